@@ -98,9 +98,8 @@ class Appender:
         queue = self._queue(topic, message.queue_id) if not state or has_queue_entry(state) else None
         if (
             queue is not None
-            and (queue.next_offset >= queue.full_at or queue.extension is not None)
-            and self._readiness.strict
-            and self._lacks_file(queue, 1)
+            and (queue.next_offset >= queue.ready_until or queue.extension is not None)
+            and not self._is_ready(queue, 1)
         ):
             return _NO_FILE
         queue_offset = 0 if queue is None else queue.next_offset
@@ -150,7 +149,7 @@ class Appender:
             ):
                 break
             queue_offset = next_offsets.get(queue) or queue.next_offset
-            if queue_offset >= queue.full_at:
+            if queue_offset >= queue.ready_until:
                 break
             try:
                 size, record = pieces_of(
@@ -204,7 +203,7 @@ class Appender:
         if refusal is not None or not items:
             return refusal or _ILLEGAL
         queue = self._queue(message.topic, message.queue_id)
-        if self._readiness.strict and self._lacks_file(queue, len(items)):
+        if not self._is_ready(queue, len(items)):
             return _NO_FILE
         first = queue.next_offset
         timestamp = self._now_ms()
@@ -292,10 +291,16 @@ class Appender:
         return _TOO_MANY_PROPERTIES if len(message.properties_text) > MAX_PROPERTIES_BYTES else None
 
     def _make_room(self, size: int) -> AppendResult | None:
-        """Opens the next file for a run of `size` bytes; a refusal if it is too long or the file cannot be created."""
+        """Makes the log ready for a run of `size` bytes, in the next file if need be.
+
+        A refusal if it is too long or the file cannot be created.
+        """
         segments = self._log.segments
         if size + FILLER_HEAD_SIZE > segments.size:
             return _ILLEGAL
+        if not self._log.is_ready:
+            self._readiness.require_pages(self._log.shared_pages(), self._log.set_ready)
+            return None
         if self._readiness.strict and self._is_refused(segments, self._log.next_start):
             return _NO_FILE
         try:
@@ -305,10 +310,18 @@ class Appender:
             return _NO_FILE
         return None
 
-    def _lacks_file(self, queue: ConsumeQueue, entries: int) -> bool:
-        """True if the disk refused the file that so many entries need; NotReady if it has to be created first."""
-        missing = queue.missing_file(entries)
-        return missing is not None and self._is_refused(*missing)
+    def _is_ready(self, queue: ConsumeQueue, entries: int) -> bool:
+        """False if the disk refused the file that so many entries need.
+
+        NotReady if that has to be created first, or a page that the entries go on has to be read.
+        """
+        if self._readiness.strict:
+            missing = queue.missing_file(entries)
+            if missing is not None and self._is_refused(*missing):
+                return False
+        if queue.next_offset >= queue.ready_until:
+            self._readiness.require_pages(queue.shared_pages(), queue.set_ready)
+        return True
 
     def _is_refused(self, segments: SegmentList, start: int) -> bool:
         if segments.is_ready(start):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.store.segment import Segment, SegmentList
+from broker.store.segment import Place, Segment, SegmentList
 from codec.errors import CorruptionError
 from codec.store.record import peek_record, store_timestamp_at
 from codec.store.record_encoder import encode_filler
@@ -55,7 +55,7 @@ class CommitLog:
         self.flushed = 0
         self._view = memoryview(b"")
         self._position = segments.size
-        self._last_end = segments.size - FILLER_HEAD_SIZE
+        self.set_ready()
         self._trim_at = self._ahead_at = self._ahead_end = self._space_at = self._attend_at = segments.size
         self._read_since_trim = 0
         self.pages_wanted: Callable[[], None] | None = None
@@ -81,6 +81,25 @@ class CommitLog:
             self._view, self._position = memoryview(b""), self.segments.size
         else:
             self._attach(segment, end - segment.start)
+            self.doubt()
+
+    @property
+    def is_ready(self) -> bool:
+        """False after `doubt`: nothing goes into the current file until `set_ready`."""
+        return self._last_end > 0
+
+    def doubt(self) -> None:
+        """Notes that the page that the next record goes on may have left the memory."""
+        self._last_end = 0
+
+    def set_ready(self) -> None:
+        """Notes that it is there."""
+        self._last_end = self.segments.size - FILLER_HEAD_SIZE
+
+    def shared_pages(self) -> list[Place]:
+        """File and position of the page that the next record shares with earlier ones."""
+        page = self.segments.shared_page(self.end)
+        return [] if page is None else [page]
 
     @property
     def next_start(self) -> int:
@@ -102,6 +121,7 @@ class CommitLog:
     def _attach(self, segment: Segment, position: int) -> None:
         self._view = segment.view
         self._position = position
+        self.set_ready()
         self._trim_at = position + TRIM_BYTES
         self._ahead_end = position
         self._ahead_at = position + AHEAD_AFTER

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from broker.disk import Disk
 from broker.store.consume_queue_ext import QueueExtension, Require
-from broker.store.segment import Segment, SegmentList
+from broker.store.segment import Place, Segment, SegmentList
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from codec.store.consume_queue_ext import ExtensionEntry, is_address
 
@@ -41,7 +41,7 @@ class QueueGap(Exception):
 
 class ConsumeQueue:
     """`next_offset` is the queue's max offset, `min_offset` its first readable one, `full_at` the first that
-    needs another file.
+    needs another file, `ready_until` the first that may need the disk.
 
     `must_rebuild` says after `load` and `recover` that files or extensions are missing.
     """
@@ -58,6 +58,7 @@ class ConsumeQueue:
         "must_rebuild",
         "next_offset",
         "queue_id",
+        "ready_until",
         "topic",
     )
 
@@ -77,7 +78,7 @@ class ConsumeQueue:
         self._view = memoryview(b"")
         self._position = self._segments.size
         self.next_offset = 0
-        self.full_at = 0
+        self.full_at = self.ready_until = 0
         self.min_offset = 0
         self.max_physical_offset = 0
         self.flushed = 0
@@ -136,7 +137,7 @@ class ConsumeQueue:
         self._view = segment.view
         self._position = position
         self.next_offset = (segment.start + position) // ENTRY_SIZE
-        self.full_at = segment.end // ENTRY_SIZE
+        self.full_at = self.ready_until = segment.end // ENTRY_SIZE
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
         """The list that needs a file, and where this begins, before so many entries can be added without
@@ -147,6 +148,17 @@ class ConsumeQueue:
             if not self._segments.is_ready(start):
                 return self._segments, start
         return self.extension.missing_file(entries) if self.extension is not None else None
+
+    def shared_pages(self) -> list[Place]:
+        """Files and positions of the pages that the next entry shares with earlier ones."""
+        ends = [(self._segments, self.next_offset * ENTRY_SIZE)]
+        if self.extension is not None:
+            ends.append((self.extension.segments, self.extension.end))
+        return [page for segments, end in ends if (page := segments.shared_page(end)) is not None]
+
+    def set_ready(self) -> None:
+        """Notes that entries need nothing of the disk before the next file."""
+        self.ready_until = self.full_at
 
     def next_file_start(self) -> int:
         """Byte offset at which the file behind the current one begins."""
@@ -280,6 +292,7 @@ class ConsumeQueue:
             self.release_views()
         else:
             self._attach(segment, end - segment.start)
+            self.ready_until = 0
         if self.extension is not None and not self.extension.end_behind(self._last_address()):
             self.must_rebuild = True
 
@@ -325,7 +338,7 @@ class ConsumeQueue:
     def release_views(self) -> None:
         self._view = memoryview(b"")
         self._position = self._segments.size
-        self.full_at = 0
+        self.full_at = self.ready_until = 0
 
     def close(self) -> None:
         self.release_views()

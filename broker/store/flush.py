@@ -101,10 +101,13 @@ class Flusher:
             done.set()
 
     async def _flush_log_at_times(self) -> None:
-        last_all = trio.current_time()
+        last_all, last_end = trio.current_time(), -1
         while True:
             config = self.config
             await trio.sleep(config.flush_interval_commit_log / 1000)
+            if self._log.end == last_end:
+                self._log.doubt()
+            last_end = self._log.end
             thorough = trio.current_time() - last_all >= config.flush_commit_log_thorough_interval / 1000
             if thorough:
                 last_all = trio.current_time()
@@ -166,6 +169,7 @@ class Flusher:
             await self._sync(segments, [queue.segments.folder for queue in dirty], release=True)
         for queue, end in ends:
             queue.flushed = max(queue.flushed, end)
+            queue.ready_until = 0  # pages that are clean may leave the memory
 
     async def _flush_extensions(self, extensions: list[QueueExtension]) -> None:
         """Called before the queues, whose entries hold addresses of extension entries, are flushed."""

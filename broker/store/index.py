@@ -39,7 +39,8 @@ class IndexHits(NamedTuple):
 class Index:
     """All index files of a store, oldest first.
 
-    `deferred`: `drain` creates no file, but calls `file_wanted`; `build` and `offer` bring it.
+    `deferred`: `drain` neither creates a file nor reads pages of one, but calls `file_wanted`; `build` and
+    `offer` bring the file, and `resident` says that the pages were read (`IndexFile.load_pages`).
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class Index:
         "deferred",
         "file_wanted",
         "files",
+        "resident",
     )
 
     def __init__(
@@ -77,7 +79,7 @@ class Index:
         self._pending: list[IndexItem] = []
         self._items_since_release = 0
         self._spare: IndexFile | None = None
-        self.deferred = False
+        self.deferred = self.resident = False
         self.file_wanted: Callable[[], None] = lambda: None
         self.files: list[IndexFile] = []
 
@@ -153,7 +155,7 @@ class Index:
         if not items:
             return
         while start < len(items):
-            if self.needs_file and self.deferred and not may_create and len(items) - start < MOST_PENDING:
+            if self._must_wait and self.deferred and not may_create and len(items) - start < MOST_PENDING:
                 self.file_wanted()
                 break
             file = self._current()
@@ -165,13 +167,12 @@ class Index:
 
     @property
     def waits(self) -> bool:
-        """True if items wait for a file."""
-        return bool(self._pending) and self.needs_file
+        """True if items wait for a file or its pages."""
+        return bool(self._pending) and self._must_wait
 
     @property
-    def needs_file(self) -> bool:
-        """True if the next item needs a file that is not prepared."""
-        return self._spare is None and (not self.files or self.files[-1].full)
+    def _must_wait(self) -> bool:
+        return self._spare is None if not self.files or self.files[-1].full else not self.resident
 
     @property
     def should_prepare(self) -> bool:
@@ -208,6 +209,7 @@ class Index:
             file.seed(full.end_timestamp, full.end_offset)
             self._completed(full)
         self.files = [*self.files, file]
+        self.resident = True
         return file
 
     def _free_name(self) -> Path:

@@ -194,6 +194,13 @@ class IndexFile:
             number = previous
         return found
 
+    def load_pages(self) -> None:
+        """Reads the pages that the next items may go on, where they are not in memory. Blocks."""
+        segment = self._segment
+        for position, length in ((0, self._items_at), (self._items_at + self.count * ITEM.size, ITEM.size)):
+            if not segment.is_resident(position, length):
+                segment.load_pages(position, length)
+
     def release_pages(self) -> None:
         self._segment.release_pages(0, self._segment.size)
 

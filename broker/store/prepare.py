@@ -58,8 +58,10 @@ class Preparer:
             self._index.file_wanted = self.wake
         while True:
             await self._prepare()
-            with trio.move_on_after(PERIOD_SECONDS):
+            with trio.move_on_after(PERIOD_SECONDS) as period:
                 await self._wake.wait()
+            if period.cancelled_caught and self._index is not None:
+                self._index.resident = False  # unless they are used, pages leave the memory
             self._wake = trio.Event()
 
     async def _prepare(self) -> None:
@@ -74,12 +76,15 @@ class Preparer:
             await self._readiness.build(queue.segments, queue.next_file_start())
 
     async def index_file(self) -> None:
-        """Builds the next index file if one is needed, now or soon, and writes what waited for it."""
+        """Brings what index items wait for, or will soon: the next file, or the pages of the last; writes them."""
         index = self._index
-        if index is None or not index.should_prepare:
+        if index is None:
             return
-        file = await self._in_thread(index.build)
-        index.offer(file)
+        if index.should_prepare:
+            index.offer(await self._in_thread(index.build))
+        if index.waits:
+            await self._in_thread(index.files[-1].load_pages)
+            index.resident = True
         index.drain()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from broker.errors import NotReady
-from broker.store.segment import Segment, SegmentList
+from broker.store.segment import Place, Segment, SegmentList
 
 CHUNK = 256 * 1024
 KNOWN_SECONDS = 1.0
@@ -102,6 +102,23 @@ class Readiness:
             self._resident.update(wanted)
 
         return NotReady(ready)
+
+    def require_pages(self, places: Iterable[Place], done: Callable[[], None]) -> None:
+        """NotReady if the pages that the next message goes on are not in memory; `done` is called once they are."""
+        cold = [(segment, position) for segment, position in places if not segment.is_resident(position, 1)]
+        if not (self.strict and cold):
+            done()
+            return
+
+        def load() -> None:
+            for segment, position in cold:
+                segment.load_pages(position, 1)
+
+        async def ready() -> None:
+            await self._in_thread(load)
+            done()
+
+        raise NotReady(ready, in_order=True)
 
     def modified_ms(self, segments: list[Segment], segment: Segment) -> int:
         """Modification time of one of these files, in ms. NotReady if strict and not asked in the last second."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from broker.disk import Disk
+from broker.disk import PAGE, Disk
 from broker.errors import StoreDamaged, StoreSizeMismatch
 from codec.store.file_names import file_name, is_file_name
 
@@ -92,6 +92,10 @@ class Segment:
         """Removes the file and closes. Blocks."""
         self._disk.unlink(self.path)
         self.close()
+
+
+Place = tuple[Segment, int]
+"""A file and a position in it."""
 
 
 def _files(disk: Disk, folder: Path) -> list[Path]:
@@ -182,6 +186,13 @@ class SegmentList:
             return None
         index = (offset - segments[0].start) // self.size
         return segments[index] if 0 <= index < len(segments) else None
+
+    def shared_page(self, end: int) -> Place | None:
+        """The file and position where writing continues at `end`, unless a page begins there: that is new."""
+        segment = self.find(end)
+        if segment is None or not (end - segment.start) % PAGE:
+            return None
+        return segment, end - segment.start
 
     # --- growing
 

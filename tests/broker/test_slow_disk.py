@@ -9,12 +9,15 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
 import broker
+from broker.filters.compiler import LONG
 from broker.testing.disk import SimulatedDisk
 from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import Message
@@ -209,5 +212,63 @@ async def test_a_check_of_transactions_reads_cold_pages_in_a_worker(
         disk.calls.clear()
         disk.calls_in_loop.clear()
         await checked.wait()
+        assert disk.calls["load"]
+        assert disk.calls_in_loop == {}
+
+
+async def send_with_keys(cluster: broker.MemoryCluster) -> None:
+    async with Producer(**cluster.client()) as producer:
+        for n in range(40):
+            await producer.send(Message.of(BUSY.topic, bytes(100), keys=f"k{n}"), queue=BUSY)
+    await trio.sleep(3)
+
+
+def cold_pages(disk: SimulatedDisk, root: Path) -> dict[Path, int]:
+    """The number of pages that are not in memory, for each file that messages of the busy queue go to."""
+    folders = (root / "commitlog", root / "consumequeue" / BUSY.topic / "0", root / "index")
+    return {path: len(disk.cold_pages(path)) for folder in folders for path in disk.list(folder)}
+
+
+@pytest.mark.parametrize("idle_seconds", [0, 61])
+async def test_pages_that_the_next_message_goes_on_are_read_in_a_worker(
+    autojump_clock: trio.testing.MockClock, idle_seconds: int
+) -> None:
+    """After a restart, and when the memory was needed for something else while nobody sent."""
+    disk = SimulatedDisk(loses_power=False)
+    async with broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster:
+        await send_with_keys(cluster)
+    async with broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster:
+        if idle_seconds:
+            await send_with_keys(cluster)
+            await trio.sleep(idle_seconds)
+        disk.forget_pages()
+        before = cold_pages(disk, cluster.store_path)
+        disk.calls.clear()
+        disk.calls_in_loop.clear()
+        await send_with_keys(cluster)
+        assert disk.calls["load"] == 4, "the log, the queue, slots and items of the index"
+        assert disk.calls_in_loop == {}
+        after = cold_pages(disk, cluster.store_path)
+        read = [path.parent.name for path, count in before.items() if after[path] < count]
+        assert sorted(read) == ["0", "commitlog", "index"]
+
+
+async def test_a_pull_reads_cold_pages_in_a_worker_after_its_expression_was_compiled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    disk = SimulatedDisk(loses_power=False)
+    async with (
+        broker.embedded_in_memory(disk=disk, enable_property_filter=True, **SETTINGS) as cluster,
+        Producer(**cluster.client()) as producer,
+        PullConsumer("G", **cluster.client()) as consumer,
+    ):
+        await producer.send(Message.of(BUSY.topic, b"found", properties={"a": "7"}), queue=BUSY)
+        expression = " OR ".join(f"a = {n}" for n in range(LONG))
+        disk.forget_pages()
+        await trio.sleep(1.1)
+        disk.calls.clear()
+        disk.calls_in_loop.clear()
+        result = await consumer.pull(BUSY, 0, expression=expression, expression_type="SQL92")
+        assert [message.body for message in result.messages] == [b"found"]
         assert disk.calls["load"]
         assert disk.calls_in_loop == {}
