@@ -145,13 +145,13 @@ def _store_state(broker: BrokerContext) -> dict[str, str]:
     folder = store.config.commit_log_folder
     usage = store.retention.usage
     ratio = str(-(-usage.used * 100 // max(1, usage.used + usage.free)) / 100)
-    unflushed = store.stats.commit_log_max_offset - store.stats.flushed_offset
+    unflushed = store.commit_log_max_offset - store.flushed_offset
     return {
         "dispatchMaxBuffer": "0",
-        "dispatchBehindBytes": str(store.stats.dispatch_behind_bytes),
+        "dispatchBehindBytes": "0",
         "pageCacheLockTimeMills": "0",
-        "commitLogMinOffset": str(store.stats.commit_log_min_offset),
-        "commitLogMaxOffset": str(store.stats.commit_log_max_offset),
+        "commitLogMinOffset": str(store.commit_log_min_offset),
+        "commitLogMaxOffset": str(store.commit_log_max_offset),
         "commitLogDiskRatio": ratio,
         f"commitLogDiskRatio_{folder}": ratio,
         "consumeQueueDiskRatio": ratio,

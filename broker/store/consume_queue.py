@@ -48,7 +48,6 @@ class ConsumeQueue:
 
     __slots__ = (
         "_position",
-        "_segments",
         "_view",
         "extension",
         "flushed",
@@ -59,6 +58,7 @@ class ConsumeQueue:
         "next_offset",
         "queue_id",
         "ready_until",
+        "segments",
         "topic",
     )
 
@@ -74,9 +74,9 @@ class ConsumeQueue:
         self.topic = topic
         self.queue_id = queue_id
         size = file_size // ENTRY_SIZE * ENTRY_SIZE
-        self._segments = SegmentList(disk, folder, size, "mappedFileSizeConsumeQueue")
+        self.segments = SegmentList(disk, folder, size, "mappedFileSizeConsumeQueue")
         self._view = memoryview(b"")
-        self._position = self._segments.size
+        self._position = self.segments.size
         self.next_offset = 0
         self.full_at = self.ready_until = 0
         self.min_offset = 0
@@ -86,13 +86,14 @@ class ConsumeQueue:
         self.must_rebuild = False
 
     @property
-    def segments(self) -> SegmentList:
-        return self._segments
+    def end(self) -> int:
+        """Byte offset of the next entry."""
+        return self.next_offset * ENTRY_SIZE
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
         """Adds the entry of the next queue offset. The hot path: no checks."""
         position = self._position
-        if position == self._segments.size:
+        if position == self.segments.size:
             self._roll()
             position = 0
         _pack(self._view, position, physical_offset, size, tags_code)
@@ -110,7 +111,7 @@ class ConsumeQueue:
         if physical_offset + size <= self.max_physical_offset:
             return
         if queue_offset != self.next_offset:
-            if self._segments.segments:
+            if self.segments.segments:
                 raise QueueGap(
                     f"{self.topic}-{self.queue_id}: entry {queue_offset} after {self.next_offset - 1}"
                 )
@@ -121,17 +122,17 @@ class ConsumeQueue:
 
     def start_at(self, queue_offset: int) -> None:
         """Makes an empty queue begin at `queue_offset`, with filler entries before it in its first file."""
-        position = queue_offset * ENTRY_SIZE % self._segments.size
-        segment = self._segments.append(queue_offset * ENTRY_SIZE - position)
+        position = queue_offset * ENTRY_SIZE % self.segments.size
+        segment = self.segments.append(queue_offset * ENTRY_SIZE - position)
         segment.view[:position] = FILLER * (position // ENTRY_SIZE)
         self._attach(segment, position)
         self.min_offset = queue_offset
         self.flushed = segment.start
 
     def _roll(self) -> None:
-        if self._segments.segments:
-            self._segments.segments[-1].release_pages(0, self._segments.size)
-        self._attach(self._segments.append(self.next_offset * ENTRY_SIZE), 0)
+        if self.segments.segments:
+            self.segments.segments[-1].release_pages(0, self.segments.size)
+        self._attach(self.segments.append(self.end), 0)
 
     def _attach(self, segment: Segment, position: int) -> None:
         self._view = segment.view
@@ -145,13 +146,13 @@ class ConsumeQueue:
         """
         if self.next_offset + entries > self.full_at:
             start = self.next_file_start()
-            if not self._segments.is_ready(start):
-                return self._segments, start
+            if not self.segments.is_ready(start):
+                return self.segments, start
         return self.extension.missing_file(entries) if self.extension is not None else None
 
     def shared_pages(self) -> list[Place]:
         """Files and positions of the pages that the next entry shares with earlier ones."""
-        ends = [(self._segments, self.next_offset * ENTRY_SIZE)]
+        ends = [(self.segments, self.end)]
         if self.extension is not None:
             ends.append((self.extension.segments, self.extension.end))
         return [page for segments, end in ends if (page := segments.shared_page(end)) is not None]
@@ -162,11 +163,11 @@ class ConsumeQueue:
 
     def next_file_start(self) -> int:
         """Byte offset at which the file behind the current one begins."""
-        segments = self._segments.segments
+        segments = self.segments.segments
         return (
             segments[-1].end
             if segments
-            else self.next_offset * ENTRY_SIZE // self._segments.size * self._segments.size
+            else self.next_offset * ENTRY_SIZE // self.segments.size * self.segments.size
         )
 
     @property
@@ -175,13 +176,13 @@ class ConsumeQueue:
         left = (self.full_at - self.next_offset) * ENTRY_SIZE
         return (
             bool(self.full_at)
-            and left * 4 <= self._segments.size
-            and not self._segments.is_ready(self.next_file_start())
+            and left * 4 <= self.segments.size
+            and not self.segments.is_ready(self.next_file_start())
         )
 
     def entry(self, queue_offset: int) -> tuple[int, int, int]:
         """Commit log offset, size, tags code of one existing entry. IndexError if it does not exist."""
-        segment = self._segments.find(queue_offset * ENTRY_SIZE)
+        segment = self.segments.find(queue_offset * ENTRY_SIZE)
         if segment is None or queue_offset >= self.next_offset:
             raise IndexError(queue_offset)
         return _unpack(segment.view, queue_offset * ENTRY_SIZE - segment.start)
@@ -191,10 +192,10 @@ class ConsumeQueue:
         file that holds it.
         """
         start = queue_offset * ENTRY_SIZE
-        segment = self._segments.find(start)
+        segment = self.segments.find(start)
         if segment is None:
             return None
-        end = min(start + count * ENTRY_SIZE, segment.end, self.next_offset * ENTRY_SIZE)
+        end = min(start + count * ENTRY_SIZE, segment.end, self.end)
         return segment, start - segment.start, max(end - start, 0)
 
     def entries(self, queue_offset: int, count: int) -> Iterator[tuple[int, int, int]]:
@@ -203,7 +204,7 @@ class ConsumeQueue:
 
     def written_in(self, segment: Segment) -> int:
         """Position in a file from which on nothing is written."""
-        return min(self.next_offset * ENTRY_SIZE - segment.start, segment.size)
+        return min(self.end - segment.start, segment.size)
 
     def extended(self, code: int, require: Require | None = None) -> ExtensionEntry | None:
         """The extension entry whose address a tags code is; None if it is not an address, or leads nowhere.
@@ -214,12 +215,12 @@ class ConsumeQueue:
 
     def next_file_offset(self, queue_offset: int) -> int:
         """Queue offset of the first entry of the next file (Java `rollNextFile`)."""
-        per_file = self._segments.size // ENTRY_SIZE
+        per_file = self.segments.size // ENTRY_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
     def load(self) -> None:
         """Maps the files. StoreSizeMismatch; a queue with a gap between its files must be rebuilt."""
-        self.must_rebuild = not self._segments.load(derived=True)
+        self.must_rebuild = not self.segments.load(derived=True)
         if self.extension is not None:
             self.extension.load()
 
@@ -228,9 +229,9 @@ class ConsumeQueue:
 
         Blocks.
         """
-        segments = self._segments.segments
-        self.min_offset = self._segments.start // ENTRY_SIZE
-        end = self._segments.start
+        segments = self.segments.segments
+        self.min_offset = self.segments.start // ENTRY_SIZE
+        end = self.segments.start
         for segment in segments[-RECOVERED_FILES:]:
             end = segment.start
             for offset, size, _ in _walk(segment.view):
@@ -253,9 +254,9 @@ class ConsumeQueue:
     def distrust(self, physical_start: int) -> None:
         """Removes all but the whole entries of records before `physical_start`: after a power cut any page
         behind them may be lost, or stale. Blocks."""
-        keep = self._segments.start // ENTRY_SIZE
+        keep = self.segments.start // ENTRY_SIZE
         last = -1
-        for segment in reversed(self._segments.segments):
+        for segment in reversed(self.segments.segments):
             offset, size, _ = _unpack(segment.view, 0)
             if size == FILLER_SIZE or (size > 0 and 0 <= offset < physical_start):
                 keep = segment.start // ENTRY_SIZE
@@ -271,23 +272,19 @@ class ConsumeQueue:
     def _keep(self, keep: int) -> None:
         """Removes the entries from number `keep` on."""
         self.max_physical_offset = 0
-        first = self._segments.start // ENTRY_SIZE
+        first = self.segments.start // ENTRY_SIZE
         self._end_at(keep * ENTRY_SIZE)
-        self._segments.drop_from(keep * ENTRY_SIZE)
+        self.segments.drop_from(keep * ENTRY_SIZE)
         if keep > first:
             offset, size, _ = self.entry(keep - 1)
             self.max_physical_offset = offset + size if size != FILLER_SIZE else 0
         self._end_at(keep * ENTRY_SIZE)
 
-    def _offset_of(self, queue_offset: int) -> int:
-        offset, size, _ = self.entry(queue_offset)
-        return -1 if size == FILLER_SIZE else offset
-
     def _end_at(self, end: int) -> None:
-        self._segments.cut(end)
+        self.segments.cut(end)
         self.next_offset = end // ENTRY_SIZE
         self.flushed = end
-        segment = self._segments.find(end)
+        segment = self.segments.find(end)
         if segment is None:
             self.release_views()
         else:
@@ -298,37 +295,43 @@ class ConsumeQueue:
 
     def _last_address(self) -> int | None:
         """Address of the last extension entry; the queue may have been without one for a while."""
-        for number in range(self.next_offset - 1, self._segments.start // ENTRY_SIZE - 1, -1):
+        for number in range(self.next_offset - 1, self.segments.start // ENTRY_SIZE - 1, -1):
             code = self.entry(number)[2]
             if is_address(code):
                 return code
         return None
 
-    def first_at(self, physical_offset: int) -> int:
-        """Queue offset of the first entry whose record begins at or after `physical_offset`; the queue's
-        end if none.
+    def first_at(self, physical_offset: int, require: Require | None = None) -> int:
+        """Queue offset of the first entry whose record begins at or after `physical_offset`; the end if none.
+
+        `require` (`Readiness.require`) is called before pages are read.
         """
-        first = self._segments.start // ENTRY_SIZE
-        return first + bisect_left(range(first, self.next_offset), physical_offset, key=self._offset_of)
+
+        def offset_of(queue_offset: int) -> int:
+            place = self.place(queue_offset, 1)
+            if require is not None and place is not None:
+                require(*place, self.written_in(place[0]))
+            offset, size, _ = self.entry(queue_offset)
+            return -1 if size == FILLER_SIZE else offset
+
+        first = self.segments.start // ENTRY_SIZE
+        return first + bisect_left(range(first, self.next_offset), physical_offset, key=offset_of)
 
     def correct_min(self, physical_min: int) -> None:
         """Moves the minimum to the first entry whose record still exists."""
         self.min_offset = self.first_at(max(physical_min, 0))
 
-    def take_expired(self, physical_min: int) -> list[Segment]:
-        """Takes out the files whose last entry lies before `physical_min`, never the last file; then corrects
-        the minimum.
+    def take_expired(self, physical_min: int, require: Require | None = None) -> list[Segment]:
+        """Takes out the files that end before `physical_min`, never the last one; then corrects the minimum.
 
-        The caller destroys them, extension files too.
+        The caller destroys them, extension files too. As `first_at`: nothing is changed while it may raise.
         """
+        if not self.segments.segments:
+            return []
+        self.min_offset = self.first_at(max(physical_min, 0), require)
         taken = []
-        while len(self._segments.segments) > 1:
-            first = self._segments.segments[0]
-            offset, size, _ = _unpack(first.view, self._segments.size - ENTRY_SIZE)
-            if size != FILLER_SIZE and offset >= physical_min:
-                break
-            taken.append(self._segments.take_first())
-        self.correct_min(physical_min)
+        while len(self.segments.segments) > 1 and self.segments.segments[0].end <= self.min_offset * ENTRY_SIZE:
+            taken.append(self.segments.take_first())
         if self.extension is not None and self.min_offset < self.next_offset:
             code = self.entry(self.min_offset)[2]
             if is_address(code):
@@ -337,19 +340,19 @@ class ConsumeQueue:
 
     def release_views(self) -> None:
         self._view = memoryview(b"")
-        self._position = self._segments.size
+        self._position = self.segments.size
         self.full_at = self.ready_until = 0
 
     def close(self) -> None:
         self.release_views()
-        self._segments.close()
+        self.segments.close()
         if self.extension is not None:
             self.extension.close()
 
     def take_all(self) -> Callable[[], None]:
         """Empties the queue. The result removes its files; it blocks."""
         self.release_views()
-        destroy = self._segments.take_all()
+        destroy = self.segments.take_all()
         destroy_extension = self.extension.take_all() if self.extension is not None else None
 
         def destroy_both() -> None:

@@ -41,16 +41,12 @@ _log = logging.getLogger(__name__)
 class QueueExtension:
     """`end` is the offset of the next entry in bytes, `flushed` the end of what is on the disk."""
 
-    __slots__ = ("_segments", "end", "flushed")
+    __slots__ = ("end", "flushed", "segments")
 
     def __init__(self, disk: Disk, folder: Path, file_size: int) -> None:
-        self._segments = SegmentList(disk, folder, file_size, "mappedFileSizeConsumeQueueExt")
+        self.segments = SegmentList(disk, folder, file_size, "mappedFileSizeConsumeQueueExt")
         self.end = 0
         self.flushed = 0
-
-    @property
-    def segments(self) -> SegmentList:
-        return self._segments
 
     def put(self, tags_code: int, store_timestamp: int, bit_map: bytes | None = None) -> int:
         """Adds an entry.
@@ -59,27 +55,27 @@ class QueueExtension:
         """
         try:
             data = encode_extension_entry(ExtensionEntry(tags_code, store_timestamp, bit_map or b""))
-            if len(data) > self._segments.size - END_ROOM:
+            if len(data) > self.segments.size - END_ROOM:
                 return tags_code
             position = self._place(len(data))
         except (OSError, LocalProtocolError) as error:
-            _log.warning("%s accepts no entry: %s", self._segments.folder, error)
+            _log.warning("%s accepts no entry: %s", self.segments.folder, error)
             return tags_code
-        segment = self._segments.segments[-1]
+        segment = self.segments.segments[-1]
         segment.view[position : position + len(data)] = data
         self.end = segment.start + position + len(data)
         return address_of(segment.start + position)
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
         """As `ConsumeQueue.missing_file`, for entries with bit maps of the usual size."""
-        segments = self._segments
+        segments = self.segments
         start = segments.segments[-1].end if segments.segments else 0
         room = start - self.end - END_ROOM if segments.segments else 0
         return None if room >= entries * USUAL_SIZE or segments.is_ready(start) else (segments, start)
 
     def _place(self, size: int) -> int:
         """Position in the last file for an entry, in a new file if it does not fit there."""
-        segments = self._segments
+        segments = self.segments
         if not segments.segments:
             segments.append(0)
             return 0
@@ -94,7 +90,7 @@ class QueueExtension:
     def get(self, address: int, require: Require | None = None) -> ExtensionEntry | None:
         """The entry at an address; None when there is none. `require` is called before pages are read."""
         offset = offset_of(address)
-        segment = self._segments.find(offset)
+        segment = self.segments.find(offset)
         if segment is None:
             return None
         position = offset - segment.start
@@ -112,33 +108,33 @@ class QueueExtension:
         False when that entry does not exist: entries of the queue are then lost.
         """
         if address is None:
-            self._segments.cut(0)
-            self._segments.drop_from(0)
-            self._segments.disk.remove_empty_folder(self._segments.folder)
+            self.segments.cut(0)
+            self.segments.drop_from(0)
+            self.segments.disk.remove_empty_folder(self.segments.folder)
             self.end = self.flushed = 0
             return True
         entry = self.get(address)
         if entry is None:
             return False
         self.end = self.flushed = offset_of(address) + entry.size
-        self._segments.cut(self.end)
+        self.segments.cut(self.end)
         return True
 
     def take_before(self, address: int) -> list[Segment]:
         """Takes out the files that end before an address, never the last one."""
         taken = []
-        while len(self._segments.segments) > 1 and self._segments.segments[0].end < offset_of(address):
-            taken.append(self._segments.take_first())
+        while len(self.segments.segments) > 1 and self.segments.segments[0].end < offset_of(address):
+            taken.append(self.segments.take_first())
         return taken
 
     def load(self) -> None:
         """Maps the files. StoreSizeMismatch, StoreDamaged."""
-        self._segments.load()
+        self.segments.load()
 
     def close(self) -> None:
-        self._segments.close()
+        self.segments.close()
 
     def take_all(self) -> Callable[[], None]:
         """Empties it. The result removes its files; it blocks."""
         self.end = self.flushed = 0
-        return self._segments.take_all()
+        return self.segments.take_all()

@@ -19,7 +19,7 @@ class ConsumeQueues:
     without.
     """
 
-    __slots__ = ("_by_topic", "_disk", "_extensions", "_file_size", "_folder")
+    __slots__ = ("_disk", "_extensions", "_file_size", "_folder", "by_topic")
 
     def __init__(
         self, disk: Disk, folder: Path, file_size: int, extensions: tuple[Path, int] | None = None
@@ -28,22 +28,18 @@ class ConsumeQueues:
         self._folder = folder
         self._file_size = file_size
         self._extensions = extensions
-        self._by_topic: dict[str, dict[int, ConsumeQueue]] = {}
+        self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        for queues in self._by_topic.values():
+        for queues in self.by_topic.values():
             yield from queues.values()
 
-    @property
-    def by_topic(self) -> dict[str, dict[int, ConsumeQueue]]:
-        return self._by_topic
-
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        queues = self._by_topic.get(topic)
+        queues = self.by_topic.get(topic)
         return queues.get(queue_id) if queues else None
 
     def ensure(self, topic: str, queue_id: int) -> ConsumeQueue:
-        queues = self._by_topic.setdefault(topic, {})
+        queues = self.by_topic.setdefault(topic, {})
         queue = queues.get(queue_id)
         if queue is None:
             folder = self._folder / topic / str(queue_id)
@@ -71,17 +67,14 @@ class ConsumeQueues:
         """End of the last record that any queue knows; 0 if none."""
         return max((queue.max_physical_offset for queue in self), default=0)
 
-    def topics(self) -> list[str]:
-        return list(self._by_topic)
-
     def take(self, queues: Iterable[ConsumeQueue]) -> Callable[[], None]:
         """Takes queues out. The result removes their files and folders; it blocks."""
         destroyers, topics = [], set()
         for queue in queues:
-            of_topic = self._by_topic.get(queue.topic, {})
+            of_topic = self.by_topic.get(queue.topic, {})
             of_topic.pop(queue.queue_id, None)
             if not of_topic:
-                self._by_topic.pop(queue.topic, None)
+                self.by_topic.pop(queue.topic, None)
                 topics.add(queue.topic)
             destroyers.append(queue.take_all())
 
@@ -102,4 +95,4 @@ class ConsumeQueues:
     def close(self) -> None:
         for queue in self:
             queue.close()
-        self._by_topic = {}
+        self.by_topic = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from broker.store.readiness import InThread
 from broker.store.segment import Segment
 from broker.store.statistics import Statistics
 from broker.supervisor import Services
-from codec.store.consume_queue import ENTRY_SIZE
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +125,7 @@ class Flusher:
                 last_all = trio.current_time()
                 await self._guarded(self.flush_all_queues)
             else:
-                await self._guarded(self._flush_dirty_queues)
+                await self._guarded(partial(self._flush_queues, config.flush_consume_queue_least_pages))
 
     async def _drain_index(self) -> None:
         if self._index is not None:
@@ -155,32 +154,24 @@ class Flusher:
         self._checkpoint.logics = max(self._checkpoint.logics, timestamp)
         await self._in_thread(self._checkpoint.save, self._checkpoint.content())
 
-    async def _flush_dirty_queues(self) -> None:
-        await self._flush_queues(self.config.flush_consume_queue_least_pages)
-
     async def _flush_queues(self, least_pages: int) -> None:
-        dirty = [queue for queue in self._queues if _unflushed_pages(queue) >= least_pages]
-        ends = [(queue, queue.next_offset * ENTRY_SIZE) for queue in dirty]
-        await self._flush_extensions([queue.extension for queue in dirty if queue.extension is not None])
-        segments: list[Segment] = []
-        for queue, end in ends:
-            segments += queue.segments.between(queue.flushed, end)
-        if segments:
-            await self._sync(segments, [queue.segments.folder for queue in dirty], release=True)
-        for queue, end in ends:
-            queue.flushed = max(queue.flushed, end)
+        dirty = [queue for queue in self._queues if _dirty_pages(queue.flushed, queue.end) >= least_pages]
+        ends = [(queue, queue.end) for queue in dirty]
+        extensions = [queue.extension for queue in dirty if queue.extension is not None]
+        # first what the entries hold addresses of
+        await self._flush_to([(extension, extension.end) for extension in extensions])
+        await self._flush_to(ends)
+        for queue in dirty:
             queue.ready_until = 0  # pages that are clean may leave the memory
 
-    async def _flush_extensions(self, extensions: list[QueueExtension]) -> None:
-        """Called before the queues, whose entries hold addresses of extension entries, are flushed."""
-        ends = [(extension, extension.end) for extension in extensions]
-        segments: list[Segment] = []
-        for extension, end in ends:
-            segments += extension.segments.between(extension.flushed, end)
+    async def _flush_to(self, ends: Sequence[tuple[ConsumeQueue | QueueExtension, int]]) -> None:
+        segments = [
+            segment for part, end in ends for segment in part.segments.between(part.flushed, end)
+        ]
         if segments:
-            await self._sync(segments, [extension.segments.folder for extension in extensions], release=True)
-        for extension, end in ends:
-            extension.flushed = max(extension.flushed, end)
+            await self._sync(segments, [part.segments.folder for part, _ in ends], release=True)
+        for part, end in ends:
+            part.flushed = max(part.flushed, end)
 
     async def _sync(self, segments: list[Segment], folders: list[Path], *, release: bool = False) -> None:
         fresh = {segment.path.parent for segment in segments if segment.fresh}
@@ -208,7 +199,3 @@ class Flusher:
 
 def _dirty_pages(flushed: int, end: int) -> int:
     return math.ceil(end / PAGE) - flushed // PAGE if end > flushed else 0
-
-
-def _unflushed_pages(queue: ConsumeQueue) -> int:
-    return _dirty_pages(queue.flushed, queue.next_offset * ENTRY_SIZE)

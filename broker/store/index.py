@@ -44,7 +44,6 @@ class Index:
     """
 
     __slots__ = (
-        "_completed",
         "_disk",
         "_folder",
         "_items",
@@ -53,6 +52,7 @@ class Index:
         "_pending",
         "_slots",
         "_spare",
+        "completed",
         "deferred",
         "file_wanted",
         "files",
@@ -67,20 +67,19 @@ class Index:
         items: int,
         *,
         now_ms: Callable[[], int],
-        completed: Callable[[IndexFile], None],
     ) -> None:
-        """`completed` is called with every file that became full."""
         self._disk = disk
         self._folder = folder
         self._slots = slots
         self._items = items
         self._now_ms = now_ms
-        self._completed = completed
         self._pending: list[IndexItem] = []
         self._items_since_release = 0
         self._spare: IndexFile | None = None
         self.deferred = self.resident = False
         self.file_wanted: Callable[[], None] = lambda: None
+        self.completed: Callable[[IndexFile], None] = lambda _: None
+        """Called with every file that became full."""
         self.files: list[IndexFile] = []
 
     def load(self) -> None:
@@ -207,7 +206,7 @@ class Index:
         if self.files:
             full = self.files[-1]
             file.seed(full.end_timestamp, full.end_offset)
-            self._completed(full)
+            self.completed(full)
         self.files = [*self.files, file]
         self.resident = True
         return file

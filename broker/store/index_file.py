@@ -36,7 +36,6 @@ class IndexFile:
 
     __slots__ = (
         "_items_at",
-        "_segment",
         "_slots",
         "begin_offset",
         "begin_timestamp",
@@ -44,26 +43,23 @@ class IndexFile:
         "count",
         "end_offset",
         "end_timestamp",
+        "segment",
         "used_slots",
     )
 
     def __init__(self, disk: Disk, path: Path, slots: int, items: int) -> None:
-        self._segment = Segment(disk, path, 0, index_file_size(slots, items))
+        self.segment = Segment(disk, path, 0, index_file_size(slots, items))
         self._slots = slots
         self._items_at = item_position(slots, 0)
         self.capacity = items
-        header: tuple[int, ...] = HEADER.unpack_from(self._segment.view, 0)
+        header: tuple[int, ...] = HEADER.unpack_from(self.segment.view, 0)
         self.begin_timestamp, self.end_timestamp, self.begin_offset, self.end_offset = header[:4]
         self.used_slots = header[4]
         self.count = max(header[5], 1)
 
     @property
     def path(self) -> Path:
-        return self._segment.path
-
-    @property
-    def segment(self) -> Segment:
-        return self._segment
+        return self.segment.path
 
     @property
     def nearly_full(self) -> bool:
@@ -77,7 +73,7 @@ class IndexFile:
         """Sets begin and end of a new file to the end of the one before it."""
         self.begin_timestamp = self.end_timestamp = timestamp
         self.begin_offset = self.end_offset = offset
-        HEADER.struct.pack_into(self._segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
+        HEADER.struct.pack_into(self.segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
 
     def put(self, items: Sequence[IndexItem]) -> None:
         """Adds items, which must fit (`capacity - count`), in order."""
@@ -86,7 +82,7 @@ class IndexFile:
         if self.count == 1 and len(items) > 1:  # the times of all others are relative to that of the first
             self.put(items[:1])
             items = items[1:]
-        view, slots, slots_at, slot_size = self._segment.view, self._slots, HEADER.size, SLOT.size
+        view, slots, slots_at, slot_size = self.segment.view, self._slots, HEADER.size, SLOT.size
         read_slot, write_slot = SLOT.unpack_from, SLOT.struct.pack_into
         write_item, item_size = ITEM.struct.pack_into, ITEM.size
         count, used, begin = self.count, self.used_slots, self.begin_timestamp
@@ -113,7 +109,7 @@ class IndexFile:
 
     def _write_header(self) -> None:
         HEADER.struct.pack_into(
-            self._segment.view,
+            self.segment.view,
             0,
             self.begin_timestamp,
             self.end_timestamp,
@@ -140,7 +136,7 @@ class IndexFile:
         self._write_header()
 
     def _item(self, number: int) -> tuple[int, ...]:
-        return ITEM.unpack_from(self._segment.view, self._items_at + number * ITEM.size)
+        return ITEM.unpack_from(self.segment.view, self._items_at + number * ITEM.size)
 
     def _is_settled(self, number: int) -> bool:
         """True if it belongs to a message before the last that the header knows.
@@ -148,11 +144,11 @@ class IndexFile:
         What is not linked was not written.
         """
         key_hash, offset, _, _ = self._item(number)
-        newest: int = SLOT.unpack_from(self._segment.view, slot_position(key_hash % self._slots))[0]
+        newest: int = SLOT.unpack_from(self.segment.view, slot_position(key_hash % self._slots))[0]
         return newest >= number and offset < self.end_offset
 
     def _undo(self, number: int) -> None:
-        view, at = self._segment.view, self._items_at + number * ITEM.size
+        view, at = self.segment.view, self._items_at + number * ITEM.size
         key_hash, offset, _, previous = self._item(number)
         slot_at = slot_position(key_hash % self._slots)
         if SLOT.unpack_from(view, slot_at)[0] == number:
@@ -175,7 +171,7 @@ class IndexFile:
         `require(segment, position, length)` is called before bytes are read.
         """
         found: list[int] = []
-        segment, view = self._segment, self._segment.view
+        segment, view = self.segment, self.segment.view
         slot_at = slot_position(key_hash % self._slots)
         require(segment, slot_at, SLOT.size)
         number: int = SLOT.unpack_from(view, slot_at)[0]
@@ -196,16 +192,16 @@ class IndexFile:
 
     def load_pages(self) -> None:
         """Reads the pages that the next items may go on, where they are not in memory. Blocks."""
-        segment = self._segment
+        segment = self.segment
         for position, length in ((0, self._items_at), (self._items_at + self.count * ITEM.size, ITEM.size)):
             if not segment.is_resident(position, length):
                 segment.load_pages(position, length)
 
     def release_pages(self) -> None:
-        self._segment.release_pages(0, self._segment.size)
+        self.segment.release_pages(0, self.segment.size)
 
     def close(self) -> None:
-        self._segment.close()
+        self.segment.close()
 
     def destroy(self) -> None:
-        self._segment.destroy()
+        self.segment.destroy()

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Preparer:
-    """Prepares files. `full_index_files` are flushed on the way."""
+    """Prepares files, and flushes index files that became full."""
 
     def __init__(
         self,
@@ -44,10 +44,16 @@ class Preparer:
         self._readiness = readiness
         self._in_thread = in_thread
         self._wake = trio.Event()
-        self.full_index_files: list[IndexFile] = []
+        self._full_index_files: list[IndexFile] = []
+        if index is not None:
+            index.completed = self._note_full
+
+    def _note_full(self, file: IndexFile) -> None:
+        self._full_index_files.append(file)
+        self._wake.set()
 
     def wake(self) -> None:
-        """Looks at once for what is to be prepared."""
+        """Checks at once what is to be prepared."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -69,8 +75,8 @@ class Preparer:
         if segments.segments:
             await self._readiness.build(segments, segments.segments[-1].end)
         await self.index_file()
-        while self.full_index_files:
-            file = self.full_index_files.pop(0)
+        while self._full_index_files:
+            file = self._full_index_files.pop(0)
             await self._flusher.flush_index_file(file.path, file.end_timestamp)
         for queue in [queue for queue in self._queues if queue.nearly_full]:
             await self._readiness.build(queue.segments, queue.next_file_start())

@@ -9,7 +9,7 @@ Residency is asked of the kernel (mincore) once a second for each `CHUNK` of a f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -27,6 +27,7 @@ InThread = Callable[..., Any]
 """`await in_thread(function, *arguments)`, as `trio.to_thread.run_sync`."""
 
 Chunk = tuple[Segment, int]
+T = TypeVar("T")
 
 
 class Readiness:
@@ -34,6 +35,8 @@ class Readiness:
 
     def __init__(self, in_thread: InThread) -> None:
         self.strict = False
+        self.is_running = False
+        """False until the store is open: nothing is strict then."""
         self._in_thread = in_thread
         self._resident: set[Chunk] = set()
         self._times: dict[Segment, int] = {}
@@ -46,6 +49,23 @@ class Readiness:
             await trio.sleep(KNOWN_SECONDS)
             self._resident = set()
             self._times = {}
+
+    def attempt(self, function: Callable[..., T], *arguments: object) -> T:
+        """Calls a function that uses the store. Raises NotReady where it would have to wait for the disk."""
+        self.strict = self.is_running
+        try:
+            return function(*arguments)
+        finally:
+            self.strict = False
+
+    async def when_ready(self, function: Callable[..., T], *arguments: object) -> T:
+        """As `attempt`, but waits for the disk and calls the function again. OSError if the disk refuses."""
+        while True:
+            try:
+                return self.attempt(function, *arguments)
+            except NotReady as error:
+                missing = error
+            await missing.ready()
 
     # --- pages
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig, physical_memory
 from broker.store.consume_queue import ConsumeQueue, entries_at
+from broker.store.consume_queues import ConsumeQueues
 from broker.store.readiness import Chunk, Readiness
 from broker.store.values import GetResult, GetStatus
 from codec.store.consume_queue import ENTRY_SIZE
@@ -28,14 +29,17 @@ AcceptsExtension = Callable[[ExtensionEntry | None], bool]
 class Reader:
     """Serves `MessageStore.get`. Raises NotReady when `readiness` is strict and pages have to be read first."""
 
-    def __init__(self, config: StoreConfig, log: CommitLog, readiness: Readiness) -> None:
+    def __init__(
+        self, config: StoreConfig, log: CommitLog, queues: ConsumeQueues, readiness: Readiness
+    ) -> None:
         self._log = log
+        self._queues = queues
         self._readiness = readiness
         self.configure(config)
 
     def configure(self, config: StoreConfig) -> None:
         """Applies the limits of a configuration."""
-        self.memory_limit = physical_memory() * config.access_message_in_memory_max_ratio // 100
+        self._memory_limit = physical_memory() * config.access_message_in_memory_max_ratio // 100
         self._in_memory = (
             config.max_transfer_bytes_on_message_in_memory,
             config.max_transfer_count_on_message_in_memory,
@@ -45,16 +49,26 @@ class Reader:
             config.max_transfer_count_on_message_in_disk,
         )
 
+    def is_in_disk(self, physical_offset: int) -> bool:
+        """True for a record so far behind the log's end that Java takes it as not in memory."""
+        return self._log.end - physical_offset > self._memory_limit
+
     def get(
         self,
-        queue: ConsumeQueue | None,
+        topic: str,
+        queue_id: int,
         offset: int,
         max_nums: int,
-        accepts_code: AcceptsCode | None,
-        accepts_record: AcceptsRecord | None,
-        accepts_extension: AcceptsExtension | None,
+        *,
+        accepts_code: AcceptsCode | None = None,
+        accepts_record: AcceptsRecord | None = None,
+        accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult:
-        """Records from `offset` on, at most `max_nums` (always the first, whatever its size)."""
+        """Records of a queue from `offset` on, at most `max_nums` (always the first, whatever its size).
+
+        They are filtered by tags code, by the queue's extension, and then by record.
+        """
+        queue = self._queues.find(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0, [])
         refusal = _range_status(queue, offset)
@@ -75,7 +89,7 @@ class Reader:
         log = self._log
         status = GetStatus.NO_MATCHED_MESSAGE
         batch = _Batch(log)
-        on_disk_before = log.end - self.memory_limit
+        on_disk_before = log.end - self._memory_limit
         in_memory, in_disk = self._limits(max_nums)
         removed_before = -1
         physical = 0

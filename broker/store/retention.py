@@ -1,4 +1,4 @@
-"""Deletion of old files (Java `CleanCommitLogService`, `CleanConsumeQueueService`). See store.md §8.
+"""Deletion of old files and of queues (Java `CleanCommitLogService`, `CleanConsumeQueueService`). See store.md §8.
 
 A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first,
 never the last file. It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or on request.
@@ -13,22 +13,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
 from broker.disk import Disk, Usage
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
+from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
 from broker.store.readiness import InThread, Readiness
 from broker.store.segment import Segment
 from broker.store.statistics import Statistics
+from codec.names import LMQ_PREFIX
 
 FIRST_RUN_S = 60
 MANUAL_RUNS = 20
 HOUR_MS = 3_600_000
+KEPT_TOPICS = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
 LEAST_FREE = 32 * 1024 * 1024
 """More than one megabyte of small messages can need in log, queues and the slots of an index file (20 MB)."""
 _log = logging.getLogger(__name__)
@@ -98,12 +101,12 @@ class Retention:
         await self.follow_log()
         return deleted
 
-    def request_runs(self) -> None:
-        """Makes the next 20 runs delete, whatever the hour (code 329)."""
-        self._manual_runs = MANUAL_RUNS
+    async def delete_expired_files(self) -> int:
+        """Deletes expired log files now, without pauses, and makes the next 20 runs delete (code 329).
 
-    async def delete_expired(self) -> int:
-        """Deletes expired files now, without pauses. Returns the number of log files deleted."""
+        Returns the number of log files deleted.
+        """
+        self._manual_runs = MANUAL_RUNS
         deleted = await self._delete(at_once=False, pause_s=0)
         await self.follow_log()
         return deleted
@@ -137,7 +140,7 @@ class Retention:
         self._cleaned_up_to = start
         taken = self._index.take_expired(start) if self._index is not None else []
         for queue in list(self._queues):
-            taken += queue.take_expired(start)
+            taken += await self._readiness.when_ready(queue.take_expired, start, self._readiness.require)
         await self._destroy(taken)
         return len(taken)
 
@@ -158,6 +161,32 @@ class Retention:
         return any(
             text.strip().isdigit() and int(text) == hour for text in self.config.delete_when.split(";")
         )
+
+    # --- queues
+
+    async def delete_topic(self, topic: str) -> int:
+        """Removes a topic's queues; its records go with their log files. Returns the number of queues."""
+        return await self._delete_queues([*self._queues.by_topic.get(topic, {}).values()])
+
+    async def clean_unused(self, topics: Iterable[str]) -> int:
+        """Removes the queues of all topics but these (codes 316, 215). Returns the number of topics removed."""
+        keep = KEPT_TOPICS.union(topics)
+        gone = {
+            topic for topic in self._queues.by_topic if topic not in keep and not topic.startswith(LMQ_PREFIX)
+        }
+        await self._delete_queues([queue for queue in self._queues if queue.topic in gone])
+        return len(gone)
+
+    async def clean_expired_consume_queues(self) -> int:
+        """Removes queues that only know records before the log's start (code 306). Returns their number."""
+        start = self._log.start
+        expired = [queue for queue in self._queues if queue.max_physical_offset < start]
+        return await self._delete_queues([queue for queue in expired if queue.topic not in KEPT_TOPICS])
+
+    async def _delete_queues(self, queues: list[ConsumeQueue]) -> int:
+        if queues:
+            await self._readiness.change_files(self._queues.take(queues))
+        return len(queues)
 
     # --- space
 

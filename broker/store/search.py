@@ -1,5 +1,5 @@
-"""Messages by key and by store time (Java `DefaultMessageStore.queryMessage`,
-`ConsumeQueue.getOffsetInQueueByTime`).
+"""What a store holds: entries and records by offset, messages by key and by store time (Java
+`DefaultMessageStore.queryMessage`, `ConsumeQueue.getOffsetInQueueByTime`).
 
 What the index finds is not compared with the key: readers filter hash collisions. Offsets whose records are
 gone are left out; Java's second and third round for the case that all are gone find nothing either.
@@ -17,10 +17,16 @@ from collections.abc import Awaitable, Callable
 from broker.errors import NotReady
 from broker.store.commit_log import CommitLog
 from broker.store.consume_queue import ConsumeQueue
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.dispatch import record_code
 from broker.store.index import Index
 from broker.store.readiness import Readiness
 from broker.store.values import QueryResult
+from codec.errors import CorruptionError
 from codec.store.consume_queue import ENTRY_SIZE
+from codec.store.consume_queue_ext import ExtensionEntry, is_address
+from codec.store.delay_levels import DelayLevels
+from codec.store.record import scan_record
 from codec.store.record_layout import MIN_RECORD_SIZE
 
 
@@ -30,20 +36,22 @@ class Search:
     def __init__(
         self,
         log: CommitLog,
+        queues: ConsumeQueues,
         index: Index | None,
         readiness: Readiness,
         index_file: Callable[[], Awaitable[None]],
+        levels: DelayLevels,
     ) -> None:
-        """`index_file` creates the file that index items wait for."""
+        """`index_file` brings the file or the pages that index items wait for."""
         self._log = log
+        self._queues = queues
         self._index = index
         self._index_file = index_file
         self._readiness = readiness
+        self._levels = levels
 
     def by_key(self, topic: str, key: str, limit: int, begin: int, end: int) -> QueryResult:
-        """At most `limit` records stored in [begin, end] ms (second precision), by ascending commit log
-        offset.
-        """
+        """At most `limit` records stored in [begin, end] ms (second precision), by commit-log offset."""
         if self._index is None:
             return QueryResult([], 0, 0)
         if self._readiness.strict and self._index.waits:
@@ -51,45 +59,108 @@ class Search:
         hits = self._index.query(topic, key, limit, begin, end, self._readiness.require)
         if not hits.offsets:
             return QueryResult([], 0, 0)
-        records = [record for offset in sorted(hits.offsets) if (record := self.record(offset)) is not None]
+        records = [
+            record for offset in sorted(hits.offsets) if (record := self.record_at(offset)) is not None
+        ]
         return QueryResult(records, hits.last_timestamp, hits.last_offset)
 
-    def record(self, offset: int) -> memoryview | None:
-        """The record that starts at `offset`; None if there is none."""
-        self.require(offset, MIN_RECORD_SIZE)
-        record = self._log.record(offset)
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        """The record that starts at an offset of the commit log."""
+        self._require(physical_offset, MIN_RECORD_SIZE)
+        record = self._log.record(physical_offset)
         if record is not None:
-            self.require(offset, len(record))
+            self._require(physical_offset, len(record))
         return record
 
-    def record_of_size(self, offset: int, size: int) -> memoryview | None:
+    def record_at_size(self, physical_offset: int, size: int) -> memoryview | None:
         """The bytes of a record whose size is known."""
-        self.require(offset, size)
-        return self._log.slice(offset, size)
+        self._require(physical_offset, size)
+        return self._log.slice(physical_offset, size)
 
-    def require(self, offset: int, size: int) -> None:
-        """NotReady if bytes of the log have to be read from the disk first."""
+    def _require(self, offset: int, size: int) -> None:
         if self._readiness.strict and (place := self._log.place(offset, size)) is not None:
             self._readiness.require(*place, self._log.written_in(place[0]))
 
-    def require_entries(self, queue: ConsumeQueue, queue_offset: int, count: int) -> None:
-        """The same for entries of a queue."""
+    def _require_entries(self, queue: ConsumeQueue, queue_offset: int, count: int) -> None:
         if self._readiness.strict and (place := queue.place(queue_offset, count)) is not None:
             self._readiness.require(*place, queue.written_in(place[0]))
 
-    def store_time(self, queue: ConsumeQueue | None, queue_offset: int) -> int:
-        """Store time in ms of a queue's message; -1 if there is none."""
-        if queue is None or not queue.min_offset <= queue_offset < queue.next_offset:
+    # --- queues
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First readable offset; 0 for a queue that does not exist."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.min_offset if queue else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Offset of the next message; 0 for a queue that does not exist."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.next_offset if queue else 0
+
+    def consume_queue_entries(
+        self, topic: str, queue_id: int, start: int, count: int
+    ) -> list[tuple[int, int, int]]:
+        """Entries (physical offset, size, tags code), at most `count`, not beyond one queue file.
+
+        The address of an extension is replaced by the code stored there, else by that of the record.
+        """
+        entries = self.stored_entries(topic, queue_id, start, count)
+        return [
+            (offset, size, self._code(topic, offset, size, extension) if is_address(code) else code)
+            for offset, size, code, extension in entries
+        ]
+
+    def stored_entries(
+        self, topic: str, queue_id: int, start: int, count: int
+    ) -> list[tuple[int, int, int, ExtensionEntry | None]]:
+        """The same entries as stored, and their extensions."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return []
+        first = max(start, queue.min_offset)
+        self._require_entries(queue, first, count)
+        return [
+            (offset, size, code, queue.extended(code, self._readiness.require))
+            for offset, size, code in queue.entries(first, count)
+        ]
+
+    def _code(self, topic: str, offset: int, size: int, extension: ExtensionEntry | None) -> int:
+        """0 when neither extension nor record is there."""
+        if extension is not None:
+            return extension.tags_code
+        record = self.record_at_size(offset, size)
+        try:
+            return record_code(self._levels, topic, scan_record(record or b""))
+        except CorruptionError:
+            return 0
+
+    # --- times
+
+    def earliest_store_time(self, topic: str | None = None, queue_id: int = 0) -> int:
+        """Store time of the first message of a queue, or of the whole log without a topic; -1 if there is none."""
+        if topic is not None:
+            return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+        record = self.record_at(self._log.start)
+        return -1 if record is None else self._log.store_timestamp(self._log.start, len(record))
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """Store time of a message; -1 if it does not exist."""
+        queue = self._queues.find(topic, queue_id)
+        return -1 if queue is None else self._store_time(queue, queue_offset)
+
+    def _store_time(self, queue: ConsumeQueue, queue_offset: int) -> int:
+        if not queue.min_offset <= queue_offset < queue.next_offset:
             return -1
-        self.require_entries(queue, queue_offset, 1)
+        self._require_entries(queue, queue_offset, 1)
         offset, size, _ = queue.entry(queue_offset)
         if offset < self._log.start:
             return -1
-        self.require(offset, MIN_RECORD_SIZE)
+        self._require(offset, MIN_RECORD_SIZE)
         return self._log.store_timestamp(offset, size)
 
-    def offset_by_time(self, queue: ConsumeQueue | None, timestamp: int) -> int:
-        """Queue offset nearest to `timestamp` (ms); 0 for a queue without files."""
+    def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
+        """Offset of the message stored nearest to `timestamp` (code 29); 0 for a queue without files."""
+        queue = self._queues.find(topic, queue_id)
         if queue is None or not queue.segments.segments:
             return 0
         segments = queue.segments.segments
@@ -100,11 +171,11 @@ class Search:
         if first >= last:
             return min(first, queue.next_offset)
         right = first + bisect_left(
-            range(first, last), timestamp, key=lambda number: self.store_time(queue, number)
+            range(first, last), timestamp, key=lambda number: self._store_time(queue, number)
         )
         if right == first:
             return first
         if right == last:
             return last - 1
-        above, below = self.store_time(queue, right), self.store_time(queue, right - 1)
+        above, below = self._store_time(queue, right), self._store_time(queue, right - 1)
         return right if above == timestamp or above - timestamp < timestamp - below else right - 1

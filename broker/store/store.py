@@ -1,56 +1,48 @@
 """The message store of a broker (Java `DefaultMessageStore`).
 
-One thread and no locks: everything but flushing happens in the task that calls. When `append` returns, the record and its queue
-entry are in the mapped files, so they survive the death of the process.
+One thread and no locks: everything but flushing happens in the task that calls. When `append` returns, the
+record and its queue entry are in the mapped files, so they survive the death of the process.
 
-A running store keeps its callers from waiting for the disk: inside of `begin_batch` … `end_batch`, `attempt` and `when_ready` every method
-that would have to wait raises NotReady before it changes anything.
+A running store keeps its callers from waiting for the disk: inside of `begin_batch` … `end_batch`, `attempt`
+and `when_ready` every method that would have to wait raises NotReady before it changes anything.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import TypeVar
 
 import trio
 
 from broker.disk import REAL, Disk
-from broker.errors import NotReady
 from broker.store.appending import Appender
 from broker.store.checkpoint import Checkpoint
 from broker.store.commit_log import CommitLog
 from broker.store.config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, StoreConfig
-from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.dispatch import Dispatcher, record_code
+from broker.store.dispatch import Dispatcher
 from broker.store.flush import Flusher, sync_files
 from broker.store.index import Index
-from broker.store.index_file import IndexFile
 from broker.store.prepare import Preparer, allocate_pages
 from broker.store.readiness import InThread, Readiness
-from broker.store.reading import AcceptsCode, AcceptsExtension, AcceptsRecord, Reader
+from broker.store.reading import Reader
 from broker.store.recovery import RecoveryReport, recover
 from broker.store.retention import Retention
 from broker.store.search import Search
 from broker.store.segment import SegmentList, adopted_size
 from broker.store.statistics import Statistics
-from broker.store.values import ArrivalListener, BitMapOf, GetResult, QueryResult, StoreMessage
+from broker.store.values import ArrivalListener, BitMapOf, QueryResult
 from broker.supervisor import Services, Supervisor, open_services
-from codec.errors import CorruptionError
-from codec.names import LMQ_PREFIX
-from codec.store.consume_queue_ext import ExtensionEntry, is_address
-from codec.store.record import scan_record
 
-KEPT_TOPICS = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
-T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 class MessageStore:
-    """Use `open_store`. Offsets named physical are bytes in the commit log, others are numbers in a queue; times are ms."""
+    """Use `open_store`. Offsets named physical are bytes in the commit log, others are numbers in a queue;
+    times are ms. Most methods are those of the parts, where they are described.
+    """
 
     def __init__(
         self,
@@ -67,14 +59,13 @@ class MessageStore:
         self._now_ms = now_ms
         self._in_thread = in_thread
         self._disk = disk
-        self._is_running = False
         self._readiness = readiness = Readiness(in_thread)
         log_folder = config.commit_log_folder
         log_size = (
             config.mapped_file_size_commit_log or adopted_size(disk, log_folder) or COMMIT_LOG_FILE_SIZE
         )
         self._log = log = CommitLog(SegmentList(disk, log_folder, log_size, "mappedFileSizeCommitLog"))
-        self.stats = Statistics(log)
+        self.stats = stats = Statistics()
         queue_size = config.mapped_file_size_consume_queue or CONSUME_QUEUE_FILE_SIZE
         extensions = (config.consume_queue_ext_folder, config.mapped_file_size_consume_queue_ext)
         self._queues = queues = ConsumeQueues(
@@ -85,37 +76,52 @@ class MessageStore:
         )
         self._index = index = self._make_index()
         self._checkpoint = Checkpoint(disk, config.checkpoint_file)
-        self._flusher = Flusher(disk, config, log, queues, index, self._checkpoint, self.stats, in_thread)
-        self._preparer = Preparer(log, queues, index, self._flusher, readiness, in_thread)
-        self._appender = Appender(
-            config, log, queues, index, self.stats, readiness, now_ms=now_ms, store_host=store_host
+        self._flusher = flusher = Flusher(
+            disk, config, log, queues, index, self._checkpoint, stats, in_thread
         )
-        self._reader = Reader(config, log, readiness)
-        self._search = Search(log, index, readiness, self._preparer.index_file)
-        self.retention = Retention(disk, config, log, queues, index, self.stats, now_ms, readiness, in_thread)
-        log.space_wanted = self.retention.want_check
+        self._preparer = Preparer(log, queues, index, flusher, readiness, in_thread)
+        self._appender = appender = Appender(
+            config, log, queues, index, stats, readiness, now_ms=now_ms, store_host=store_host
+        )
+        self._reader = reader = Reader(config, log, queues, readiness)
+        self._search = search = Search(
+            log, queues, index, readiness, self._preparer.index_file, appender.delay_levels
+        )
+        self.retention = retention = Retention(
+            disk, config, log, queues, index, stats, now_ms, readiness, in_thread
+        )
+        log.space_wanted = retention.want_check
         self.barrier: Callable[[], Awaitable[object]] | None = None
         """Set by a request that is to have its reply only after this returned; see `broker.net.dispatch.Batches`."""
-        self.append = self._appender.append
-        self.append_batch = self._appender.append_batch
-        self.append_run = self._appender.append_run
+        self.append = appender.append
+        self.append_batch = appender.append_batch
+        self.append_run = appender.append_run
+        self.wait_flushed = flusher.wait_flushed
+        self.make_durable = flusher.make_durable
+        self.attempt = readiness.attempt
+        self.when_ready = readiness.when_ready
+        self.get = reader.get
+        self.is_in_disk = reader.is_in_disk
+        self.min_offset = search.min_offset
+        self.max_offset = search.max_offset
+        self.consume_queue_entries = search.consume_queue_entries
+        self.stored_entries = search.stored_entries
+        self.record_at = search.record_at
+        self.record_at_size = search.record_at_size
+        self.store_time = search.store_time
+        self.earliest_store_time = search.earliest_store_time
+        self.offset_by_time = search.offset_by_time
+        self.delete_topic = retention.delete_topic
+        self.clean_unused = retention.clean_unused
+        self.clean_expired_consume_queues = retention.clean_expired_consume_queues
+        self.delete_expired_files = retention.delete_expired_files
 
     def _make_index(self) -> Index | None:
         config = self.config
         if not config.message_index_enable:
             return None
-        return Index(
-            self._disk,
-            config.index_folder,
-            config.max_hash_slot_num,
-            config.max_index_num,
-            now_ms=self._now_ms,
-            completed=self._note_full_index_file,
-        )
-
-    def _note_full_index_file(self, file: IndexFile) -> None:
-        self._preparer.full_index_files.append(file)
-        self._preparer.wake()
+        folder, slots, items = config.index_folder, config.max_hash_slot_num, config.max_index_num
+        return Index(self._disk, folder, slots, items, now_ms=self._now_ms)
 
     def reconfigure(self, wanted: StoreConfig) -> None:
         """Applies what can change while the store is open."""
@@ -157,7 +163,7 @@ class MessageStore:
 
     def start(self, services: Services) -> None:
         """Starts the services."""
-        self._is_running = True
+        self._readiness.is_running = True
         self._flusher.start(services)
         services.start("retention", self.retention.run)
         services.start("free space", self.retention.watch_space)
@@ -184,160 +190,41 @@ class MessageStore:
         self._queues.close()
         self._log.close()
 
-    # --- waiting for the disk
+    # --- writing
 
     def begin_batch(self) -> None:
         """Index and listeners wait until `end_batch`, and nothing waits for the disk until then."""
         self.barrier = None
-        self._readiness.strict = self._is_running
+        self._readiness.strict = self._readiness.is_running
         self._appender.begin_batch()
 
     def end_batch(self) -> None:
         self._appender.end_batch()
         self._readiness.strict = False
 
-    def attempt(self, function: Callable[..., T], *arguments: object) -> T:
-        """Calls a function that uses the store. Raises NotReady where it would have to wait for the disk."""
-        self._readiness.strict = self._is_running
-        try:
-            return function(*arguments)
-        finally:
-            self._readiness.strict = False
-
-    async def when_ready(self, function: Callable[..., T], *arguments: object) -> T:
-        """As `attempt`, but waits for the disk and calls the function again. OSError if the disk refuses."""
-        while True:
-            try:
-                return self.attempt(function, *arguments)
-            except NotReady as error:
-                missing = error
-            await missing.ready()
-
-    # --- writing
-
-    async def wait_flushed(self, end_offset: int) -> bool:
-        """SYNC_FLUSH: waits until the log is on the disk up to `end_offset`; False on timeout. ASYNC_FLUSH: True at once."""
-        return await self._flusher.wait_flushed(end_offset)
-
-    async def make_durable(self) -> bool:
-        """Flushes the log as it is now, whatever the flush type: before a table is saved that depends on what was stored."""
-        return await self._flusher.make_durable()
-
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
-        """`listener` is called with every message that gets a queue offset, before `append` or `end_batch` returns; it must not raise."""
+        """`listener` is called with every message that gets a queue offset, before `append` or `end_batch`
+        returns; it must not raise.
+        """
         self._appender.listeners.append(listener)
-
-    def set_schedule_tags_code(self, code: Callable[[StoreMessage, int], int]) -> None:
-        """Replaces how entries of SCHEDULE_TOPIC_XXXX get their delivery time: `code(message, store_timestamp)`."""
-        self._appender.schedule_tags_code = code
 
     def set_bit_map(self, bit_map: BitMapOf) -> None:
         """`bit_map(topic, properties)` is called for each message whose queue has an extension; it must not raise."""
         self._appender.bit_map = bit_map
 
-    # --- reading
-
-    def get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_nums: int,
-        *,
-        accepts_code: AcceptsCode | None = None,
-        accepts_record: AcceptsRecord | None = None,
-        accepts_extension: AcceptsExtension | None = None,
-    ) -> GetResult:
-        """Records of a queue from `offset` on, filtered by tags code, by the queue's extension, and then by record."""
-        queue = self._queues.find(topic, queue_id)
-        result = self._reader.get(queue, offset, max_nums, accepts_code, accepts_record, accepts_extension)
-        self.stats.count_get(result.count)
-        return result
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        """First readable offset; 0 for a queue that does not exist."""
-        queue = self._queues.find(topic, queue_id)
-        return queue.min_offset if queue else 0
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """Offset of the next message; 0 for a queue that does not exist."""
-        queue = self._queues.find(topic, queue_id)
-        return queue.next_offset if queue else 0
-
-    def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
-        """Offset of the message stored nearest to `timestamp` (code 29's rules)."""
-        return self._search.offset_by_time(self._queues.find(topic, queue_id), timestamp)
-
-    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Store time of a message; -1 if it does not exist."""
-        return self._search.store_time(self._queues.find(topic, queue_id), queue_offset)
-
-    def earliest_store_time(self, topic: str | None = None, queue_id: int = 0) -> int:
-        """Store time of the first message of a queue, or of the whole log without a topic; -1 if there is none."""
-        if topic is not None:
-            return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
-        record = self._search.record(self._log.start)
-        return -1 if record is None else self._log.store_timestamp(self._log.start, len(record))
-
-    def record_at(self, physical_offset: int) -> memoryview | None:
-        """The record that starts at an offset of the commit log."""
-        return self._search.record(physical_offset)
-
-    def record_at_size(self, physical_offset: int, size: int) -> memoryview | None:
-        """The bytes of a record whose size is known."""
-        return self._search.record_of_size(physical_offset, size)
-
-    def consume_queue_entries(
-        self, topic: str, queue_id: int, start: int, count: int
-    ) -> list[tuple[int, int, int]]:
-        """Entries (physical offset, size, tags code), at most `count`, not beyond one queue file.
-
-        The address of an extension is replaced by the code stored there, else by that of the record.
-        """
-        entries = self.stored_entries(topic, queue_id, start, count)
-        return [
-            (offset, size, self._code(topic, offset, size, extension) if is_address(code) else code)
-            for offset, size, code, extension in entries
-        ]
-
-    def stored_entries(
-        self, topic: str, queue_id: int, start: int, count: int
-    ) -> list[tuple[int, int, int, ExtensionEntry | None]]:
-        """The same entries as stored, and their extensions."""
-        queue = self._queues.find(topic, queue_id)
-        if queue is None:
-            return []
-        first = max(start, queue.min_offset)
-        self._search.require_entries(queue, first, count)
-        return [
-            (offset, size, code, queue.extended(code, self._readiness.require))
-            for offset, size, code in queue.entries(first, count)
-        ]
-
-    def _code(self, topic: str, offset: int, size: int, extension: ExtensionEntry | None) -> int:
-        """0 when neither extension nor record is there."""
-        if extension is not None:
-            return extension.tags_code
-        record = self._search.record_of_size(offset, size)
-        try:
-            return record_code(self._appender.delay_levels, topic, scan_record(record or b""))
-        except CorruptionError:
-            return 0
+    # --- states
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Messages whose keys hash as `key` does, stored in [begin, end], at most 64."""
         self._appender.announce()
-        limit = min(max_num, self.config.max_msgs_num_batch)
-        return self._search.by_key(topic, key, limit, begin, end)
+        return self._search.by_key(topic, key, min(max_num, self.config.max_msgs_num_batch), begin, end)
 
     def topics(self) -> list[str]:
         """Topics that have queues."""
-        return self._queues.topics()
+        return list(self._queues.by_topic)
 
     def queue_ids(self, topic: str) -> list[int]:
         return sorted(self._queues.by_topic.get(topic, ()))
-
-    # --- states
 
     @property
     def commit_log_min_offset(self) -> int:
@@ -349,49 +236,12 @@ class MessageStore:
 
     @property
     def flushed_offset(self) -> int:
+        """End of the part of the log that is known to be on the disk."""
         return self._log.flushed
 
     @property
     def writable(self) -> bool:
         return self.stats.writable
-
-    def is_in_disk(self, physical_offset: int) -> bool:
-        """Whether a record is so far behind the log's end that Java takes it as not in memory (40 % of RAM)."""
-        return self._log.end - physical_offset > self._reader.memory_limit
-
-    # --- deleting
-
-    async def delete_topic(self, topic: str) -> int:
-        """Removes a topic's queues; its records go with their log files. Returns the number of queues."""
-        return await self._delete_queues([*self._queues.by_topic.get(topic, {}).values()])
-
-    async def clean_unused(self, topics: Iterable[str]) -> int:
-        """Removes the queues of all topics but these (codes 316, 215). Returns the number of topics removed."""
-        keep = KEPT_TOPICS.union(topics)
-        gone = [topic for topic in self.topics() if topic not in keep and not topic.startswith(LMQ_PREFIX)]
-        await self._delete_queues([queue for queue in self._queues if queue.topic in gone])
-        return len(gone)
-
-    async def clean_expired_consume_queues(self) -> int:
-        """Removes queues that only know records before the log's start (code 306). Returns their number."""
-        start = self._log.start
-        return await self._delete_queues(
-            [
-                queue
-                for queue in self._queues
-                if queue.max_physical_offset < start and queue.topic not in KEPT_TOPICS
-            ]
-        )
-
-    async def _delete_queues(self, queues: list[ConsumeQueue]) -> int:
-        if queues:
-            await self._readiness.change_files(self._queues.take(queues))
-        return len(queues)
-
-    async def delete_expired_files(self) -> int:
-        """Removes expired log files now, and requests 20 runs of the service (code 329). Returns the number of files removed."""
-        self.retention.request_runs()
-        return await self.retention.delete_expired()
 
 
 @contextlib.asynccontextmanager
@@ -406,8 +256,8 @@ async def open_store(
 ) -> AsyncIterator[MessageStore]:
     """A running store: locked, loaded, recovered, its services started. Leaving the block is the clean stop.
 
-    `store_host` is the address (4 or 16 bytes) and the port as int32 that records carry. Raises StoreLocked, StoreSizeMismatch,
-    StoreDamaged.
+    `store_host` is the address (4 or 16 bytes) and the port as int32 that records carry. Raises StoreLocked,
+    StoreSizeMismatch, StoreDamaged.
     """
     with disk.lock(config.lock_file):
         create = partial(

@@ -190,7 +190,7 @@ async def test_synchronous_flush_answers_when_the_bytes_are_on_the_disk(
         replies = [await client.wait(opaque) for opaque in posted]
         assert [reply.ext["queueOffset"] for reply in replies] == ["0", "1", "2", "3", "4"]
         assert {reply.code for reply in replies} == {0}
-        assert broker.context.store.stats.flushed_offset == broker.context.store.stats.commit_log_max_offset
+        assert broker.context.store.flushed_offset == broker.context.store.commit_log_max_offset
         assert client.send("T", properties={"WAIT": "false"}).code == 0
 
 

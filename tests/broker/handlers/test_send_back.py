@@ -99,9 +99,9 @@ async def test_refusals(tmp_path: Path) -> None:
         code, remark = back(client, original, group="Unknown")
         assert (code, (remark or "")[:41]) == (26, "subscription group not exist, Unknown \nSe")
         assert back(client, original, offset=999_999) == (1, "look message by offset failed, 999999")
-        before = broker.context.store.stats.commit_log_max_offset
+        before = broker.context.store.commit_log_max_offset
         assert back(client, original, group="NoRetry") == (0, None)
-        assert broker.context.store.stats.commit_log_max_offset == before
+        assert broker.context.store.commit_log_max_offset == before
         client.ask(25, None, b"brokerPermission=4")
         assert back(client, original)[0] == 16
 

@@ -270,9 +270,6 @@ def test_units_of_delayed_messages_hold_the_deliver_time(tmp_path: Path) -> None
             store.append(message(topic="SCHEDULE_TOPIC_XXXX", queue_id=2, DELAY=level))
         codes = [code for _, _, code in store.consume_queue_entries("SCHEDULE_TOPIC_XXXX", 2, 0, 9)]
         assert codes == [START_MS + 10_000, START_MS + 7_200_000, message().tags_code]
-        store.set_schedule_tags_code(lambda message, timestamp: 42)
-        store.append(message(topic="SCHEDULE_TOPIC_XXXX", queue_id=2, DELAY="3"))
-        assert store.consume_queue_entries("SCHEDULE_TOPIC_XXXX", 2, 3, 9)[0][2] == 42
 
 
 def test_transactions_that_are_not_committed_have_no_unit(tmp_path: Path) -> None:

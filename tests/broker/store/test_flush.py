@@ -96,7 +96,7 @@ async def test_a_failing_disk_closes_the_store_for_writes(
         threads.failing = True
         assert not await store.wait_flushed(store.commit_log_max_offset)
         assert store.append(message(2)).status is PutStatus.SERVICE_NOT_AVAILABLE
-        assert not store.writable
+        assert not store.stats.writable
     assert (tmp_path / "abort").exists()
 
 
@@ -152,7 +152,7 @@ async def test_one_store_for_a_folder(tmp_path: Path) -> None:
             async with opened(tmp_path, Threads()):
                 pass
     async with opened(tmp_path, Threads()) as store:
-        assert store.writable
+        assert store.stats.writable
 
 
 async def test_what_the_block_raises_comes_out_bare(tmp_path: Path) -> None:

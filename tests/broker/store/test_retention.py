@@ -141,11 +141,11 @@ async def test_a_full_disk_deletes(
     age(tmp_path, 73, expired)
     disk.percent = percent
     assert await store.retention.run_once() == deleted
-    assert store.writable is writable
+    assert store.stats.writable is writable
     assert (store.append(message()).status is PutStatus.PUT_OK) is writable
     disk.percent = 50.0
     await store.retention.run_once()
-    assert store.writable
+    assert store.stats.writable
 
 
 async def test_a_disk_with_hardly_any_room_left_is_noticed_while_writing(
@@ -163,7 +163,7 @@ async def test_a_disk_with_hardly_any_room_left_is_noticed_while_writing(
         assert set(results[:refused]) == {PutStatus.PUT_OK}
         assert set(results[refused:]) == {PutStatus.SERVICE_NOT_AVAILABLE}
         await store.retention.run_once()
-        assert not store.writable
+        assert not store.stats.writable
         disk.least_free = LEAST_FREE
         await store.retention.run_once()
         assert store.append(message()).status is PutStatus.PUT_OK
