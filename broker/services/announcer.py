@@ -18,9 +18,7 @@ MAX_WAIT_SECONDS = 2.0
 
 
 class Announcer:
-    """Calls `register` with the topics that changed, or with None for all topics; `register` None: no name
-    servers.
-    """
+    """Calls `register` (None: no name servers) with changed topics, or with None for all topics."""
 
     def __init__(self, register: Callable[[Sequence[TopicConfig] | None], Awaitable[None]] | None) -> None:
         self._register = register

@@ -35,9 +35,7 @@ def notify_group(broker: BrokerContext, group: str) -> None:
 
 
 def left_group(broker: BrokerContext, group: str) -> None:
-    """Notifies the other clients of a group that one has left; removes the filters of a group without
-    clients.
-    """
+    """Notifies the others of a group that lost a client; a group without clients loses its filters."""
     if broker.consumers.get(group) is None:
         broker.filters.unregister(group)
     notify_group(broker, group)

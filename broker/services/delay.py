@@ -79,10 +79,7 @@ class DelayService:
                 await trio.sleep(min(wait, LONGEST_SLEEP_SECONDS))
 
     def _deliver_due(self, level: int) -> float | None:
-        """Delivers at most one batch of due messages.
-
-        Returns the seconds until the next one is due, or None when the queue is empty.
-        """
+        """Delivers a batch of due messages. Seconds until the next is due; None for an empty queue."""
         broker = self._broker
         if broker.is_slave:
             return LONGEST_SLEEP_SECONDS
@@ -122,9 +119,7 @@ class DelayService:
         return self._put(message, level, position)
 
     def _put(self, message: StoreMessage, level: int, position: int) -> bool:
-        """Stores a message; counts it as put into its topic and as read from its level by
-        SCHEDULE_CONSUMER.
-        """
+        """Stores a message; counts it as put into its topic and as read by SCHEDULE_CONSUMER."""
         broker = self._broker
         result = broker.store.append(message)
         if result.status is not PutStatus.PUT_OK:

@@ -81,10 +81,7 @@ class Registration:
             await self._refresh()
 
     async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
-        """Registers all topics, or those of `wrapper` (a change), at every name server.
-
-        Failures are logged. Does nothing unless `peers` runs.
-        """
+        """Registers all topics, or the changed ones of `wrapper`. Failures are logged."""
         await self._everywhere(partial(self._register_at, *self._registration(wrapper or self._topics())))
 
     async def unregister(self) -> None:
@@ -187,9 +184,7 @@ class Registration:
 
 
 def _limited(topic: TopicConfig, permission: int) -> TopicConfig:
-    """A topic as a broker with less than read and write permission registers it: other fields are the
-    defaults.
-    """
+    """A topic as a broker without read and write permission registers it."""
     return TopicConfig(
         topic_name=topic.topic_name,
         read_queue_nums=topic.read_queue_nums,

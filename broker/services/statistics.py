@@ -214,7 +214,7 @@ def _all_gets(statistics: Statistics, key: str) -> Iterable[Cell]:
 
 NUMS, SIZE, LATENCY, TIMES = 1, 2, 3, 4
 AVERAGED = True
-# name: cells, the column to sum, and if a mean per operation is reported (Java counts no operations of BROKER_…)
+# name: cells, the column to sum, and if a mean per operation is reported (Java has none for BROKER_…)
 _FINDERS: Mapping[str, tuple[Callable[[Statistics, str], Iterable[Cell]], int, bool]] = {
     "TOPIC_PUT_NUMS": (_cells_of_topic, NUMS, AVERAGED),
     "TOPIC_PUT_SIZE": (_cells_of_topic, SIZE, AVERAGED),

@@ -63,19 +63,14 @@ class PutTimes:
         self._puts_before = puts
 
     def distribution(self) -> str:
-        """The number of puts by class as Java prints it.
-
-        In the first minute all are 0, where Java prints "null".
-        """
+        """The number of puts by class, as Java prints it; 0 in the first minute, where Java has "null"."""
         counts: Counter[int] = Counter()
         for took, count in self._last.items():
             counts[bisect_right(LOWER_ENDS, took) - 1] += count
         return "".join(f"{name}:{counts[at]} " for at, name in enumerate(CLASSES))
 
     def percentile(self, part: float) -> float:
-        """The milliseconds that a part (0 to 1) of the puts did not exceed, interpolated in a bucket; 0
-        without puts.
-        """
+        """The milliseconds that a part (0 to 1) of the puts did not exceed; 0 without puts."""
         counts: Counter[int] = Counter()
         for took, count in self._last.items():
             counts[bisect_left(UPPER_ENDS, max(took, 1))] += count
@@ -122,9 +117,7 @@ class StoreRates:
         self.put_times.slow(int(seconds * 1000))
 
     def rates(self, *columns: str, unknown: str = "") -> str:
-        """Rates of the sum of some totals over 10 s, 1 min and 10 min; `unknown` where samples are
-        missing.
-        """
+        """Rates of a sum of totals over 10 s, 1 min and 10 min; `unknown` where samples are missing."""
         samples = self._samples
         parts = []
         for span in SPANS:

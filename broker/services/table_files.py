@@ -68,10 +68,7 @@ class _TableFile:
             self._table.load(loaded)
 
     async def save(self, durable: Durable | None = None) -> None:
-        """Saves what changed up to now, once `durable` has flushed the log.
-
-        OSError if the disk refuses; False leaves it dirty.
-        """
+        """Saves changes, once `durable` has flushed the log (or returned False). OSError."""
         async with self._writing:
             self.dirty |= getattr(self._table, "dirty", False)
             if not self.dirty:

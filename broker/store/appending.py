@@ -1,8 +1,8 @@
-"""The write path: a message becomes a record and a queue entry before `append` returns. Index items are added and listeners called
-then too or, for a batch of requests, once the batch has its replies.
+"""The write path: a message becomes a record and a queue entry before `append` returns. Index items are added
+and listeners called then too or, for a batch of requests, once the batch has its replies.
 
-Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, properties 32767 bytes, body `maxMessageSize`, record
-that plus 64 KiB. The store timestamp is read when the record's place is known.
+Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, properties 32767 bytes, body
+`maxMessageSize`, record that plus 64 KiB. The store timestamp is read when the record's place is known.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Appender:
-    """Serves `MessageStore.append` and `append_batch`. Raises NotReady when `readiness` is strict and a file has to be created first."""
+    """Appends messages. NotReady when `readiness` is strict and the disk has to do something first."""
 
     def __init__(
         self,
@@ -122,8 +122,9 @@ class Appender:
     def append_run(self, messages: Sequence[StoreMessage]) -> list[AppendResult]:
         """Stores messages with one write: the hot path, without calls that can be avoided.
 
-        It ends before the first message that needs more than a record and an entry (a transaction, an extension, a delay, a new
-        queue or file, a refusal), with the results of those before: `append` is for that one.
+        It ends before the first message that needs more than a record and an entry (a transaction, an
+        extension, a delay, a new queue or file, a refusal), with the results of those before: `append` is for
+        that one.
         """
         log, topics, by_topic, pieces_of = self._log, self._topics, self._by_topic, self._encoder.pieces
         timestamp = self._now_ms()
@@ -196,7 +197,7 @@ class Appender:
         return results
 
     def append_batch(self, message: StoreMessage) -> AppendResult:
-        """Stores the items of an encoded batch, all in one file, with consecutive queue offsets. CodecError for a bad body."""
+        """Stores the items of an encoded batch in one file, with consecutive offsets. CodecError."""
         topic = self._topics.get(message.topic) or self._sized_topic(message.topic)
         items = self._items(message)
         refusal = next(filter(None, (self._refusal(topic, item) for item in (message, *items))), None)
@@ -333,7 +334,7 @@ class Appender:
         return True
 
     def _half_stored(self, error: OSError) -> AppendResult:
-        """Refuses further messages: the record is in the log without its queue entry or index item until the store is opened again."""
+        """Refuses further messages: a record has no entry or index item until the store is opened again."""
         _log.error("the store takes no more messages until it is opened again: %s", error)
         self._statistics.set_damaged()
         return _NO_FILE

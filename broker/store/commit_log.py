@@ -1,10 +1,12 @@
 """The commit log: records of all topics one after the other (Java `CommitLog`).
 
-* A run of bytes never crosses a file: if it and the 8 bytes of a filler record do not fit, a filler record ends the file.
-* A run is written behind its first four bytes, the total size, which come last: a process killed in between leaves no record.
+* A run of bytes never crosses a file: where it and the 8 bytes of a filler record do not fit, a filler ends
+  the file.
+* A run is written behind its first four bytes, the total size, which come last: a process killed in between
+  leaves no record.
 * Written and read pages leave the resident memory after `TRIM_BYTES`; they stay in the page cache.
-* A busy writer (`AHEAD_AFTER` bytes into one file) asks for the pages that come next, so that they are allocated beforehand.
-* A mapped page that the disk has no room for ends the process: the free space is checked every `SPACE_STEP` bytes.
+* A busy writer (`AHEAD_AFTER` bytes into one file) asks for the pages that come next, to be allocated before.
+* A mapped page that the disk has no room for ends the process: the free space is checked every `SPACE_STEP`.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ SPACE_STEP = 1024 * 1024
 class CommitLog:
     """`end` is the offset of the next record, `flushed` the end of what is known to be on the disk.
 
-    `pages_wanted` is called when `pages_ahead` has an answer, `space_wanted` when the free space should be checked, `rolled` after
-    a new file was begun.
+    `pages_wanted` is called when `pages_ahead` has an answer, `space_wanted` when the free space should be
+    checked, `rolled` after a new file was begun.
     """
 
     __slots__ = (
@@ -103,11 +105,11 @@ class CommitLog:
 
     @property
     def next_start(self) -> int:
-        """Where the file behind the current one begins."""
+        """Offset at which the next file begins."""
         return self.end + self.segments.size - self._position
 
     def roll(self) -> None:
-        """Ends the current file with a filler record and begins the next one. OSError if it cannot be created."""
+        """Ends the current file with a filler record and begins the next one (OSError)."""
         start = self.next_start
         segment = self.segments.append(start)
         room = start - self.end
@@ -162,7 +164,7 @@ class CommitLog:
         self._set_attend()
 
     def pages_ahead(self) -> tuple[Segment, int, int]:
-        """Segment, position and length of what will be written next; from now on these pages count as allocated."""
+        """Segment, position and length of what is written next; these pages then count as allocated."""
         segment = self.segments.segments[-1]
         start = max(self._position, self._ahead_end)
         self._ahead_end = min(start + AHEAD_BYTES, segment.size)
@@ -194,7 +196,7 @@ class CommitLog:
         return segment.view[position : position + size]
 
     def place(self, offset: int, size: int) -> tuple[Segment, int, int] | None:
-        """File, position and length of the part of [offset, offset + size) that is in one file; None outside of the log."""
+        """File, position and length of the first part of a range that is in one file; None if outside."""
         segment = self.segments.find(offset)
         if segment is None or size < 0 or offset >= self.end:
             return None

@@ -38,7 +38,7 @@ FIXED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
-    """Where a store lies and how it behaves (Java `MessageStoreConfig`)."""
+    """Place and behaviour of a store (Java `MessageStoreConfig`)."""
 
     root: Path
     commit_log_path: Path | None = None
@@ -97,9 +97,7 @@ class StoreConfig:
         )
 
     def changed_to(self, wanted: StoreConfig) -> StoreConfig:
-        """`wanted`, but for what only a new start changes: where the files lie, how large they are and
-        what they hold.
-        """
+        """`wanted`, but for what only a new start changes: places, sizes and kinds of files."""
         return replace(wanted, **{name: getattr(self, name) for name in FIXED})
 
     @property

@@ -104,10 +104,7 @@ class ConsumeQueue:
     def put(
         self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int
     ) -> None:
-        """Adds an entry on dispatch of a stored record, if it does not exist.
-
-        QueueGap if it is not the next one.
-        """
+        """Adds the entry of a stored record, if it does not exist. QueueGap if it is not the next one."""
         if physical_offset + size <= self.max_physical_offset:
             return
         if queue_offset != self.next_offset:
@@ -141,9 +138,7 @@ class ConsumeQueue:
         self.full_at = self.ready_until = segment.end // ENTRY_SIZE
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
-        """The list that needs a file, and where this begins, before so many entries can be added without
-        waiting; None if none.
-        """
+        """The list that needs a file before so many entries fit, and where that begins; None if none."""
         if self.next_offset + entries > self.full_at:
             start = self.next_file_start()
             if not self.segments.is_ready(start):
@@ -188,9 +183,7 @@ class ConsumeQueue:
         return _unpack(segment.view, queue_offset * ENTRY_SIZE - segment.start)
 
     def place(self, queue_offset: int, count: int) -> tuple[Segment, int, int] | None:
-        """File, position and length of at most `count` entries from `queue_offset` on, never beyond the
-        file that holds it.
-        """
+        """File, position and length of at most `count` entries, not beyond the file of the first."""
         start = queue_offset * ENTRY_SIZE
         segment = self.segments.find(start)
         if segment is None:
@@ -225,10 +218,7 @@ class ConsumeQueue:
             self.extension.load()
 
     def recover(self) -> None:
-        """Finds the end of the valid entries, from the third-last file on, and zeroes what follows.
-
-        Blocks.
-        """
+        """Finds the end of the valid entries, in the last three files; zeroes what follows. Blocks."""
         segments = self.segments.segments
         self.min_offset = self.segments.start // ENTRY_SIZE
         end = self.segments.start
@@ -244,10 +234,7 @@ class ConsumeQueue:
         self._end_at(end)
 
     def truncate(self, physical_end: int) -> None:
-        """Removes the entries of records at or after `physical_end` (Java `truncateDirtyLogicFiles`).
-
-        Blocks.
-        """
+        """Removes the entries of records from `physical_end` on (Java `truncateDirtyLogicFiles`). Blocks."""
         if self.max_physical_offset > physical_end:
             self._keep(self.first_at(physical_end))
 
@@ -330,7 +317,8 @@ class ConsumeQueue:
             return []
         self.min_offset = self.first_at(max(physical_min, 0), require)
         taken = []
-        while len(self.segments.segments) > 1 and self.segments.segments[0].end <= self.min_offset * ENTRY_SIZE:
+        expired_end = self.min_offset * ENTRY_SIZE
+        while len(self.segments.segments) > 1 and self.segments.segments[0].end <= expired_end:
             taken.append(self.segments.take_first())
         if self.extension is not None and self.min_offset < self.next_offset:
             code = self.entry(self.min_offset)[2]

@@ -49,10 +49,7 @@ class QueueExtension:
         self.flushed = 0
 
     def put(self, tags_code: int, store_timestamp: int, bit_map: bytes | None = None) -> int:
-        """Adds an entry.
-
-        Returns its address for the queue entry, or the tags code itself if it cannot be kept.
-        """
+        """Adds an entry. Returns its address, or the tags code itself if it cannot be kept."""
         try:
             data = encode_extension_entry(ExtensionEntry(tags_code, store_timestamp, bit_map or b""))
             if len(data) > self.segments.size - END_ROOM:

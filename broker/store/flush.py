@@ -1,4 +1,4 @@
-"""When written pages reach the disk (Java `FlushRealTimeService`, `GroupCommitService`,
+"""Flushes: written pages reach the disk (Java `FlushRealTimeService`, `GroupCommitService`,
 `FlushConsumeQueueService`).
 
 ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a
@@ -74,9 +74,7 @@ class Flusher:
         services.start("flush consume queues", self._flush_queues_at_times)
 
     async def wait_flushed(self, end: int) -> bool:
-        """Waits until the log is on the disk up to `end`; False after `syncFlushTimeout` or if the disk
-        failed.
-        """
+        """SYNC_FLUSH: waits until the log is flushed up to `end`. False on time-out or if the disk failed."""
         if not self.config.sync_flush:
             return True
         with trio.move_on_after(self.config.sync_flush_timeout / 1000):
@@ -165,9 +163,7 @@ class Flusher:
             queue.ready_until = 0  # pages that are clean may leave the memory
 
     async def _flush_to(self, ends: Sequence[tuple[ConsumeQueue | QueueExtension, int]]) -> None:
-        segments = [
-            segment for part, end in ends for segment in part.segments.between(part.flushed, end)
-        ]
+        segments = [segment for part, end in ends for segment in part.segments.between(part.flushed, end)]
         if segments:
             await self._sync(segments, [part.segments.folder for part, _ in ends], release=True)
         for part, end in ends:

@@ -95,8 +95,9 @@ class Index:
                 continue
             if length != size:
                 raise StoreSizeMismatch(
-                    f"{path} is {length} bytes long, but maxHashSlotNum {self._slots} and maxIndexNum {self._items} "
-                    f"make {size}: set them as the folder was written with, or move the index folder away (it is rebuilt)"
+                    f"{path} is {length} bytes long, but maxHashSlotNum {self._slots} and maxIndexNum "
+                    f"{self._items} make {size}: set them as the folder was written with, or move the index "
+                    f"folder away (it is rebuilt)"
                 )
             self.files.append(IndexFile(self._disk, path, self._slots, self._items))
 
@@ -107,9 +108,7 @@ class Index:
             file.destroy()
 
     def take_back(self) -> None:
-        """After an unclean stop: takes back the last message, whose keys may be incomplete, and what came
-        behind it.
-        """
+        """After an unclean stop: takes back the last message, whose keys may be incomplete, and the rest."""
         while self.files:
             self.files[-1].take_back()
             if self.files[-1].count > 1:
@@ -212,9 +211,7 @@ class Index:
         return file
 
     def _free_name(self) -> Path:
-        """The local creation time, yyyyMMddHHmmssSSS, or what keeps the names in order if the clock went
-        back.
-        """
+        """The local creation time; a later one if the clock went back, to keep the names in order."""
         return self._folder / index_file_name_after(
             self.files[-1].path.name if self.files else "", index_file_name(self._now_ms())
         )

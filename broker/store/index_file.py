@@ -139,10 +139,7 @@ class IndexFile:
         return ITEM.unpack_from(self.segment.view, self._items_at + number * ITEM.size)
 
     def _is_settled(self, number: int) -> bool:
-        """True if it belongs to a message before the last that the header knows.
-
-        What is not linked was not written.
-        """
+        """True for an item, linked and so written, of a message before the last that the header knows."""
         key_hash, offset, _, _ = self._item(number)
         newest: int = SLOT.unpack_from(self.segment.view, slot_position(key_hash % self._slots))[0]
         return newest >= number and offset < self.end_offset

@@ -82,7 +82,7 @@ class Preparer:
             await self._readiness.build(queue.segments, queue.next_file_start())
 
     async def index_file(self) -> None:
-        """Brings what index items wait for, or will soon: the next file, or the pages of the last; writes them."""
+        """Brings what index items need now or soon, a file or pages of the last; writes the items."""
         index = self._index
         if index is None:
             return
@@ -95,9 +95,7 @@ class Preparer:
 
 
 async def allocate_pages(log: CommitLog, in_thread: InThread) -> None:
-    """Allocates pages of the log ahead of the writer until cancelled, or until the kernel turns out not to
-    know how.
-    """
+    """Allocates pages of the log ahead of the writer; ends if the kernel does not know how."""
     wanted = trio.Event()
 
     def want() -> None:

@@ -1,9 +1,10 @@
 """Keeps the event loop from waiting for the disk: pages that are not in memory, files that do not exist yet.
 
-While `strict` is set, code that would wait raises NotReady before it has changed anything. Its `ready()` does the work in a worker
-thread, and the caller tries again. Outside of that (recovery, tests) everything blocks as usual.
+While `strict` is set, code that would wait raises NotReady before it has changed anything. Its `ready()` does
+the work in a worker thread, and the caller tries again. Outside of that (recovery, tests) everything blocks.
 
-Residency is asked of the kernel (mincore) once a second for each `CHUNK` of a file, and cold chunks are read as a whole.
+Residency is asked of the kernel (mincore) once a second for each `CHUNK` of a file; cold chunks are read as a
+whole. The pages that the next message goes on are asked for one by one when they may have become cold.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from broker.store.segment import Place, Segment, SegmentList
 
 CHUNK = 256 * 1024
 KNOWN_SECONDS = 1.0
-"""How long a chunk counts as resident after it was seen so."""
+"""The time for which a chunk counts as resident after it was seen so."""
 
 KNOWN_CHUNKS = 64
 """Longer ranges are looked at in parts."""
@@ -41,7 +42,7 @@ class Readiness:
         self._resident: set[Chunk] = set()
         self._times: dict[Segment, int] = {}
         self._files = trio.Lock()
-        """Held by creations and removals of files, so that a name can be used again: in the order of the calls."""
+        """Held by creations and removals of files, in the order of the calls: a name can be used again."""
 
     async def forget(self) -> None:
         """The service: what is known gets old."""
@@ -80,7 +81,7 @@ class Readiness:
         )
 
     def require(self, segment: Segment, position: int, length: int, limit: int | None = None) -> None:
-        """NotReady if reading these bytes of a file would wait. Nothing is written from position `limit` on."""
+        """NotReady if reading these bytes would wait. Nothing is written from position `limit` on."""
         if self.strict:
             cold = self.cold(segment, position, length, limit)
             if cold:
@@ -124,7 +125,7 @@ class Readiness:
         return NotReady(ready)
 
     def require_pages(self, places: Iterable[Place], done: Callable[[], None]) -> None:
-        """NotReady if the pages that the next message goes on are not in memory; `done` is called once they are."""
+        """NotReady if pages that the next message goes on are cold; calls `done` once they are not."""
         cold = [(segment, position) for segment, position in places if not segment.is_resident(position, 1)]
         if not (self.strict and cold):
             done()
@@ -141,7 +142,7 @@ class Readiness:
         raise NotReady(ready, in_order=True)
 
     def modified_ms(self, segments: list[Segment], segment: Segment) -> int:
-        """Modification time of one of these files, in ms. NotReady if strict and not asked in the last second."""
+        """Modification time in ms of one of these files. NotReady if strict and not known."""
         if not self.strict:
             return segment.modified_ms
         known = self._times.get(segment)
@@ -165,7 +166,7 @@ class Readiness:
         return NotReady(ready, in_order=True)
 
     async def build(self, segments: SegmentList, start: int) -> None:
-        """Creates the file that begins at `start`, if it is still wanted; a refusal of the disk is kept for `append`."""
+        """Creates the file that begins at `start`, if still wanted; keeps a refusal for `append`."""
         async with self._files:
             if segments.wants(start):
                 try:

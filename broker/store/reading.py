@@ -1,8 +1,9 @@
-"""Reads of one queue: a window of entries, filtered, and the records they point at (Java `DefaultMessageStore.getMessage`).
+"""Reads of one queue: a window of entries, filtered, and the records they point at (Java
+`DefaultMessageStore.getMessage`).
 
-The window is `max(16000, max_nums * 20)` bytes of entries and ends with the queue file. A batch is full by count or bytes;
-the limits are smaller when the records are far behind the log's end ("in disk": more than 40 % of the machine's RAM).
-Neighbouring records are returned as one view.
+The window is `max(16000, max_nums * 20)` bytes of entries and ends with the queue file. A batch is full by
+count or bytes; the limits are smaller for records that are far behind the log's end ("in disk": more than
+40 % of the machine's RAM). Neighbouring records are returned as one view.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ AcceptsExtension = Callable[[ExtensionEntry | None], bool]
 
 
 class Reader:
-    """Serves `MessageStore.get`. Raises NotReady when `readiness` is strict and pages have to be read first."""
+    """Serves `MessageStore.get`. NotReady when `readiness` is strict and pages have to be read first."""
 
     def __init__(
         self, config: StoreConfig, log: CommitLog, queues: ConsumeQueues, readiness: Readiness
@@ -178,7 +179,7 @@ class Reader:
         return place is not None and place[2] == length and self._readiness.knows(*place)
 
     def _must_stop(self, offset: int, size: int, scanned: int) -> bool:
-        """True if a record must be read from the disk: then the result is what was found before. NotReady for the first one."""
+        """True if a record is cold: the result ends before it. NotReady if it is the first."""
         cold = self._cold(offset, size) if self._readiness.strict else []
         if cold and scanned == 1:
             raise self._readiness.loading(cold)

@@ -58,9 +58,7 @@ class RecoveryReport(NamedTuple):
 def walk(
     log: CommitLog, start: int, visit: Visit, *, end: int | None = None, check_crc: bool = False
 ) -> tuple[int, int]:
-    """Visits whole records from `start` on; returns where the first one that is not whole begins, and the
-    count.
-    """
+    """Visits whole records; returns where the first one that is not whole begins, and the count."""
     count = 0
     offset = start
     for segment in list(log.segments.segments):
@@ -177,9 +175,7 @@ def _unclean_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) 
 
 
 def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
-    """Where a whole record begins, `CHECKED_BYTES` before the end that the queues know; 0 if they know
-    none.
-    """
+    """Begin of a whole record `CHECKED_BYTES` before the end that the queues know; 0 if none."""
     target = queues.max_physical_offset - CHECKED_BYTES
     if target <= log.start:
         return 0

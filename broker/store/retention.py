@@ -1,4 +1,4 @@
-"""Deletion of old files and of queues (Java `CleanCommitLogService`, `CleanConsumeQueueService`). See store.md §8.
+"""Deletion of old files and queues (Java `CleanCommitLogService`, `CleanConsumeQueueService`; store.md §8).
 
 A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first,
 never the last file. It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or on request.
@@ -169,7 +169,7 @@ class Retention:
         return await self._delete_queues([*self._queues.by_topic.get(topic, {}).values()])
 
     async def clean_unused(self, topics: Iterable[str]) -> int:
-        """Removes the queues of all topics but these (codes 316, 215). Returns the number of topics removed."""
+        """Removes the queues of all topics but these (codes 316, 215). Returns the number of topics."""
         keep = KEPT_TOPICS.union(topics)
         gone = {
             topic for topic in self._queues.by_topic if topic not in keep and not topic.startswith(LMQ_PREFIX)

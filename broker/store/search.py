@@ -137,7 +137,7 @@ class Search:
     # --- times
 
     def earliest_store_time(self, topic: str | None = None, queue_id: int = 0) -> int:
-        """Store time of the first message of a queue, or of the whole log without a topic; -1 if there is none."""
+        """Store time of the first message of a queue, without a topic of the log; -1 if there is none."""
         if topic is not None:
             return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
         record = self.record_at(self._log.start)

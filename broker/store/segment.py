@@ -103,9 +103,7 @@ def _files(disk: Disk, folder: Path) -> list[Path]:
 
 
 def adopted_size(disk: Disk, folder: Path) -> int | None:
-    """The segment size that the files of a folder imply: by the first two names, else by the only file;
-    None if empty.
-    """
+    """The segment size by the first two names, else by the only file; None for an empty folder."""
     files = _files(disk, folder)
     if len(files) > 1:
         return int(files[1].name) - int(files[0].name)
@@ -129,7 +127,7 @@ class SegmentList:
         self.setting = setting
         self.segments: list[Segment] = []
         self.refused: OSError | None = None
-        """Why the file that was wanted last could not be built ahead."""
+        """The reason why the file that was wanted last could not be built ahead."""
         self._spare: Segment | None = None
         self._gone = False
 
@@ -206,9 +204,7 @@ class SegmentList:
         return follows and not self._gone and not self.is_ready(start)
 
     def append(self, start: int) -> Segment:
-        """Adds the segment that begins at `start`, which follows the last one: the prepared one, or a new
-        one (blocks, OSError).
-        """
+        """Adds the segment that begins at `start`: the prepared one, or a new one (blocks, OSError)."""
         spare, self._spare = self._spare, None
         segment = spare if spare is not None and spare.start == start else self.build(start)
         self.segments = [*self.segments, segment]
@@ -255,10 +251,7 @@ class SegmentList:
         return first
 
     def take_all(self) -> Callable[[], None]:
-        """Takes all segments out.
-
-        The result removes their files, and the folder if that leaves it empty; it blocks.
-        """
+        """Takes all segments out. The result removes their files and an empty folder; it blocks."""
         segments = [*self.segments, *([self._spare] if self._spare is not None else [])]
         self.segments, self._spare, self._gone = [], None, True
 

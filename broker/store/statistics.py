@@ -22,9 +22,6 @@ class Statistics:
         self.writable = not full and not self.damaged
 
     def set_damaged(self) -> None:
-        """Refuses everything from now on: a flush failed or a file could not be created.
-
-        The stop is not a clean one.
-        """
+        """Refuses everything from now on: the disk failed. The stop will not be a clean one."""
         self.damaged = True
         self.writable = False

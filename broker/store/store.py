@@ -92,7 +92,7 @@ class MessageStore:
         )
         log.space_wanted = retention.want_check
         self.barrier: Callable[[], Awaitable[object]] | None = None
-        """Set by a request that is to have its reply only after this returned; see `broker.net.dispatch.Batches`."""
+        """Set by a request whose reply waits for it; see `broker.net.dispatch.Batches`."""
         self.append = appender.append
         self.append_batch = appender.append_batch
         self.append_run = appender.append_run
@@ -203,13 +203,11 @@ class MessageStore:
         self._readiness.strict = False
 
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
-        """`listener` is called with every message that gets a queue offset, before `append` or `end_batch`
-        returns; it must not raise.
-        """
+        """Has `listener` called before `append` or `end_batch` returns. It must not raise."""
         self._appender.listeners.append(listener)
 
     def set_bit_map(self, bit_map: BitMapOf) -> None:
-        """`bit_map(topic, properties)` is called for each message whose queue has an extension; it must not raise."""
+        """Has `bit_map` called for each message whose queue has an extension. It must not raise."""
         self._appender.bit_map = bit_map
 
     # --- states

@@ -79,17 +79,14 @@ ArrivalListener = Callable[[Sequence[Arrival]], None]
 
 
 class GetResult(NamedTuple):
-    """Records of one queue.
-
-    `views` are slices of the mapped files: concatenated they are the `count` records.
-    """
+    """Records of one queue: `views` of the mapped files, which together are the `count` records."""
 
     status: GetStatus
     next_begin_offset: int
     min_offset: int
     max_offset: int
     views: list[memoryview]
-    count: int = 0  # type: ignore[assignment]  # the field that readers of a reply expect; tuple.count is not used
+    count: int = 0  # type: ignore[assignment]  # tuple.count is not used
     size: int = 0
     slow: bool = False
 

@@ -65,10 +65,7 @@ def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> 
 
 
 def half_again(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Copies a half message to the end of the half queue.
-
-    Raises LocalProtocolError when the properties are too long.
-    """
+    """Copies a half message to the end of the half queue. LocalProtocolError: too long properties."""
     return _put_system(broker, half, properties, SystemTopic.TRANS_HALF)
 
 
