@@ -24,7 +24,7 @@ from broker.net.handling import Answered, Reply, Request, respond
 from broker.net.session import Session
 from broker.services.clients import watch_session
 from broker.services.holds import Hold
-from broker.services.offset_moved import store_offset_moved
+from broker.services.put import store_offset_moved
 from broker.store.values import GetResult, GetStatus
 from codec.bodies.heartbeat import SubscriptionData
 from codec.codes import MASTER_ID, Perm, PullSysFlag, ResponseCode

@@ -7,11 +7,16 @@ WAIT stays in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from broker.context import BrokerContext
 from broker.store.values import AppendResult, PutStatus, StoreMessage
+from codec.bodies.base import encode_body
+from codec.bodies.offsets import OffsetMovedEvent
 from codec.codes import ResponseCode
+from codec.hashing import tags_code
+from codec.headers.pull import PullMessageRequestHeader
+from codec.message_queue import MessageQueue
 from codec.names import SystemTopic
 from codec.properties import PropertyName, delay_level, encode_properties
 
@@ -44,25 +49,35 @@ _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Stores a message, parked if it has a delay level.
-
-    Raises LocalProtocolError when its properties are then too long.
-    """
+    """Stores a message, parked if it has a delay level. LocalProtocolError when its properties are too long."""
     if DELAY in message.properties:
         park(broker, message)
+    return _put(broker, message, broker.store.append)
+
+
+def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:
+    """Stores an encoded batch. Raises CodecError when the body is not one."""
+    return _put(broker, message, broker.store.append_batch)
+
+
+def _put(
+    broker: BrokerContext, message: StoreMessage, append: Callable[[StoreMessage], AppendResult]
+) -> AppendResult:
     if broker.is_slave:
         return _SLAVE
     started = broker.timer()
-    result = broker.store.append(message)
+    result = append(message)
     took = broker.timer() - started
     rates = broker.rates
     if result.status is not PUT_OK:
         rates.put_failures += 1
         return result
-    size = result.size
-    rates.put_messages += 1
+    size, offsets = result.size, result.physical_offsets
+    count = 1 if offsets is None else len(offsets)
+    rates.put_messages += count
+    rates.put_in_company += count - 1
     rates.put_bytes += size
-    broker.statistics.put(message.topic, message.queue_id, 1, size)
+    broker.statistics.put(message.topic, message.queue_id, count, size)
     if took > SLOW_PUT_SECONDS:
         rates.slow_put(took)
     return result
@@ -87,27 +102,6 @@ def put_run(broker: BrokerContext, messages: Sequence[StoreMessage]) -> list[App
     return results
 
 
-def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Stores an encoded batch. Raises CodecError when the body is not one."""
-    if broker.is_slave:
-        return _SLAVE
-    started = broker.timer()
-    result = broker.store.append_batch(message)
-    took = broker.timer() - started
-    rates = broker.rates
-    if result.status is not PUT_OK:
-        rates.put_failures += 1
-        return result
-    count = len(result.physical_offsets or ())
-    rates.put_messages += count
-    rates.put_in_company += count - 1
-    rates.put_bytes += result.size
-    broker.statistics.put(message.topic, message.queue_id, count, result.size)
-    if took > SLOW_PUT_SECONDS:
-        rates.slow_put(took)
-    return result
-
-
 def park(broker: BrokerContext, message: StoreMessage) -> None:
     """Turns a message with a delay level above 0 into the one that waits in the schedule topic."""
     level = delay_level(message.properties)
@@ -116,8 +110,40 @@ def park(broker: BrokerContext, message: StoreMessage) -> None:
     if level > broker.delay_levels.highest:
         level = broker.delay_levels.highest
         message.properties[DELAY] = str(level)
+    hide(message, SystemTopic.SCHEDULE, level - 1)
+
+
+def hide(message: StoreMessage, topic: str, queue_id: int) -> None:
+    """Moves a message to a system topic; its own topic and queue become REAL_TOPIC and REAL_QID."""
     message.properties[PropertyName.REAL_TOPIC] = message.topic
     message.properties[PropertyName.REAL_QID] = str(message.queue_id)
     message.properties_text = encode_properties(message.properties)
-    message.topic = SystemTopic.SCHEDULE
-    message.queue_id = level - 1
+    message.topic, message.queue_id = topic, queue_id
+
+
+def own_message(broker: BrokerContext, topic: str, body: bytes, properties: dict[str, str]) -> StoreMessage:
+    """A message of the broker itself, with TAGS, for queue 0 of a system topic."""
+    return StoreMessage(
+        topic=topic,
+        queue_id=0,
+        body=body,
+        properties=properties,
+        properties_text=encode_properties(properties),
+        born_timestamp=broker.now_ms(),
+        born_host=broker.store_host,
+        sys_flag=broker.own_host_flags,
+        tags_code=tags_code(properties[PropertyName.TAGS]),
+    )
+
+
+def store_offset_moved(broker: BrokerContext, header: PullMessageRequestHeader, offset: int) -> None:
+    """Stores a message about a pull with a corrected offset in OFFSET_MOVED_EVENT, as Java does."""
+    group = header.consumer_group
+    event = OffsetMovedEvent(
+        consumer_group=group,
+        message_queue=MessageQueue(header.topic, broker.name, header.queue_id),
+        offset_request=header.queue_offset,
+        offset_new=offset,
+    )
+    properties = {PropertyName.TAGS: group, PropertyName.KEYS: group}
+    put(broker, own_message(broker, SystemTopic.OFFSET_MOVED_EVENT, encode_body(event), properties))

@@ -10,10 +10,11 @@ Items that Java never increments (GROUP_GET_FROM_DISK_…, BROKER_GET_FROM_DISK_
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import trio
 
@@ -70,16 +71,14 @@ class Statistics:
     def __init__(self, now_ms: Callable[[], int], cluster: str) -> None:
         self._now_ms = now_ms
         self.cluster = cluster
-        self.puts: dict[QueueKey, Cell] = {}
-        self.gets: dict[GroupKey, Cell] = {}
-        self.send_backs: dict[GroupKey, Cell] = {}
+        self.puts: dict[QueueKey, Cell] = defaultdict(Cell)
+        self.gets: dict[GroupKey, Cell] = defaultdict(Cell)
+        self.send_backs: dict[GroupKey, Cell] = defaultdict(Cell)
         self._ticks = 0
 
     def put(self, topic: str, queue_id: int, nums: int, size: int) -> None:
         """Counts a send of `nums` messages, `size` stored bytes."""
-        cell = self.puts.get((topic, queue_id))
-        if cell is None:
-            cell = self.puts[topic, queue_id] = Cell()
+        cell = self.puts[topic, queue_id]
         cell.nums += nums
         cell.size += size
         cell.times += 1
@@ -88,32 +87,23 @@ class Statistics:
         """Counts sends of one message each."""
         cells = self.puts
         for message, result in zip(messages, results, strict=False):
-            key = message.topic, message.queue_id
-            cell = cells.get(key)
-            if cell is None:
-                cell = cells[key] = Cell()
+            cell = cells[message.topic, message.queue_id]
             cell.nums += 1
             cell.size += result.size
             cell.times += 1
 
     def got(self, topic: str, queue_id: int, group: str, nums: int, size: int, latency: int = 0) -> None:
         """Counts a pull that found `nums` messages, `size` bytes, in `latency` ms."""
-        cell = self.gets.get((topic, queue_id, group))
-        if cell is None:
-            cell = self.gets[topic, queue_id, group] = Cell()
-        cell.add(nums, size, latency)
+        self.gets[topic, queue_id, group].add(nums, size, latency)
 
     def sent_back(self, topic: str, group: str) -> None:
-        key = (topic, 0, group)
-        cell = self.send_backs.get(key)
-        if cell is None:
-            cell = self.send_backs[key] = Cell()
-        cell.add(1, 0)
+        self.send_backs[topic, 0, group].add(1, 0)
 
     def forget_topic(self, topic: str) -> None:
-        self.puts = {key: cell for key, cell in self.puts.items() if key[0] != topic}
-        self.gets = {key: cell for key, cell in self.gets.items() if key[0] != topic}
-        self.send_backs = {key: cell for key, cell in self.send_backs.items() if key[0] != topic}
+        tables: tuple[dict[Any, Cell], ...] = (self.puts, self.gets, self.send_backs)
+        for cells in tables:
+            for key in [key for key in cells if key[0] == topic]:
+                del cells[key]
 
     def item(self, name: str, key: str) -> BrokerStatsData | None:
         """The rates of one item; None when nothing has been counted for it."""

@@ -78,14 +78,10 @@ class Appender:
         self.listeners: list[ArrivalListener] = []
         self.bit_map: BitMapOf | None = None
         self.delay_levels = DelayLevels(config.message_delay_level)
-        self.schedule_tags_code: Callable[[StoreMessage, int], int] = self._deliver_time
 
     def configure(self, config: StoreConfig) -> None:
         """Applies the limits of a configuration."""
         self._max_body = config.max_message_size
-
-    def _deliver_time(self, message: StoreMessage, store_timestamp: int) -> int:
-        return delivery_time(message.properties, store_timestamp, self.delay_levels) or message.tags_code
 
     def append(self, message: StoreMessage) -> AppendResult:
         """Stores one message."""
@@ -366,7 +362,8 @@ class Appender:
                 self._index.add_arrivals(((message, result),))
             return
         if message.topic == _SCHEDULE:
-            message.tags_code = self.schedule_tags_code(message, timestamp)
+            deliver_at = delivery_time(message.properties, timestamp, self.delay_levels)
+            message.tags_code = deliver_at or message.tags_code
         code = message.tags_code
         if queue.extension is not None:
             bit_map = self.bit_map(message.topic, message.properties) if self.bit_map is not None else None

@@ -51,7 +51,7 @@ class Reader:
         )
 
     def is_in_disk(self, physical_offset: int) -> bool:
-        """True for a record so far behind the log's end that Java takes it as not in memory."""
+        """True for a record more than 40 % of the RAM behind the end: Java takes it as not in memory."""
         return self._log.end - physical_offset > self._memory_limit
 
     def get(

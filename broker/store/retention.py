@@ -101,12 +101,16 @@ class Retention:
         await self.follow_log()
         return deleted
 
+    def request_runs(self) -> None:
+        """Makes the next 20 runs delete, whatever the hour."""
+        self._manual_runs = MANUAL_RUNS
+
     async def delete_expired_files(self) -> int:
         """Deletes expired log files now, without pauses, and makes the next 20 runs delete (code 329).
 
         Returns the number of log files deleted.
         """
-        self._manual_runs = MANUAL_RUNS
+        self.request_runs()
         deleted = await self._delete(at_once=False, pause_s=0)
         await self.follow_log()
         return deleted

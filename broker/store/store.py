@@ -97,7 +97,6 @@ class MessageStore:
         self.append_batch = appender.append_batch
         self.append_run = appender.append_run
         self.wait_flushed = flusher.wait_flushed
-        self.make_durable = flusher.make_durable
         self.attempt = readiness.attempt
         self.when_ready = readiness.when_ready
         self.get = reader.get
@@ -202,6 +201,10 @@ class MessageStore:
         self._appender.end_batch()
         self._readiness.strict = False
 
+    async def make_durable(self) -> bool:
+        """Flushes the log as it is now, before a table is saved that depends on what was stored."""
+        return await self._flusher.make_durable()
+
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
         """Has `listener` called before `append` or `end_batch` returns. It must not raise."""
         self._appender.listeners.append(listener)
@@ -236,10 +239,6 @@ class MessageStore:
     def flushed_offset(self) -> int:
         """End of the part of the log that is known to be on the disk."""
         return self._log.flushed
-
-    @property
-    def writable(self) -> bool:
-        return self.stats.writable
 
 
 @contextlib.asynccontextmanager

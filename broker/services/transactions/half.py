@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.services.put import put
+from broker.services.put import hide, own_message, put
 from broker.services.restore import real_place, restored
 from broker.store.values import AppendResult, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode
-from codec.hashing import tags_code
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName, delay_level, encode_properties
@@ -56,11 +55,8 @@ def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> 
     if is_batch or not requested:
         what = "a batch" if is_batch else "a message without the property TRAN_MSG"
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"{what} cannot be a transaction message")
-    properties[P.REAL_TOPIC] = message.topic
-    properties[P.REAL_QID] = str(message.queue_id)
-    message.properties_text = encode_properties(properties)
+    hide(message, SystemTopic.TRANS_HALF, HALF_QUEUE)
     message.sys_flag &= ~MASK
-    message.topic, message.queue_id = SystemTopic.TRANS_HALF, HALF_QUEUE
     _ensure_topic(broker, SystemTopic.TRANS_HALF)
 
 
@@ -96,23 +92,9 @@ def end_half(broker: BrokerContext, queue_offset: int, ended: set[int]) -> None:
     """
     for offset in (queue_offset, broker.half_copies.newest(queue_offset)):
         if offset not in ended:
-            put(broker, _op_message(broker, offset))
+            properties: dict[str, str] = {P.WAIT: "true", P.TAGS: OP_TAG}
+            put(broker, own_message(broker, SystemTopic.TRANS_OP_HALF, str(offset).encode(), properties))
             ended.add(offset)
-
-
-def _op_message(broker: BrokerContext, queue_offset: int) -> StoreMessage:
-    properties: dict[str, str] = {P.WAIT: "true", P.TAGS: OP_TAG}
-    return StoreMessage(
-        topic=SystemTopic.TRANS_OP_HALF,
-        queue_id=HALF_QUEUE,
-        body=str(queue_offset).encode(),
-        properties=properties,
-        properties_text=encode_properties(properties),
-        born_timestamp=broker.now_ms(),
-        born_host=broker.store_host,
-        sys_flag=broker.own_host_flags,
-        tags_code=tags_code(OP_TAG),
-    )
 
 
 def _put_system(

@@ -252,7 +252,7 @@ async def test_a_slave_takes_no_commits_from_pulls_and_leaves_no_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[object] = []
-    monkeypatch.setattr("broker.services.offset_moved.put", lambda broker, message: events.append(message))
+    monkeypatch.setattr("broker.services.put.put", lambda broker, message: events.append(message))
     for role, expected in (("SLAVE", (-1, 0)), ("ASYNC_MASTER", (3, 1))):
         async with fake_broker(tmp_path / role, broker_role=role) as broker:
             broker.context.topics.ensure("T", 1)
