@@ -3,12 +3,16 @@
 
 ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a
 worker thread for all waiting sends. Queues: every second those with 2 dirty pages, all every 60 s, and then
-the checkpoint, whose values are read before the flush they describe. A flush that fails closes the store for
-writes.
+the checkpoint, whose values are read before the flush they describe.
+
+A sync that fails is the last one: Linux reports a page that could not be written once and then counts it as
+clean, so a second sync would succeed without it. From then on nothing is flushed, the store refuses messages
+until it is opened again, and whoever waits for a flush learns that there was none.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -64,6 +68,8 @@ class Flusher:
         self._checkpoint = checkpoint
         self._statistics = statistics
         self._in_thread = in_thread
+        self._has_failed = False
+        self._log_turn = trio.Lock()
         self._wanted = trio.Event()
         self._done = trio.Event()
 
@@ -133,24 +139,30 @@ class Flusher:
         try:
             await flush()
         except OSError as error:
-            _log.error("flush failed, the store takes no more messages: %s", error)
-            self._statistics.set_damaged()
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        if not self._has_failed:
+            _log.error("flush failed, the store takes no more messages until it is opened again: %s", error)
+        self._has_failed = True
+        self._statistics.set_damaged()
 
     async def flush_log(self) -> None:
-        """Makes durable what the log holds now. OSError if the disk refuses."""
-        end, timestamp = self._log.end, self._statistics.last_store_timestamp
-        if end <= self._log.flushed:
-            return
-        await self._sync(self._log.segments.between(self._log.flushed, end), [self._log.segments.folder])
-        self._log.flushed = max(self._log.flushed, end)
-        self._checkpoint.physic = max(self._checkpoint.physic, timestamp)
+        """Makes durable what the log holds now. OSError if the disk refuses, or refused any flush before."""
+        async with self._log_turn:
+            end, timestamp = self._log.end, self._statistics.last_store_timestamp
+            if end <= self._log.flushed:
+                return
+            await self._sync(self._log.segments.between(self._log.flushed, end), [self._log.segments.folder])
+            self._log.flushed = max(self._log.flushed, end)
+            self._checkpoint.physic = max(self._checkpoint.physic, timestamp)
 
     async def flush_all_queues(self) -> None:
         """Makes queues and checkpoint durable. OSError if the disk refuses."""
         timestamp = self._statistics.last_store_timestamp
         await self._flush_queues(1)
         self._checkpoint.logics = max(self._checkpoint.logics, timestamp)
-        await self._in_thread(self._checkpoint.save, self._checkpoint.content())
+        await self._blocking(self._checkpoint.save, self._checkpoint.content())
 
     async def _flush_queues(self, least_pages: int) -> None:
         dirty = [queue for queue in self._queues if _dirty_pages(queue.flushed, queue.end) >= least_pages]
@@ -172,16 +184,27 @@ class Flusher:
     async def _sync(self, segments: list[Segment], folders: list[Path], *, release: bool = False) -> None:
         fresh = {segment.path.parent for segment in segments if segment.fresh}
         paths = [segment.path for segment in segments]
-        await self._in_thread(sync_files, self._disk, paths, [f for f in folders if f in fresh])
+        await self._blocking(sync_files, self._disk, paths, [f for f in folders if f in fresh])
         for segment in segments:
             segment.fresh = False
             if release:
                 segment.release_pages(0, segment.size)
 
+    async def _blocking(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Calls `function` in a thread; OSError also if another call failed before or meanwhile."""
+        if not self._has_failed:
+            try:
+                await self._in_thread(function, *arguments)
+            except OSError as error:
+                self._fail(error)
+        if self._has_failed:
+            raise OSError(errno.EIO, "a flush of the store failed")
+
     async def flush_index_file(self, path: Path, end_timestamp: int) -> None:
         """Makes a full index file durable and notes it in the checkpoint."""
-        await self._guarded(lambda: self._in_thread(sync_files, self._disk, [path], [path.parent]))
-        self._checkpoint.index = max(self._checkpoint.index, end_timestamp)
+        await self._guarded(lambda: self._blocking(sync_files, self._disk, [path], [path.parent]))
+        if not self._has_failed:
+            self._checkpoint.index = max(self._checkpoint.index, end_timestamp)
 
     async def flush_everything(self) -> None:
         """For the stop: log, index, queues, checkpoint, in this order. OSError if the disk refuses."""
@@ -189,7 +212,7 @@ class Flusher:
         if self._index is not None:
             await self._in_thread(partial(self._index.drain, may_create=True))
             paths = [file.path for file in self._index.files[-1:]]
-            await self._in_thread(sync_files, self._disk, paths, {path.parent for path in paths})
+            await self._blocking(sync_files, self._disk, paths, {path.parent for path in paths})
         await self.flush_all_queues()
 
 

@@ -12,6 +12,7 @@ with zeros, which leaves it to recovery; any other length is refused with the fi
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from itertools import pairwise
@@ -214,12 +215,18 @@ class SegmentList:
         """Creates the file without adding it. Blocks; safe in a worker thread.
 
         Name and length are durable at once: after a power cut no file is missing, or empty, before one that
-        is there.
+        is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it.
         """
         self.disk.make_folder(self.folder)
         segment = Segment(self.disk, self.folder / file_name(start), start, self.size)
-        self.disk.sync_file(segment.path)
-        self.disk.sync_folder(self.folder)
+        try:
+            self.disk.sync_file(segment.path)
+            self.disk.sync_folder(self.folder)
+        except OSError:
+            segment.close()
+            with contextlib.suppress(OSError):
+                self.disk.unlink(segment.path)
+            raise
         return segment
 
     def offer(self, segment: Segment) -> None:

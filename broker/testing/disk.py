@@ -5,7 +5,8 @@
     after = disk.power_cut()        # what a machine finds when it starts again
 
 A power cut keeps what was synced, and of the rest a random part: single 4 KiB pages, lengths of files, and
-creations, renames and removals, each or not, whatever their order. The seed decides. Files are sparse; time
+creations, renames and removals, each or not, whatever their order. The seed decides. A sync that `on_call`
+fails with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them. Files are sparse; time
 stamps are those of `now_ms`.
 """
 
@@ -37,12 +38,13 @@ syncs."""
 class _File:
     """Content now, and as it is on the platter.
 
-    `cold` holds numbers of pages that are not in the page cache.
+    `dropped` is the content at a sync that failed; `cold` holds numbers of pages that are not in the page cache.
     """
 
     def __init__(self, now_ms: int) -> None:
         self.buffer: mmap.mmap | bytes = b""
         self.durable = b""
+        self.dropped = b""
         self.modified_ms = now_ms
         self.cold: set[int] = set()
         self.checksum = 0
@@ -220,12 +222,17 @@ class SimulatedDisk:
             self._folders.discard(path)
 
     def sync_file(self, path: Path) -> None:
-        self.call("sync_file")
         file = self._files.get(path)
+        try:
+            self.call("sync_file")
+        except OSError as error:
+            if file is not None and error.errno == errno.EIO:
+                file.dropped = file.content()
+            raise
         if file is None:
             return
         if self._loses_power:
-            file.durable = file.content()
+            file.durable = file.content() if not file.dropped else _without_dropped(file)
         if len(file.buffer) > CHANGES_SEEN:
             file.modified_ms = self._now_ms()
 
@@ -339,6 +346,16 @@ def _copied(content: bytes, file: _File, durable: bytes) -> _File:
     copy.buffer, copy.durable = content, durable
     copy.see()
     return copy
+
+
+def _without_dropped(file: _File) -> bytes:
+    """The content as a sync after a failed one leaves it: pages that were not written since stay as they were."""
+    now = file.content()
+    pages = []
+    for start in range(0, len(now), PAGE):
+        new, dropped, old = (content[start : start + PAGE] for content in (now, file.dropped, file.durable))
+        pages.append(old.ljust(len(new), b"\0") if new == dropped else new)
+    return b"".join(pages)
 
 
 def _survived(file: _File, rng: random.Random, odds: float) -> bytes:
