@@ -27,6 +27,7 @@ from rmqcli.client import (
     PushConsumer,
     PushSettings,
 )
+from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.produce.request_reply import PushedReply
 from tests.client.polling import GROUP, TOPIC, fill
@@ -203,3 +204,17 @@ def test_codes_without_a_group_reach_all_handlers() -> None:
     requests.unregister(PUSH_REPLY_MESSAGE_TO_CLIENT, second)
     assert requests.process(LINK, request) is None
     assert not requests.codes
+
+
+def test_a_consumer_that_is_closed_again_removes_no_handler_of_the_next() -> None:
+    instance = ClientInstance(NAMESRV)
+    first, second = (
+        ConsumerProcessor(instance, GROUP, print, lambda topic: {}, lambda stacks: ConsumerRunningInfo())
+        for _ in range(2)
+    )
+    first.open()
+    first.close()
+    assert not instance.requests.codes
+    second.open()
+    first.close()
+    assert instance.requests.codes == {CODES["notified"], CODES["info"], CODES["status"]}

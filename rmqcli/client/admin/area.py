@@ -39,10 +39,17 @@ class Area:
         self._admin = admin
         self.instance = admin.instance
 
-    def absent(self, kind: type[NotFound], text: str, operation: AnyOperation) -> NotFound:
-        """The error for something that no reply to `operation` contained."""
+    def absent(
+        self,
+        kind: type[NotFound],
+        text: str,
+        operation: AnyOperation,
+        failures: Mapping[str, ClientError] | None = None,
+    ) -> ClientError:
+        """The error for something that no reply to `operation` contained, or the first of `failures`."""
         status = _ABSENT.get(kind, ResponseCode.QUERY_NOT_FOUND)
-        return kind(status, text, self.instance.name_servers.current, operation.name, concluded=True)
+        error = kind(status, text, self.instance.name_servers.current, operation.name, concluded=True)
+        return next(iter((failures or {}).values()), error)
 
     async def ask_each(
         self, targets: Mapping[str, str], ask: Callable[[str], Awaitable[Answer]]

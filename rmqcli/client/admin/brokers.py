@@ -10,7 +10,7 @@ from codec.operations.brokers import GET_BROKER_RUNTIME_INFO
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import BrokerSummary
-from rmqcli.client.errors import NotFound
+from rmqcli.client.errors import ClientError, NotFound
 
 
 class BrokerAdmin(Area):
@@ -41,7 +41,7 @@ class BrokerAdmin(Area):
             raise self._unknown("no broker with a master", names)
         return masters
 
-    def _unknown(self, what: str, known: Collection[str]) -> NotFound:
+    def _unknown(self, what: str, known: Collection[str]) -> ClientError:
         text = f"{what}; known: {', '.join(sorted(known)) or 'none'}"
         return self.absent(NotFound, text, GET_BROKER_CLUSTER_INFO)
 

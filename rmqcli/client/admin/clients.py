@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.offsets import GetConsumerStatusBody
 from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from codec.codes import ResponseCode
 from codec.headers.clients import (
@@ -144,11 +143,11 @@ class ClientAdmin(Area):
             consumer_group=group, client_id=client_id, jstack_enable=jstack
         )
 
-        async def ask(address: str) -> ConsumerRunningInfo:
-            return (await self.instance.ask(address, operation, header, None, timeout=timeout)).body
-
-        answers, _ = await self.ask_each(reachable(await self._admin.brokers.masters(), failures), ask)
-        return next(iter(answers.values()))
+        targets = reachable(await self._admin.brokers.masters(), failures)
+        answers, _ = await self.ask_each(
+            targets, lambda address: self.instance.ask(address, operation, header, None, timeout=timeout)
+        )
+        return next(iter(answers.values())).body
 
     async def running_infos(
         self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
@@ -193,18 +192,15 @@ class ClientAdmin(Area):
         failures: Mapping[str, ClientError] | None = None,
     ) -> dict[str, dict[MessageQueue, int]]:
         """Client id → its next offset of each queue, committed or not (code 223). Omits silent clients."""
-        operation = INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+        operation, timeout = INVOKE_BROKER_TO_GET_CONSUMER_STATUS, STATUS_TIMEOUT
 
         async def ask_one(client_id: str) -> dict[MessageQueue, int] | None:
             header = GetConsumerStatusRequestHeader(topic=topic, group=group, client_addr=client_id)
-
-            async def ask(address: str) -> GetConsumerStatusBody:
-                return (
-                    await self.instance.ask(address, operation, header, None, timeout=STATUS_TIMEOUT)
-                ).body
-
-            answers, _ = await self.ask_each(reachable(await self._admin.brokers.masters(), failures), ask)
-            tables = [answer.consumer_table for answer in answers.values()]
+            targets = reachable(await self._admin.brokers.masters(), failures)
+            answers, _ = await self.ask_each(
+                targets, lambda address: self.instance.ask(address, operation, header, None, timeout=timeout)
+            )
+            tables = [answer.body.consumer_table for answer in answers.values()]
             found = [table[client_id] for table in tables if client_id in table]
             return {queue: offset for part in found for queue, offset in part.items()} if found else None
 

@@ -53,14 +53,12 @@ class GroupAdmin(FormerMethod, Area):
 
     async def _groups_with_offsets(self, failures: Mapping[str, ClientError] | None) -> set[str]:
         """Groups in the offset tables of brokers (code 43, keys `topic@group`); skips brokers that refuse."""
-
-        async def ask(address: str) -> set[str]:
-            table = (await self.instance.ask(address, GET_ALL_CONSUMER_OFFSET, None, None)).body.offset_table
-            return {key.partition("@")[2] for key in table}
-
         targets = reachable(await self._admin.brokers.masters(), failures)
-        answers, _ = await gather(targets, lambda name: ask(targets[name]))
-        return {group for groups in answers.values() for group in groups if group}
+        answers, _ = await gather(
+            targets, lambda name: self.instance.ask(targets[name], GET_ALL_CONSUMER_OFFSET, None, None)
+        )
+        keys = (key for answer in answers.values() for key in answer.body.offset_table)
+        return {key.partition("@")[2] for key in keys} - {""}
 
     async def summaries(
         self, *, system: bool = False, failures: dict[str, ClientError] | None = None
@@ -94,11 +92,9 @@ class GroupAdmin(FormerMethod, Area):
         """The settings of a group by broker name (code 201); GroupNotFound when no broker has any."""
         tables = await self.all_settings(failures=failures)
         found = {name: table[group] for name, table in tables.items() if group in table}
-        if not found and failures:
-            raise next(iter(failures.values()))
         if not found:
             text = f"no broker knows group {group}"
-            raise self.absent(GroupNotFound, text, GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            raise self.absent(GroupNotFound, text, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, failures)
         return found
 
     async def create(

@@ -70,10 +70,8 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         self, group: str, topic: str | None, failures: Mapping[str, ClientError] | None
     ) -> ClientError:
         """The error for a group without offsets: that of a broker that may have some, else NotFound."""
-        if failures:
-            return next(iter(failures.values()))
         where = f" on topic {topic}" if topic else ""
-        return self.absent(NotFound, f"group {group} has no offsets{where}", GET_CONSUME_STATS)
+        return self.absent(NotFound, f"group {group} has no offsets{where}", GET_CONSUME_STATS, failures)
 
     async def lags_of(
         self,

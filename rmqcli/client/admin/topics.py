@@ -66,10 +66,8 @@ class TopicAdmin(FormerMethod, Area):
         tables = await self.bodies(await self.masters(topic), GET_ALL_TOPIC_CONFIG, None, failures)
         known = {name: table.topic_config_table.get(topic) for name, table in tables.items()}
         found = {name: config for name, config in known.items() if config is not None}
-        if not found and failures:
-            raise next(iter(failures.values()))
         if not found:
-            raise self.absent(TopicNotFound, f"no broker has topic {topic}", GET_ALL_TOPIC_CONFIG)
+            raise self.absent(TopicNotFound, f"no broker has topic {topic}", GET_ALL_TOPIC_CONFIG, failures)
         return found
 
     async def stats(

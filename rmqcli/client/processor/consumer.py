@@ -51,6 +51,7 @@ class ConsumerProcessor:
     def close(self) -> None:
         if self._is_open:
             self._requests.unregister_group(self._group)
+            self._is_open = False
 
     def _members_changed(
         self, request: BrokerRequest[NotifyConsumerIdsChangedRequestHeader, None, None, None]
