@@ -46,12 +46,12 @@ def scan_batches(
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records that start in start:end in batches, up to a filler record or zeros; memory is bounded
-    by one batch.
+    """Yields the records that start in start:end, up to a filler record or zeros; memory is bounded by one
+    batch.
 
-    With `encoded`, batches have the encoded schema, and large bodies are views that keep the buffer alive.
-    The last record may extend past `end`, but not past the buffer. Raises CorruptionError at a damaged
-    record, after the batch of those before it.
+    With `encoded`, batches have the encoded schema, and large bodies are views that keep the buffer
+    alive. The last record may extend past `end`, but not past the buffer. Raises CorruptionError at a
+    damaged record, after the batch of those before it.
     """
     while True:
         walk = scan_positions(buffer, start, end, max_rows=-(-_WALK_ROWS // batch_rows) * batch_rows)

@@ -17,7 +17,7 @@ HOSTS = st.binary(min_size=8, max_size=8) | st.binary(min_size=20, max_size=20)
 
 @st.composite
 def record_fields(draw: st.DrawFn) -> dict[str, Any]:
-    """What encode_record takes: V1 and V2, every combination of hosts, any numbers and bytes."""
+    """The arguments of encode_record: V1 and V2, every combination of hosts, any numbers and bytes."""
     version = draw(st.sampled_from((1, 2)))
     return {
         "topic": draw(st.binary(max_size=127 if version == 1 else 300)),

@@ -1,4 +1,4 @@
-"""The bloom filter of the consume queue extension against values that Java made."""
+"""The bloom filter of the consume-queue extension, compared with values of Java."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_positions_of_another_filter(data: BloomFilterData | None) -> None:
 
 
 def test_errors_are_as_rare_as_asked_for() -> None:
-    """With as many names as expected, about the error rate of others seems to be there."""
+    """With the expected number of names, about the error rate of other names seems to be there."""
     bloom = BloomFilter.of(20, 32)
     bit_map = bloom.bit_map(bloom.data(f"in{number}") for number in range(32))
     wrong = sum(bloom.may_hold(bit_map, bloom.data(f"out{number}")) for number in range(2_000))

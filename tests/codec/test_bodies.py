@@ -1,4 +1,4 @@
-"""Bodies: both directions in both dialects, every recorded body, Java's config files byte for byte, the tolerance of fastjson."""
+"""Bodies in both directions and dialects: every recorded one, and the files that Java wrote."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_every_recorded_body_is_what_the_table_says(wire: Wire) -> None:
 
 
 def _with_bare_keys(data: bytes, cls: type) -> bytes:
-    """Routes of new clients are the one reply whose integer keys Java quotes."""
+    """Bares the integer keys of routes of new clients, the one reply in which Java quotes them."""
     return data.replace(b'{"0":"', b'{0:"') if cls is TopicRouteData else data
 
 

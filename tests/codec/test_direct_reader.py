@@ -1,4 +1,4 @@
-"""Requests read straight into their typed header say what the general way says, or are left to it."""
+"""Requests read straight into their typed header equal those read in the general way, or are left to it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_what_only_the_tolerant_way_can_read_is_left_to_it(ext: Any) -> None:
 
 
 def test_damaged_headers_are_read_the_same_either_way() -> None:
-    """Every byte of a header replaced by each of those that mean something in JSON."""
+    """Each byte of a header is replaced by each of those that have a meaning in JSON."""
     whole = _frame(EXT)
     direct = 0
     for position in range(8, len(whole) - 2):

@@ -1,4 +1,4 @@
-"""The rule record → queue entry and index items, alone and for many records at once."""
+"""Queue entries and index items of a record, alone and for many records at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tolerant JSON reader: what fastjson writes, what JSON is, references, limits, linear time."""
+"""The tolerant JSON reader: forms of fastjson, standard JSON, references, limits, linear time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store folders of a Java broker, compared with what Java's own decoder says of them."""
+"""The store folders of a Java broker, compared with the output of Java's own decoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutated real bodies and ext fields: whatever comes, only the codec's own errors, and values within their bounds.
+"""Mutated real bodies and ext fields, which raise only the codec's own errors or give values within bounds.
 
 Seeded, so that a failure is the same every time; the message of a failure has the input.
 """
@@ -100,7 +100,7 @@ def insert_token(rng: random.Random, data: bytearray) -> None:
 
 
 def replace_value(rng: random.Random, data: bytearray) -> None:
-    """What stands between a colon and the next mark becomes something else."""
+    """Replaces the text between a colon and the next mark."""
     colon = data.find(b":", rng.randrange(len(data)))
     end = min(
         (place for place in (data.find(mark, colon) for mark in (b",", b"}")) if place > 0), default=len(data)
@@ -134,7 +134,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
 
 @cache
 def recorded() -> tuple[list[tuple[Any, bytes]], list[tuple[type[Header], dict[str, str]]]]:
-    """Bodies with their class, and ext fields with theirs, of the recorded run; each body shape a few times."""
+    """Bodies with their class, and ext fields with theirs, of the recorded run: a few of each shape."""
     bodies: dict[tuple[Any, int], bytes] = {}
     headers: dict[tuple[type[Header], int], dict[str, str]] = {}
     by_number = {int(code): operation for code, operation in OPERATIONS.items()}
@@ -175,7 +175,7 @@ def _required(cls: type[Body]) -> bool:
 
 
 def integers_in(value: Any) -> Iterator[int]:
-    """Every integer of a body or its parts; walking it is what a reader will do."""
+    """Every integer of a body or its parts, walked as a reader walks it."""
     if isinstance(value, int):
         yield value
     elif isinstance(value, msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Mutated real frames: whatever comes, only the codec's own errors, and nothing bigger than what was given.
+"""Mutated real frames: only the codec's own errors, and no result bigger than its input.
 
 Seeded, so that a failure is the same every time; the message of a failure has the input.
 """
@@ -87,7 +87,7 @@ def sources(kind: str) -> list[bytes]:
 
 
 def mutated(rng: random.Random, frames: list[bytes]) -> bytes:
-    """A frame with one to three mutations: of the whole, or of a header whose length is then made right again."""
+    """A frame with one to three mutations, of the whole or of a header whose length is then corrected."""
     frame = rng.choice(frames)
     if rng.random() < 0.5:
         return mutate(rng, frame, frames)
@@ -106,13 +106,13 @@ def mutate(rng: random.Random, data: bytes, frames: list[bytes]) -> bytes:
 
 
 def text_size(command: RemotingCommand) -> int:
-    """UTF-8 bytes of all texts; a replacement character stands for one byte at least, and has three."""
+    """The UTF-8 bytes of all texts; a replacement character stands for at least one byte and has three."""
     texts = [command.remark or "", *(command.ext_fields or {}).keys(), *(command.ext_fields or {}).values()]
     return sum(len(text.encode()) if text.isascii() else len(text) for text in texts)
 
 
 def check(raw: bytes) -> bool:
-    """True when the frame was accepted; fails on a foreign error or on a value that is bigger than its input."""
+    """True when the frame was accepted; fails on a foreign error or on a value bigger than its input."""
     try:
         command = decode_frame(raw)
     except CodecError:

@@ -1,7 +1,8 @@
-"""Random SQL92 filters: any text is a filter or a SelectorError, and a tree that is printed means what it meant.
+"""Random SQL92 filters: any text is a filter or a SelectorError, and a printed tree means what the tree
+means.
 
-The evaluator here is another one than the one under test: it looks at the classes of the values each time, as Java does,
-and knows nothing of constants. Seeds are fixed.
+The evaluator here differs from the one under test: it examines the classes of the values each time, as
+Java does, and has no special case for constants. Seeds are fixed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ORDERS: dict[str, Callable[[int], bool]] = {
 
 
 def parsed_or_refused(text: str) -> bool:
-    """Whether it is a filter in either dialect; the properties then give one of the three values or ValueError."""
+    """True when a text is a filter in either dialect; it then gives one of the three values or ValueError."""
     accepted = False
     for dialect in Dialect:
         try:
@@ -82,7 +83,7 @@ class Typed(NamedTuple):
 
 
 class Grower:
-    """Trees that Java accepts."""
+    """A maker of trees that Java accepts."""
 
     def __init__(self, random_: random.Random) -> None:
         self.random = random_
@@ -157,7 +158,7 @@ class Grower:
 
 
 class Printer:
-    """Trees as text, every operand in parentheses, in random case and with blanks and comments."""
+    """A writer of trees with every operand in parentheses, in random case, with blanks and comments."""
 
     def __init__(self, random_: random.Random) -> None:
         self.random = random_
@@ -230,11 +231,12 @@ def quoted(text: str) -> str:
 
 
 def evaluate(node: Node, properties: Mapping[str, str]) -> Typed | None:
-    """The value of a tree, None for null. ValueError where Java throws."""
+    """The value of a tree, None for null. Raises ValueError where Java throws."""
     return EVALUATORS[node.kind](properties, *node.parts)
 
 
 def boolean(value: bool | None) -> Typed | None:
+    """A truth value, or a bare property or constant that stands for one."""
     return None if value is None else Typed("Boolean", value)
 
 
@@ -301,7 +303,7 @@ def unequal(properties: Mapping[str, str], left: Node, right: Node) -> Typed | N
 
 
 def chain(properties: Mapping[str, str], operands: tuple[Node, ...], decisive: bool) -> Typed | None:
-    """Two at a time from the left, as Java nests them."""
+    """Nests two operands at a time from the left, as Java does."""
     result = truth_of(operands[0], properties)
     for operand in operands[1:]:
         if result is decisive:
@@ -375,7 +377,7 @@ def outcome(run: Callable[[], Any]) -> object:
 
 
 def refused_rightly(text: str, tree: Node) -> bool:
-    """Java refuses a few trees by the classes of their constants."""
+    """True for the few trees that Java refuses by the classes of their constants."""
     return "constant" in repr(tree) and ("cannot be compared" in text or "must not be above" in text)
 
 

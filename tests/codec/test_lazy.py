@@ -1,4 +1,4 @@
-"""Packages with lazy names: the imports for type checkers, `__all__` and the names that can be imported are the same."""
+"""Packages with lazy names: imports for type checkers, `__all__` and importable names are the same."""
 
 from __future__ import annotations
 

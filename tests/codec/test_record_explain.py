@@ -1,4 +1,4 @@
-"""The explanation of a record agrees with its readers, and names what is wrong with a damaged one."""
+"""The explanation of a record agrees with its readers, and names the damage of a damaged one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk in lanes finds what a walk from record to record finds, whatever the bodies hold."""
+"""The walk in lanes finds the records that a walk from record to record finds, whatever the bodies contain."""
 
 from __future__ import annotations
 

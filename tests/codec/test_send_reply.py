@@ -1,4 +1,4 @@
-"""The short way to the reply of a send gives the bytes of the long one."""
+"""The short way to the reply of a send gives the bytes of the general encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way to the request of a send gives the bytes of the long one, and refuses what that refuses."""
+"""The short way to the request of a send gives the bytes of the general encoder, and refuses the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQL92 filter against what Java's parser and evaluator 4.9.8 answered (and 5.x, for CONTAINS and its like)."""
+"""The SQL92 filter, compared with the answers of Java's parser and evaluator 4.9.8 (5.x for CONTAINS)."""
 
 from __future__ import annotations
 

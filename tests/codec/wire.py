@@ -15,7 +15,8 @@ KINDS = ("json", "rocketmq")
 
 @dataclass(frozen=True)
 class Wire:
-    """What one run of the Java client and servers put on the wire: `data` is all frames, `index` one entry a frame."""
+    """The frames of one run of the Java client and servers: `data` is all of them, `index` has an entry for
+    each."""
 
     kind: str
     data: bytes
