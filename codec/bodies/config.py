@@ -4,7 +4,6 @@
 The wrappers are also the files topics.json and subscriptionGroup.json of a store's `config` folder.
 """
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 from codec.bodies.base import Body, Int32, Int64

@@ -1,6 +1,5 @@
 """The connections of a broker. Addresses are "ip:port"; `version` is a number of `codec.versions`."""
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 import msgspec

@@ -1,6 +1,5 @@
 """Replication and the 5.x controller. Offsets are commit-log offsets in bytes, times epoch ms."""
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 from codec.bodies.base import Body, Int32, Int64

@@ -1,7 +1,6 @@
 """The file consumerFilter.json: SQL92 subscriptions that a broker keeps (Java `ConsumerFilterManager`).
 Times are epoch ms."""
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 from codec.bodies.base import Body, Int32, Int64

@@ -3,7 +3,6 @@
 Sets of Java are lists here, in the order of the text. Enum text that Java does not know is None.
 """
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 from enum import StrEnum

@@ -4,7 +4,6 @@
 files consumerOffset.json, delayOffset.json, and a broadcasting consumer's offsets.json.
 """
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 import msgspec
@@ -41,11 +40,8 @@ class LockBatchRequestBody(Body, frozen=True):
     only_this_broker: bool | None = None
 
 
-class UnlockBatchRequestBody(Body, frozen=True):
-    consumer_group: str | None = None
-    client_id: str | None = None
-    mq_set: list[MessageQueue] = []
-    only_this_broker: bool | None = None
+class UnlockBatchRequestBody(LockBatchRequestBody, frozen=True):
+    """The queues to be unlocked."""
 
 
 class LockBatchResponseBody(Body, frozen=True):

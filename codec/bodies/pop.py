@@ -1,6 +1,5 @@
 """Bodies of pop consumption (5.x): assignments, request modes, acknowledgements. Times are ms."""
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 import re

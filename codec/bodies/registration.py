@@ -7,7 +7,6 @@ separated by one blank; 5.x adds a blank and the attributes as JSON. `order` and
 Integers are big-endian. At most 64 MiB are inflated.
 """
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 import struct

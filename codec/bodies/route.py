@@ -1,7 +1,6 @@
 """Replies of the name server: routes, clusters, topic lists, key-value tables (Java `protocol.route`,
 `protocol.body`)."""
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 from typing import ClassVar

@@ -1,6 +1,5 @@
 """The state that a consumer client reports (307, 309). Offsets are queue offsets, times epoch ms."""
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 from enum import StrEnum

@@ -1,6 +1,5 @@
 """Statistics of topics, groups and brokers. Offsets are queue offsets, times epoch ms, rates per second."""
 
-# ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
 
 from codec.bodies.base import Body, Int32, Int64

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final
 
 import msgspec
 
@@ -32,12 +31,7 @@ class Action(StrEnum):
     GET = "Get"
 
 
-PUB: Final = Action.PUB
-SUB: Final = Action.SUB
-CREATE: Final = Action.CREATE
-UPDATE: Final = Action.UPDATE
-DELETE: Final = Action.DELETE
-GET: Final = Action.GET
+PUB, SUB, CREATE, UPDATE, DELETE, GET = Action
 
 
 class Access(msgspec.Struct, frozen=True):
