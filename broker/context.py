@@ -27,7 +27,7 @@ from broker.tables import (
 )
 from codec.bodies.config import DataVersion, TopicConfig
 from codec.codes import MessageSysFlag
-from codec.remoting.send_reply import SendReplyFrames
+from codec.remoting.send_frames import SendReplyFrames
 from codec.store.delay_levels import DelayLevels
 
 if TYPE_CHECKING:

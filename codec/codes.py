@@ -9,24 +9,6 @@ from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
-from codec.versions import CURRENT_VERSION, version_name, version_number
-
-__all__ = [
-    "CURRENT_VERSION",
-    "MASTER_ID",
-    "RPC_ONEWAY",
-    "RPC_RESPONSE",
-    "LanguageCode",
-    "MessageSysFlag",
-    "Perm",
-    "PullSysFlag",
-    "RequestCode",
-    "ResponseCode",
-    "SerializeType",
-    "version_name",
-    "version_number",
-]
-
 RPC_RESPONSE = 1
 """Bit of `flag`: the frame is the response to the request with the same opaque number."""
 

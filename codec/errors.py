@@ -5,17 +5,6 @@ No foreign exception (struct, construct, msgspec, zlib …) leaves `codec`: each
 
 from __future__ import annotations
 
-__all__ = [
-    "BodyError",
-    "CodecError",
-    "CorruptionError",
-    "HeaderError",
-    "LocalProtocolError",
-    "ProtocolError",
-    "RemoteProtocolError",
-    "SelectorError",
-]
-
 
 class CodecError(Exception):
     """Base of every error that `codec` raises about data."""

@@ -19,17 +19,6 @@ from functools import lru_cache
 from codec.addresses import join_address
 from codec.errors import CorruptionError, HeaderError, LocalProtocolError
 
-__all__ = [
-    "UniqIdFactory",
-    "host_text",
-    "offset_msg_id",
-    "pack_host",
-    "pack_host_text",
-    "parse_offset_msg_id",
-    "time_of_uniq_id",
-    "unpack_host",
-]
-
 CLOCK_STEP = 1_000_000
 """A clock that went back by less than this (ms) counts as standing still."""
 ID_LENGTHS = frozenset((32, 56))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["MessageQueue"]
-
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
     """One queue of a topic on one broker, ordered by topic, broker name and number like Java's."""

@@ -12,19 +12,6 @@ from collections.abc import Mapping
 
 from codec.errors import LocalProtocolError
 
-__all__ = [
-    "MAX_PROPERTIES_LENGTH",
-    "NAME_VALUE_SEPARATOR",
-    "PROPERTY_SEPARATOR",
-    "PropertyName",
-    "decode_properties",
-    "delay_level",
-    "encode_properties",
-    "mended_properties",
-    "properties_problem",
-    "split_keys",
-]
-
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
 MAX_PROPERTIES_LENGTH = 32767

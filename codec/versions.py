@@ -12,9 +12,6 @@ from functools import cache
 CURRENT_VERSION = 409
 """V4_9_8, what we advertise: name servers answer it with standard JSON (from 401 on)."""
 
-HIGHER_VERSION = 612
-"""The last number of the enum; every greater one means the same to a Java peer."""
-
 _BEFORE_3_0_1 = (
     *("V3_0_0_SNAPSHOT", "V3_0_0_ALPHA1", "V3_0_0_BETA1", "V3_0_0_BETA2", "V3_0_0_BETA3", "V3_0_0_BETA4"),
     *("V3_0_0_BETA5", "V3_0_0_BETA6_SNAPSHOT", "V3_0_0_BETA6", "V3_0_0_BETA7_SNAPSHOT", "V3_0_0_BETA7"),

@@ -13,9 +13,10 @@ from broker.net.handling import Reply, Request
 from broker.tables.versions import next_version, version_text
 from codec.bodies.route import KVTable
 from codec.bodies.stats import BrokerStatsData
-from codec.codes import CURRENT_VERSION, ResponseCode, version_name
+from codec.codes import ResponseCode
 from codec.headers.brokers import GetBrokerConfigResponseHeader, ViewBrokerStatsDataRequestHeader
 from codec.names import SystemTopic
+from codec.versions import CURRENT_VERSION, version_name
 
 KIB = 1024
 

@@ -21,7 +21,7 @@ from broker.tables import ClientChannel, ConsumerGroup
 from codec.bodies.config import TopicConfig
 from codec.bodies.offsets import GetConsumerStatusBody, MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from codec.codes import LanguageCode, ResponseCode, version_name
+from codec.codes import LanguageCode, ResponseCode
 from codec.errors import CodecError
 from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
@@ -32,6 +32,7 @@ from codec.ids import parse_offset_msg_id
 from codec.message_queue import MessageQueue
 from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
 from codec.remoting.command import RemotingCommand
+from codec.versions import version_name
 
 RESET_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: the first client that can be reset or asked for its offsets."""

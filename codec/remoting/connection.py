@@ -26,7 +26,7 @@ from codec.remoting.frame import (
     decode_span,
     encode_frame,
 )
-from codec.remoting.send_request import SendRequest
+from codec.remoting.send_frames import SendRequest
 
 _MAX_OPAQUE: Final = 2**31 - 1
 _LENGTH_SIZE: Final = 4

@@ -18,19 +18,18 @@ from codec.codes import SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
 from codec.layout import fused
 from codec.remoting.binary_header import decode_binary_header, encode_binary_header
-from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
+from codec.remoting.command import RemotingCommand
 from codec.remoting.json_header import DirectReader, decode_json_header, encode_json_header
 
 __all__ = [
     "FRAME_HEAD",
     "MAX_FRAME",
     "NO_DIRECT",
-    "UNKNOWN_LANGUAGE",
-    "UNKNOWN_OPAQUE",
     "DirectReader",
     "DirectReaders",
     "RemotingCommand",
     "decode_frame",
+    "decode_marked",
     "decode_span",
     "encode_frame",
     "encode_frame_head",

@@ -13,7 +13,7 @@ from codec.message import Message, PropertyName
 from codec.message_queue import MessageQueue
 from codec.properties import MAX_PROPERTIES_LENGTH
 from codec.remoting.connection import Connection
-from codec.remoting.send_request import SendRequest
+from codec.remoting.send_frames import SendRequest
 from rmqcli.client import ClientInstance, InvalidRequest
 from rmqcli.client.produce.outgoing import Preparer, properties_bytes, properties_text
 from rmqcli.client.produce.send_headers import SendHeaders

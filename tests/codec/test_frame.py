@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from codec.codes import CURRENT_VERSION, RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, SerializeType
+from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE
 from codec.remoting.frame import (
     MAX_FRAME,
-    UNKNOWN_LANGUAGE,
-    UNKNOWN_OPAQUE,
     RemotingCommand,
     decode_frame,
     encode_frame,
     encode_frame_head,
 )
+from codec.versions import CURRENT_VERSION
 from tests.codec.wire import raw_frame, with_length
 
 JSON, ROCKETMQ = SerializeType.JSON, SerializeType.ROCKETMQ

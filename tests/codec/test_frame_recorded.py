@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from codec.codes import LanguageCode, SerializeType
 from codec.remoting.binary_header import BINARY_HEADER
+from codec.remoting.command import UNKNOWN_LANGUAGE
 from codec.remoting.frame import (
-    UNKNOWN_LANGUAGE,
     RemotingCommand,
     decode_frame,
     encode_frame,

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from codec.bodies.heartbeat import ConsumeType, SubscriptionData
 from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
-from codec.codes import CURRENT_VERSION, version_name
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
+from codec.versions import CURRENT_VERSION, version_name
 from rmqcli.client.instance import ClientInstance
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import SystemTopic
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
-from codec.remoting.send_request import SendRequest, SendTemplate
+from codec.remoting.send_frames import SendRequest, SendTemplate
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.produce.outgoing import Outgoing

@@ -21,7 +21,7 @@ from codec.codes import RPC_RESPONSE
 from codec.errors import CodecError, LocalProtocolError
 from codec.remoting.connection import Connection, ReceiveError
 from codec.remoting.frame import RemotingCommand, encode_frame
-from codec.remoting.send_request import SendRequest
+from codec.remoting.send_frames import SendRequest
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout, request_name
 from rmqcli.client.wire.outbox import MAX_QUEUED, Outbox
 from rmqcli.client.wire.reader import Answer, Call, Reader

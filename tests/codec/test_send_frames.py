@@ -1,4 +1,4 @@
-"""The short way to the request of a send gives the bytes of the general encoder, and refuses the same."""
+"""The frames of sends have the bytes of the general encoder, which refuses what they refuse."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from codec.codes import RequestCode
+from codec.codes import RequestCode, ResponseCode
 from codec.errors import LocalProtocolError
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.connection import Connection
 from codec.remoting.frame import MAX_FRAME, RemotingCommand, encode_frame
-from codec.remoting.send_request import SendRequest, SendTemplate
+from codec.remoting.send_frames import SendReplyFrames, SendRequest, SendTemplate
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -48,7 +48,7 @@ HEADER = SendMessageRequestHeaderV2(
 
 
 @given(HEADERS, INT64, TEXT | st.just("TAGS\x01a\x02KEYS\x01%d"), st.binary(max_size=20), INT32)
-def test_the_same_bytes_as_the_general_encoder(
+def test_a_request_has_the_bytes_of_the_general_encoder(
     header: SendMessageRequestHeaderV2, born: int, properties: str, body: bytes, opaque: int
 ) -> None:
     ext = to_ext(replace(header, born_timestamp=born, properties=properties))
@@ -83,3 +83,25 @@ def test_text_that_is_no_unicode_is_refused() -> None:
         SendTemplate(replace(HEADER, topic="\ud800"))
     with pytest.raises(LocalProtocolError, match="cannot be sent as JSON"):
         SendRequest(SendTemplate(HEADER), 0, "\ud800", b"").frame()
+
+
+@given(
+    st.dictionaries(TEXT, TEXT, max_size=3),
+    INT32,
+    st.integers(0, 2**63 - 1),
+    INT32,
+    st.integers(0, 2**63 - 1),
+)
+def test_a_reply_has_the_bytes_of_the_general_encoder(
+    common: dict[str, str], opaque: int, physical_offset: int, queue_id: int, queue_offset: int
+) -> None:
+    prefix = "7F00000100002A9F"
+    ext = {
+        **common,
+        "msgId": f"{prefix}{physical_offset:016X}",
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+    }
+    general = encode_frame(RemotingCommand(0, opaque=opaque).reply(ResponseCode.SUCCESS, None, ext))
+    frames = SendReplyFrames(common, prefix)
+    assert frames.json_frame(opaque, physical_offset, queue_id, queue_offset) == general
