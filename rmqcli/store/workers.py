@@ -35,6 +35,8 @@ class Task(Protocol):
     def cost(self) -> int: ...
 
 
+Progress = Callable[[int], None]
+"""Receives costs as they are done."""
 One = TypeVar("One", bound=Task)
 Result = TypeVar("Result")
 
@@ -45,11 +47,9 @@ def usable_cores() -> int:
 
 
 class _Ends:
-    """Which of the tasks [0, count) were started: workers take from the front, the calling process from the
-    back.
+    """The tasks not started yet: workers take from the front, the calling process from the back.
 
-    A pool hands out tasks before they start, and these cannot be recalled: the calling process would wait for
-    them.
+    A pool hands out tasks before they start, and cannot recall them: the calling process would wait for them.
     """
 
     def __init__(self, context: BaseContext) -> None:
@@ -75,9 +75,7 @@ class _Ends:
 
 
 class Workers:
-    """Runs tasks in `jobs` processes, this one among them; the others live as long as the block. Functions
-    and tasks are pickled.
-    """
+    """Runs pickled tasks in `jobs` processes: this one, and others that live as long as the block."""
 
     def __init__(self, jobs: int = 1) -> None:
         self._others = max(jobs, 1) - 1
@@ -99,7 +97,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def run(
-        self, function: Callable[[One], Result], tasks: Sequence[One], progress: Callable[[int], None]
+        self, function: Callable[[One], Result], tasks: Sequence[One], progress: Progress
     ) -> list[Result]:
         """Returns results in order of the tasks; `progress` receives finished costs. Raises WorkerKilled."""
         if self._pool is None or self._ends is None or len(tasks) < 2:
@@ -138,12 +136,12 @@ def _context() -> BaseContext:
     return multiprocessing.get_context("fork" if forks else "spawn")
 
 
-def _with_progress(result: Result, task: Task, progress: Callable[[int], None]) -> Result:
+def _with_progress(result: Result, task: Task, progress: Progress) -> Result:
     progress(task.cost)
     return result
 
 
-def _on_done(task: Task, progress: Callable[[int], None], done: Future[list[Any]]) -> None:
+def _on_done(task: Task, progress: Progress, done: Future[list[Any]]) -> None:
     if not done.cancelled() and done.exception() is None and done.result():
         progress(task.cost)
 

@@ -57,8 +57,11 @@ def _is_written_to(path: Path) -> bool:
 class CommitLogFiles:
     """The files of a commit log, opened one at a time; while a broker runs, with their written sizes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
         """Raises FileNotFoundError when there is no such file, or none in the folder."""
+        if files is not None:
+            self.files = files
+            return
         folder = commit_log_folder(path)
         try:
             self.files = offset_files(folder)
@@ -69,13 +72,6 @@ class CommitLogFiles:
             raise FileNotFoundError(errno.ENOENT, text, str(path)) from None
         if _is_written_to(folder):
             self.files = as_written(self.files)
-
-    @classmethod
-    def without_files(cls) -> CommitLogFiles:
-        """Returns the log of a store that never had a message."""
-        log = cls.__new__(cls)
-        log.files = []
-        return log
 
     def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
         """Yields every record with its file's bytes, which are valid until the next step.

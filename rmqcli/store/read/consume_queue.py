@@ -61,17 +61,20 @@ class ConsumeQueueFiles:
                     if not entry.is_filler:
                         yield entry
 
+    def entry(self, offset: int) -> QueueEntry | None:
+        """Returns the entry at a queue offset; None when there is none, or a filler."""
+        return next(self.entries(offset, offset + 1), None)
+
     def bounds(self) -> tuple[int, int]:
         """Returns the first queue offset and the one behind the last, else (0, 0). Reads few entries."""
-        first = next((entry.queue_offset for entry in self._from_first_written()), 0)
+        file = self.files[0]
+        with mapped(file) as data:
+            # Only leading fillers are skipped: later ones may stand for lost entries.
+            begin = (file.base or 0) // ENTRY.size + leading_fillers(data, file.size // ENTRY.size)
+        first = next((entry.queue_offset for entry in self.entries(begin)), 0)
         for file in reversed(self.files):
             with mapped(file) as data:
-                # Written entries come first; the unused rest has size 0.
-                written = bisect_left(
-                    range(file.size // ENTRY.size),
-                    True,
-                    key=lambda number: ENTRY.unpack_from(data, number * ENTRY.size)[1] == 0,
-                )
+                written = count_written(data, file.size // ENTRY.size)
             if written:
                 return first, max(first, (file.base or 0) // ENTRY.size + written)
         return first, first
@@ -82,12 +85,10 @@ class ConsumeQueueFiles:
         filled = [file._replace(size=min(file.size, end - (file.base or 0))) for file in self.files]
         return [file for file in filled if file.size > 0]
 
-    def _from_first_written(self) -> Iterator[QueueEntry]:
-        """Yields the first file's entries behind leading fillers; later ones may stand for lost entries."""
-        file = self.files[0]
-        with mapped(file) as data:
-            fillers = leading_fillers(data, file.size // ENTRY.size)
-        return self.entries((file.base or 0) // ENTRY.size + fillers)
+
+def count_written(data: memoryview, count: int) -> int:
+    """Returns how many of the first `count` entries are written; the unused rest has size 0."""
+    return bisect_left(range(count), True, key=lambda n: ENTRY.unpack_from(data, n * ENTRY.size)[1] == 0)
 
 
 def leading_fillers(data: memoryview, count: int) -> int:
@@ -119,13 +120,9 @@ class Queue(NamedTuple):
     @property
     def store(self) -> Path | None:
         """The store folder of the queue (STORE/consumequeue/TOPIC/QUEUE); None when it lies elsewhere."""
-        folder = self.path.resolve()
-        folder = folder.parent if folder.is_file() else folder
-        return (
-            folder.parents[2]
-            if len(folder.parents) > 2 and folder.parents[1].name == "consumequeue"
-            else None
-        )
+        path = self.path.resolve()
+        topic = (path.parent if path.is_file() else path).parent
+        return topic.parent.parent if topic.parent.name == "consumequeue" else None
 
 
 def queue_folders(path: Path) -> list[Queue]:
@@ -142,8 +139,8 @@ def queue_folders(path: Path) -> list[Queue]:
             if folders:
                 return [_queue(folder) for folder in folders]
         if root != path or any((path / name).exists() for name in ("commitlog", "lock", "abort")):
-            text = "this store has no consume queue: no message was ever stored, or `rmq inspect rebuild` restores them"
-            raise FileNotFoundError(2, text, str(path))
+            text = "this store has no consume queue: no message was ever stored, or "
+            raise FileNotFoundError(2, text + "`rmq inspect rebuild` restores them", str(path))
     return [_queue(root)]
 
 

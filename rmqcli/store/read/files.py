@@ -15,9 +15,7 @@ from codec.store.file_names import is_file_name
 
 
 class NamedFile(NamedTuple):
-    """A file: `base` is the offset of its first byte, None when the name does not say (a renamed copy);
-    `size` limits what is read.
-    """
+    """A file: `base` is the offset of its first byte, None if unknown; `size` limits what is read."""
 
     path: Path
     base: int | None

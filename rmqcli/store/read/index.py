@@ -95,9 +95,7 @@ def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> 
 
 
 def _guesses(size: int) -> Iterator[int]:
-    """Yields numbers of slots to try: by the default ratio of slots to items, Java's default, then every
-    possible number.
-    """
+    """Yields numbers of slots to try: by the ratio of Java's defaults, the default, then every other."""
     usual = (size - HEADER.size) // (SLOT.size + ITEM.size * _ITEMS_A_SLOT)
     every = range(
         (size - HEADER.size) // SLOT.size % (ITEM.size // SLOT.size),

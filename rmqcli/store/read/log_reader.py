@@ -17,6 +17,7 @@ from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import LogViews, Place, commit_log_folder
+from rmqcli.store.read.consume_queue import QueueEntry
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage, offset_files
 
 Found = tuple[Place, MessageExt]
@@ -67,6 +68,11 @@ class LogReader(LogViews):
         found = self.find(offset)
         return None if found is None else found[1]
 
+    def time_of(self, entry: QueueEntry | None) -> int:
+        """Returns the store time (ms) of an entry's message; 0 when there is none."""
+        message = None if entry is None else self.message(entry.commit_log_offset)
+        return 0 if message is None else message.store_timestamp
+
     def find(self, offset: int) -> Found | None:
         """Returns the place and message at an offset; None when no whole record is there."""
         try:
@@ -75,9 +81,7 @@ class LogReader(LogViews):
             return None
 
     def read(self, offset: int) -> Found | None:
-        """Does what `find` does, but returns None only before the first file, where retention removed
-        records. Raises DamagedFile.
-        """
+        """As `find`, but returns None only for a record that retention removed. Raises DamagedFile."""
         if offset < self.bases[0]:
             return None
         if offset >= self.bases[-1] + self.files[-1].size:

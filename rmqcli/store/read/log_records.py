@@ -30,15 +30,10 @@ def log_records(
     records. Raises DamagedFile at damage. `progress` receives bytes.
     """
     if wanted.only_new or wanted.last == 0:
-        return iter(())
+        return
     if wanted.last is not None:
-        return last_records(log, wanted.last, chosen, progress)
-    return _records(log, wanted, chosen, progress)
-
-
-def _records(
-    log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter, progress: Progress
-) -> Iterator[Found]:
+        yield from last_records(log, wanted.last, chosen, progress)
+        return
     for file in log.files_in(wanted):
         with naming_damage(file), mapped(file) as data:
             yield from _of_file(file, data, wanted, chosen, progress)
@@ -85,7 +80,7 @@ Last = tuple[list[int], DamagedFile | None]
 
 
 def last_records(
-    log: CommitLogFiles, count: int, chosen: RecordFilter, progress: Callable[[int], None]
+    log: CommitLogFiles, count: int, chosen: RecordFilter, progress: Progress
 ) -> Iterator[Found]:
     """Yields the last chosen records in the order of the log.
 

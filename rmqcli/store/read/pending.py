@@ -24,9 +24,7 @@ _TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 
 
 class DelayLevel(NamedTuple):
-    """A delay level: `delay` in ms, None above the known levels; due times are in ms, 0 when nothing is
-    pending.
-    """
+    """A delay level: `delay` in ms, None above the known levels; due times in ms, 0 with none pending."""
 
     level: int
     delay: int | None
@@ -53,9 +51,7 @@ class DelayLevel(NamedTuple):
 
 
 class DelayedMessage(NamedTuple):
-    """A message that waits, `due` in ms; it has its real topic and queue, and its offset in the queue of the
-    level.
-    """
+    """A message that waits, `due` in ms; its topic and queue are the real ones, its offset the level's."""
 
     level: int
     due: int

@@ -96,9 +96,7 @@ def delay_offsets(store: Path) -> dict[int, int]:
 
 
 def _load(store: Path, name: str, empty: Table) -> Table:
-    """Reads a table of a store, or a table file. Raises FileNotFoundError when the file is another table,
-    DamagedFile.
-    """
+    """Reads a table of a store, or a table file. FileNotFoundError for another table; DamagedFile."""
     if store.name.removesuffix(".bak") in _TABLES.keys() - {name} and store.is_file():
         raise FileNotFoundError(2, f"this is not {name}", str(store))
     path = store / "config" / name if store.is_dir() else store

@@ -53,7 +53,8 @@ class QueueWriter:
             self._restart(entry.queue_offset)
         elif gap > MAX_GAP:
             raise CorruptionError(
-                f"{entry.topic} queue {entry.queue_id}: offset {entry.queue_offset} follows {self.next_offset - 1}"
+                f"{entry.topic} queue {entry.queue_id}: "
+                f"offset {entry.queue_offset} follows {self.next_offset - 1}"
             )
         elif gap:
             self.missing += gap

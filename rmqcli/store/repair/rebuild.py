@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """What was written: records read, queues, entries, fillers for missing offsets, index files and items."""
+    """The result of `build`: `records` read, what was written, and `missing`, fillers for missing offsets."""
 
     records: int
     queues: int

@@ -3,9 +3,9 @@
 Every kept record keeps its place, so that message ids, transactions and queue offsets hold. A lost stretch is
 filled:
 
-* Each lost queue offset gets a message with an empty body and the property LOST, since no reader of RocketMQ
-  could step over a gap. In the queues of delayed and half messages, where such a message would be acted on,
-  entries are fillers, which readers skip.
+* Each lost queue offset gets a message with an empty body and the property LOST, since no reader of
+  RocketMQ could step over a gap. In the queues of delayed and half messages, where such a message would be
+  acted on, entries are fillers, which readers skip.
 * The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its filler.
 
 A kept record whose properties do not parse loses the pairs that do not. Queues and index are rebuilt. The
@@ -54,9 +54,7 @@ _LOST_PROPERTY = encode_properties({LOST: "true"})
 
 
 class Plan(NamedTuple):
-    """Kept records, lost queue offsets, and the lost offsets that each lost stretch (by its begin) will stand
-    for.
-    """
+    """Kept records, lost queue offsets, and those that each lost stretch (by its begin) will stand for."""
 
     scan: LogScan
     gone: list[Gone]
@@ -212,7 +210,9 @@ def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) 
         body = spare if number == len(gone) - 1 and spare < SMALLEST and not stretch.at_end else 0
         left = spare - len(_LOST_PROPERTY)
         named = not body and (left >= (0 if stretch.at_end else SMALLEST) or left == 0)
-        record = _stand_in(one, position, stamp, bytes(body), _LOST_PROPERTY if named else b"")
+        properties = _LOST_PROPERTY if named else b""
+        queue = one.queue_id, one.queue_offset
+        record = _record(one.topic.encode(), position, stamp, bytes(body), properties, queue)
         yield record
         position += len(record)
     if stretch.at_end:
@@ -226,40 +226,26 @@ def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) 
         position += len(record)
 
 
-def _stand_in(one: Gone, position: int, stamp: int, body: bytes, properties: bytes) -> bytes:
-    return _record(
-        one.topic.encode(),
-        position,
-        stamp,
-        queue_id=one.queue_id,
-        queue_offset=one.queue_offset,
-        body=body,
-        properties=properties,
-    )
-
-
 def _filler(size: int, position: int, stamp: int) -> bytes:
     topic = LOST.encode()[: size - record_size(0, 0, 0)]
     body = bytes(size - record_size(0, len(topic), 0))
-    return _record(topic, position, stamp, sys_flag=MessageSysFlag.TRANSACTION_ROLLBACK, body=body)
+    return _record(topic, position, stamp, body, sys_flag=MessageSysFlag.TRANSACTION_ROLLBACK)
 
 
 def _record(
     topic: bytes,
     position: int,
     stamp: int,
-    *,
-    queue_id: int = 0,
-    queue_offset: int = 0,
-    sys_flag: int = 0,
-    body: bytes = b"",
+    body: bytes,
     properties: bytes = b"",
+    queue: tuple[int, int] = (0, 0),
+    sys_flag: int = 0,
 ) -> bytes:
     return encode_record(
         topic=topic,
-        queue_id=queue_id,
+        queue_id=queue[0],
         flag=0,
-        queue_offset=queue_offset,
+        queue_offset=queue[1],
         physical_offset=position,
         sys_flag=sys_flag,
         born_timestamp=stamp,

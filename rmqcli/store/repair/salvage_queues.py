@@ -148,9 +148,7 @@ def _gone_in_queues(scan: LogScan, store: Path) -> list[Gone]:
 
 
 def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
-    """Returns what entries point at behind the last file, unless they lead further than records can lie
-    apart.
-    """
+    """Returns what entries point at behind the last file, as far as records can lie apart."""
     begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
     for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
         if offset - end > _FARTHEST:

@@ -23,9 +23,7 @@ def column_name(key: str) -> str:
 
 
 def row_test(keys: Sequence[str], where: str | None) -> Callable[[Sequence[Any]], bool]:
-    """Returns a test of rows by a condition; without one every row passes. Raises SelectorError when it does
-    not parse, or names no column.
-    """
+    """Returns a test of rows; None accepts all. SelectorError for no condition, or an unknown column."""
     if where is None:
         return lambda row: True
     predicate = condition(where)

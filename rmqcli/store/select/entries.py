@@ -74,13 +74,7 @@ def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int |
     """Returns the first queue offset stored at `time` (ms) or later; removed records were stored earlier."""
     if time is None:
         return None
-
-    def stored(offset: int) -> int:
-        entry = next(queue.files.entries(offset, offset + 1), None)
-        message = None if entry is None else log.message(entry.commit_log_offset)
-        return 0 if message is None else message.store_timestamp
-
-    return bisect_left(range(end), time, lo=first, key=stored)
+    return bisect_left(range(end), time, lo=first, key=lambda offset: log.time_of(queue.files.entry(offset)))
 
 
 def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:

@@ -24,9 +24,7 @@ class GroupPosition(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """Lag of a group in a topic: `behind` of `queues` queues have messages to come, `lag` together,
-    `greatest` in one.
-    """
+    """Lag of a group in a topic: `behind` of `queues` queues have one, `lag` together, `greatest` in one."""
 
     group: str
     topic: str

@@ -54,9 +54,7 @@ def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: Of
 def messages_of(
     store: Path, links: Iterable[KeyItem], wanted_key: IndexKey, wanted: OffsetRange
 ) -> Iterator[Found]:
-    """Yields the messages that have the key, newest first; others may share its hash, and retention may have
-    removed some.
-    """
+    """Yields the messages that have the key, not only its hash, newest first, that retention left."""
     chosen = record_filter(wanted_key.key, topics={wanted_key.topic})
     offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)
     with LogReader(store) as log:

@@ -13,28 +13,30 @@ from codec.scan import FixedColumns
 from codec.scan.arrays import Array
 from codec.scan.blocks import RecordBlock, in_range, sound_blocks
 from codec.scan.property_values import cut, join_properties
+from codec.store.record_filter import RecordFilter
+from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.log_reader import stored_message, with_plain_body
 from rmqcli.store.read.vectorised import block_records
-from rmqcli.store.stats.log_counts import Counted, Counting
+from rmqcli.store.stats.log_counts import Counting
 
 _SECOND = 1000
 
 
 def count_blocks(file: NamedFile, data: memoryview, counting: Counting) -> Iterator[int]:
     """Counts a file by block; yields the byte behind each, up to the first unusual record."""
-    for block in sound_blocks(data, file.base, counting.wanted.range.end, block_records()):
+    for block in sound_blocks(data, file.base, counting.wanted.end, block_records()):
         _add(file, block, counting)
         yield block.end
 
 
 def _add(file: NamedFile, block: RecordBlock, counting: Counting) -> None:
     data, rows, positions, _ = block
-    wanted, counts, on_damage = counting
+    wanted, accepted, counts, on_damage = counting
     topics = list(cut(data, rows["topic_start"], rows["topic_end"]))
     names: dict[bytes, int] = {}
     codes = np.fromiter((names.setdefault(topic, len(names)) for topic in topics), np.int64, len(topics))
-    chosen = np.flatnonzero(_mask(rows, codes, names, wanted))
+    chosen = np.flatnonzero(_mask(rows, codes, names, wanted, accepted))
     if not len(chosen):
         return
     bodies = rows["body_end"] - rows["body_start"]
@@ -60,12 +62,14 @@ def _add(file: NamedFile, block: RecordBlock, counting: Counting) -> None:
     )
 
 
-def _mask(rows: FixedColumns, codes: Array, names: dict[bytes, int], wanted: Counted) -> Array:
-    mask = in_range(rows, *wanted.range.bounds)
-    if wanted.queue_id is not None:
-        mask &= rows["queue_id"] == wanted.queue_id
-    if wanted.topics:
-        mine = [code for topic, code in names.items() if str(topic, "utf-8", "replace") in wanted.topics]
+def _mask(
+    rows: FixedColumns, codes: Array, names: dict[bytes, int], wanted: OffsetRange, accepted: RecordFilter
+) -> Array:
+    mask = in_range(rows, *wanted.bounds)
+    if accepted.queue_id is not None:
+        mask &= rows["queue_id"] == accepted.queue_id
+    if accepted.topics:
+        mine = [code for topic, code in names.items() if str(topic, "utf-8", "replace") in accepted.topics]
         mask &= np.isin(codes, mine)
     return mask
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
@@ -19,18 +19,10 @@ from rmqcli.store.read.log_reader import (
     stored_message,
     with_plain_body,
 )
-from rmqcli.store.read.log_records import log_records
+from rmqcli.store.read.log_records import Progress, log_records
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.stats.counts import LogStatistics
 from rmqcli.store.stats.distribution import Distribution
-
-
-class Counted(NamedTuple):
-    """The records to count: commit-log offsets or store times, topics (none: all), a queue id."""
-
-    range: OffsetRange = OffsetRange()
-    topics: frozenset[str] = frozenset()
-    queue_id: int | None = None
 
 
 class LogCounts:
@@ -46,7 +38,8 @@ class LogCounts:
 class Counting(NamedTuple):
     """A count under way; `on_damage` receives bodies whose size is counted as stored."""
 
-    wanted: Counted
+    wanted: OffsetRange
+    chosen: RecordFilter
     counts: LogCounts
     on_damage: OnDamage
 
@@ -58,9 +51,6 @@ def count_records(found: Iterable[Found]) -> LogCounts:
     return counts
 
 
-Progress = Callable[[int], None]
-
-
 def count_chosen(
     log: CommitLogFiles,
     wanted: OffsetRange,
@@ -69,32 +59,24 @@ def count_chosen(
     progress: Progress,
     on_damage: OnDamage = ignore_damage,
 ) -> LogCounts:
-    """Counts at most `limit` records, with NumPy where no record has to be decoded."""
+    """Counts at most `limit` records, with NumPy where no record has to be decoded. Raises DamagedFile.
+
+    `progress` receives bytes of the log.
+    """
     bounded = limit is not None or wanted.last is not None or wanted.only_new
     if bounded or not chosen.asks_only("topics", "queue_id"):
         found = islice(log_records(log, wanted, chosen, progress), limit)
         return count_records(plain_bodies(found, on_damage))
-    return count_log(log, Counted(wanted, chosen.topics, chosen.queue_id), progress, on_damage)
-
-
-def count_log(
-    log: CommitLogFiles,
-    wanted: Counted,
-    progress: Progress = lambda size: None,
-    on_damage: OnDamage = ignore_damage,
-) -> LogCounts:
-    """Counts the records of a log. Raises DamagedFile at damage. `progress` receives bytes of the log."""
-    counting = Counting(wanted, LogCounts(), on_damage)
-    for file in log.files_in(wanted.range):
+    counting = Counting(wanted, chosen, LogCounts(), on_damage)
+    for file in log.files_in(wanted):
         with naming_damage(file), mapped(file) as data:
             _count_file(file, data, counting, progress)
     return counting.counts
 
 
 def _count_file(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> None:
-    wanted = counting.wanted
     position = _count_blocks(file, data, counting, progress)
-    begin, end = wanted.range.begin or 0, wanted.range.end
+    begin, end = counting.wanted.begin or 0, counting.wanted.end
     for place, _ in walk_file(file, data, position):
         if end is not None and place.offset >= end:
             return
@@ -104,12 +86,8 @@ def _count_file(file: NamedFile, data: memoryview, counting: Counting, progress:
 
 
 def _count_record(file: NamedFile, data: memoryview, position: int, counting: Counting) -> None:
-    message, wanted = stored_message(data, position), counting.wanted
-    if (
-        wanted.range.holds_time(message.store_timestamp)
-        and (not wanted.topics or message.topic in wanted.topics)
-        and wanted.queue_id in (None, message.queue_id)
-    ):
+    message = stored_message(data, position)
+    if counting.wanted.holds_time(message.store_timestamp) and counting.chosen.accepts(message):
         counting.counts.add(with_plain_body(message, file, position, counting.on_damage))
 
 

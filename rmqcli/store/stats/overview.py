@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from bisect import bisect_left
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,9 +55,7 @@ class GroupLag(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """Overview of a folder; `log_begin` and `log_end` are commit-log offsets, the end that of the last file's
-    data.
-    """
+    """A store folder: `log_begin` and `log_end` are commit-log offsets, the end behind the last record."""
 
     folders: list[FolderSize]
     log_begin: int
@@ -126,7 +125,7 @@ def _walk_end(data: memoryview, position: int) -> int:
 def _last_dispatched(store: Path) -> int:
     """Returns the offset of the last queued record, from which a walk finds the log's end; 0 if none."""
     queues = queues_of(store)
-    lasts = (next(queue.files.entries(queue.files.bounds()[1] - 1), None) for queue in queues)
+    lasts = (queue.files.entry(queue.files.bounds()[1] - 1) for queue in queues)
     offset = max((entry.commit_log_offset for entry in lasts if entry is not None), default=0)
     with LogReader(store) as log:
         message = log.message(offset)
@@ -146,27 +145,18 @@ def queue_ranges(store: Path) -> list[QueueRange]:
 def _range(queue: Queue, log: LogReader) -> QueueRange:
     first, end = queue.files.bounds()
     begin = _first_kept(queue, log, first, end)
-    times = [_time(queue, log, at) for at in (begin, end - 1)] if end > begin else [0, 0]
+    times = [log.time_of(queue.files.entry(at)) for at in (begin, end - 1)] if end > begin else [0, 0]
     return QueueRange(queue.topic or "", queue.queue_id or 0, begin, end, *times)
 
 
 def _first_kept(queue: Queue, log: LogReader, first: int, end: int) -> int:
     """Finds the first entry whose record retention did not remove, by binary search."""
-    low, high = first, end
-    while low < high:
-        middle = (low + high) // 2
-        entry = next(queue.files.entries(middle, middle + 1), None)
-        if entry is None or entry.commit_log_offset < log.bases[0]:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
+    def is_kept(offset: int) -> bool:
+        entry = queue.files.entry(offset)
+        return entry is not None and entry.commit_log_offset >= log.bases[0]
 
-def _time(queue: Queue, log: LogReader, queue_offset: int) -> int:
-    entry = next(queue.files.entries(queue_offset, queue_offset + 1), None)
-    message = None if entry is None else log.message(entry.commit_log_offset)
-    return 0 if message is None else message.store_timestamp
+    return bisect_left(range(end), True, lo=first, key=is_kept)
 
 
 def group_lags(store: Path, queues: list[QueueRange]) -> list[GroupLag]:

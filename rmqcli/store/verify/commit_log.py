@@ -6,7 +6,6 @@ into parts at such records; a part counts only when the one before it ends where
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,15 +17,13 @@ from rmqcli.store.read.commit_log import CommitLogFiles, next_record, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Workers, usable_cores
+from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Progress, Workers, usable_cores
 
 PART_BYTES = 32 * 1024 * 1024
 """Bytes of a file that one process checks at a time."""
 _CUT_REACH = 32 * 1024
 _CUT_SEARCH = 8 * 1024 * 1024
 _BLOCK_RECORDS = 4096
-
-Progress = Callable[[int], None]
 
 
 class LogPart(NamedTuple):
@@ -60,9 +57,7 @@ def verify_commit_log(
     workers: Workers = ALONE,
     part_bytes: int = PART_BYTES,
 ) -> Report:
-    """Checks magic, lengths, CRC, commit-log offset and properties of every record. `progress` receives
-    bytes, without holes.
-    """
+    """Checks magic, lengths, CRC, offset and properties of all records. `progress`: bytes without holes."""
     parts = [parts_of(file, part_bytes) for file in log.files]
     found = iter(workers.run(verify_part, [part for several in parts for part in several], progress))
     used = sum(part.cost for several in parts for part in several)
@@ -133,9 +128,7 @@ def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) 
 
 
 def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int | None:
-    """Checks records one by one, past the first damage or for a block; returns the byte behind, None when the
-    file ends in damage.
-    """
+    """Checks up to a block of records or the first damage; returns the byte behind, None at a damaged end."""
     file = part.file
     try:
         for number, (place, record) in enumerate(walk_file(file, data, position)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -19,13 +19,12 @@ from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.verify.next_start import RECOVERED_FILES
-from rmqcli.store.workers import ALONE, Workers
+from rmqcli.store.workers import ALONE, Progress, Workers
 
 PART_ENTRIES = 1 << 17
 _BLOCK_ENTRIES = 1 << 13
-
-Progress = Callable[[int], None]
+_RECOVERED_FILES = 3
+"""The last files of a queue, which a start walks entry by entry (Java `ConsumeQueue.recover`)."""
 
 
 class QueuePart(NamedTuple):
@@ -58,7 +57,7 @@ class Repairs:
 
     def take(self, queue: Queue, file: NamedFile, position: int, last: int) -> bool:
         """Returns True, and keeps the hole, if repaired; `last` is the commit-log offset before it."""
-        if self._from is None or file not in queue.files.files[-RECOVERED_FILES:]:
+        if self._from is None or file not in queue.files.files[-_RECOVERED_FILES:]:
             return False
         if last < self._from > self._log_begin:
             return False

@@ -29,9 +29,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a check: `items` sound records or entries in `files` files of `size` bytes, `used` of
-    them not holes.
-    """
+    """A result: `items` sound records or entries in `files` files of `size` bytes, `used` without holes."""
 
     files: int = 0
     items: int = 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,14 +17,11 @@ from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.index import IndexGeometry, geometry_of, index_files
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.verify.index_chains import Chains, damaged_items, verify_chains
-from rmqcli.store.workers import Workers
+from rmqcli.store.workers import Progress, Workers
 
 PART_ITEMS = 1 << 18
 _BLOCK_ITEMS = 1 << 14
 _HEADER_BYTES = 40
-
-Progress = Callable[[int], None]
 
 
 class IndexPart(NamedTuple):
@@ -84,25 +81,20 @@ def verify_index(
         progress(used - sum(part.cost for part in mine))
         parts += mine
     reports = dict(zip(parts, workers.run(verify_part, parts, progress), strict=True))
-    chains = [
-        _chains(mine, reports, found) for _, several in groupby(parts, _file) if (mine := list(several))
-    ]
-    of_chains = workers.run(verify_chains, chains, progress)
+    chains = [_chains(list(mine), reports, found) for _, mine in groupby(parts, attrgetter("file"))]
+    of_chains = workers.run(_verify_chains, chains, progress)
     for chain, links in zip(chains, of_chains, strict=True):
         for report in (*(reports[part] for part in parts if part.file == chain.file), links):
             _count(report, chain.file, found)
     return found
 
 
-def _file(part: IndexPart) -> NamedFile:
-    return part.file
-
-
-def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: IndexFinding) -> Chains:
+def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: IndexFinding) -> _Chains:
     """Returns the chains of the file that has these parts."""
     file, slots = parts[0].file, parts[0].slots
-    damaged = frozenset[int]().union(*(damaged_items(reports[part], file, slots) for part in parts))
-    return Chains(file, slots, parts[-1].end, damaged, file in found.younger)
+    places = (one.position for part in parts for one in reports[part].findings)
+    damaged = frozenset((place - item_position(slots, 0)) // ITEM.size for place in places)
+    return _Chains(file, slots, parts[-1].end, damaged, file in found.younger)
 
 
 def _count(report: Report, file: NamedFile, found: IndexFinding) -> None:
@@ -130,9 +122,9 @@ def _parts(
                 found.growing.append(file)
                 return []
             found.younger[file] = 0
-        problems = _header_problems(data, index, log)
-        _count(_report(file, problems), file, found)
-        since = None if problems else index.header.begin_timestamp
+        of_header = _check_header(file, data, index, log)
+        _count(of_header, file, found)
+        since = index.header.begin_timestamp if of_header.sound else None
         parts, last = [], 0
         for begin in range(1, index.header.index_count, PART_ITEMS):
             end = min(begin + PART_ITEMS, index.header.index_count)
@@ -141,11 +133,12 @@ def _parts(
         return parts
 
 
-def _header_problems(data: memoryview, index: IndexGeometry, log: CommitLogFiles) -> dict[int, str]:
-    """Returns, by byte, header fields that differ from those of the first and the last item."""
+def _check_header(file: NamedFile, data: memoryview, index: IndexGeometry, log: CommitLogFiles) -> Report:
+    """Compares the header with the first and the last item."""
+    report = Report()
     if not index.items:
-        return {}
-    header, found = index.header, {}
+        return report
+    header = index.header
     ends = decode_item(data, index.slots, 1), decode_item(data, index.slots, index.items)
     with LogViews(log.files) as views:
         times = [_store_time(views, item.phy_offset) for item in ends]
@@ -155,10 +148,11 @@ def _header_problems(data: memoryview, index: IndexGeometry, log: CommitLogFiles
         (16, "begins at commit-log offset", header.begin_phy_offset, ends[0].phy_offset),
         (24, "ends at commit-log offset", header.end_phy_offset, ends[1].phy_offset),
     )
-    for position, what, found_value, right in stated:
-        if right is not None and found_value != right:
-            found[position] = f"the header says that the file {what} {found_value}, its items {right}"
-    return found
+    for position, what, found, right in stated:
+        if right is not None and found != right:
+            text = f"the header says that the file {what} {found}, its items {right}"
+            report.add(Finding(file.path, position, text))
+    return report
 
 
 def _store_time(views: LogViews, offset: int) -> int | None:
@@ -168,13 +162,6 @@ def _store_time(views: LogViews, offset: int) -> int | None:
         return None if place is None else scan_record(*place).store_timestamp
     except CorruptionError:
         return None
-
-
-def _report(file: NamedFile, problems: Mapping[int, str]) -> Report:
-    report = Report()
-    for position, problem in problems.items():
-        report.add(Finding(file.path, position, problem))
-    return report
 
 
 def _highest(data: memoryview, slots: int, begin: int, end: int) -> int:
@@ -251,8 +238,8 @@ class _HashesOfRecords:
         stored, hashes = self._known
         if item.key_hash not in hashes:
             return f"the record at {offset} has no key of hash {item.key_hash}"
-        if since is not None and item.time_diff != time_difference(since, stored):
-            return f"its time is {item.time_diff} s behind the file's, the record's {time_difference(since, stored)} s"
+        if since is not None and item.time_diff != (right := time_difference(since, stored)):
+            return f"its time is {item.time_diff} s behind the file's, the record's {right} s"
         return None
 
     def _read(self, offset: int) -> tuple[int, list[int]] | None:
@@ -264,3 +251,33 @@ class _HashesOfRecords:
         if record.physical_offset != offset:
             raise CorruptionError(f"no record is at commit-log offset {offset}")
         return record.store_timestamp, index_hashes(record, decode_properties(record.properties))
+
+
+class _Chains(NamedTuple):
+    """Items [1, end) of a file with this many slots. Links of `damaged` items are not reported, since their
+    hashes may be wrong.
+
+    With `growing` a broker may add items meanwhile: slots may have numbers from `end` on.
+    """
+
+    file: NamedFile
+    slots: int
+    end: int
+    damaged: frozenset[int]
+    growing: bool
+    cost: int = 0
+
+
+def _verify_chains(chains: _Chains) -> Report:
+    report = Report()
+    if is_vectorised():
+        from codec.scan.index_chains import wrong_links
+    else:
+        from codec.store.index_file import wrong_links
+    with mapped(chains.file) as data:
+        for link in wrong_links(data, chains.slots, chains.end):
+            from_damage = {link.item, link.found, link.expected} & chains.damaged
+            added = chains.growing and link.slot is not None and link.found >= chains.end
+            if not from_damage and not added:
+                report.add(Finding(chains.file.path, link.position(chains.slots), str(link)))
+    return report

@@ -52,7 +52,7 @@ Spans = Mapping[tuple[str, int], Span]
 
 def span_of(files: ConsumeQueueFiles) -> Span:
     first, end = files.bounds()
-    last = next(files.entries(end - 1, end), None) if end > first else None
+    last = files.entry(end - 1) if end > first else None
     return NOTHING if last is None else Span(first, end, last.commit_log_offset)
 
 

@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.errors import CorruptionError
+from codec.store.checkpoint import Checkpoint
 from codec.store.consume_queue import ENTRY_SIZE
+from codec.store.record import peek_record, store_timestamp_at
+from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import Queue, queues_of
-from rmqcli.store.read.files import DamagedFile, NamedFile, data_size
+from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped
 from rmqcli.store.read.index import index_files
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.tables import (
@@ -33,7 +37,6 @@ from rmqcli.store.verify.consume_queues import Repairs, verify_queues
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.index import verify_index
 from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, span_of
-from rmqcli.store.verify.next_start import dispatched_again_from, known_checkpoint
 from rmqcli.store.workers import ALONE, Workers
 
 
@@ -58,9 +61,7 @@ class StoreReport:
 
 
 Steps = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Called with the name of a part and its bytes without holes; returns a context manager around a function
-that receives progress.
-"""
+"""Called with the name of a part and its bytes without holes; yields a function that receives progress."""
 
 
 @contextmanager
@@ -100,8 +101,8 @@ def _odd_lengths(files: list[NamedFile]) -> Iterator[str]:
     for file in files:
         if file.size != usual[0][0]:
             yield (
-                f"{file.path}: {file.size} bytes long, not {usual[0][0]} as others: Java's broker does not start on it; "
-                "`rmq inspect salvage` makes it whole"
+                f"{file.path}: {file.size} bytes long, not {usual[0][0]} as others: "
+                "Java's broker does not start on it; `rmq inspect salvage` makes it whole"
             )
 
 
@@ -131,7 +132,7 @@ def log_of(store: Path) -> CommitLogFiles:
     try:
         return CommitLogFiles(store)
     except FileNotFoundError:
-        return CommitLogFiles.without_files()
+        return CommitLogFiles(store, [])
 
 
 def _index_files(store: Path) -> list[NamedFile]:
@@ -164,11 +165,12 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
         name = f"{missing.topic} queue {missing.queue_id}"
         if missing.queue in known:
             found.remarks.append(
-                f"{name} has no consume queue, but the log has {count} records of it: the topic was deleted and created again, or "
-                "`rmq inspect rebuild` restores it"
+                f"{name} has no consume queue, but the log has {count} records of it: "
+                "the topic was deleted and created again, or `rmq inspect rebuild` restores it"
             )
             continue
-        text = f"{name} is missing the entries of {count} records {'before' if missing.is_before else 'behind'} its own"
+        side = "before" if missing.is_before else "behind"
+        text = f"{name} is missing the entries of {count} records {side} its own"
         if crashed and not missing.is_before:
             found.remarks.append(f"{text}: the next start adds them")
             continue
@@ -238,7 +240,8 @@ def _tables(store: Path, found: StoreReport) -> Report:
             one = ranges.get((topic, queue_id))
             if one is not None and offset > one.max_offset:
                 found.remarks.append(
-                    f"group {group} stands at {offset} in {topic} queue {queue_id}, which ends at {one.max_offset}"
+                    f"group {group} stands at {offset} in {topic} queue {queue_id}, "
+                    f"which ends at {one.max_offset}"
                 )
         for level, offset in delay_offsets(store).items():
             report.items += 1
@@ -251,3 +254,33 @@ def _tables(store: Path, found: StoreReport) -> Report:
         if not any(finding.path == damage.path for finding in report.findings):
             report.add(Finding(damage.path, damage.position or 0, "it cannot be read"))
     return report
+
+
+def known_checkpoint(store: Path) -> Checkpoint:
+    """Returns the checkpoint of a store folder; zeros when it cannot be read, as a broker takes it."""
+    try:
+        return read_checkpoint(store) or Checkpoint()
+    except DamagedFile:
+        return Checkpoint()
+
+
+def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
+    """Returns the commit-log offset from which a start after a kill dispatches records again (Java
+    `CommitLog.recoverAbnormally`).
+
+    That is the begin of the last file whose first record was stored, with a margin, before log and queues
+    were flushed, else of the first file.
+    """
+    for file in reversed(log.files):
+        with mapped(file) as data:
+            if 0 < _first_stored(data) <= checkpoint.min_timestamp:
+                return file.base or 0
+    return log.files[0].base or 0
+
+
+def _first_stored(data: memoryview) -> int:
+    """Returns the store time (ms) of the first record; 0 without one."""
+    try:
+        return store_timestamp_at(data) if peek_record(data, 0).magic in (MAGIC_V1, MAGIC_V2) else 0
+    except CorruptionError:
+        return 0

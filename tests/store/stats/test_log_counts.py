@@ -13,7 +13,7 @@ from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.vectorised import vectorising
-from rmqcli.store.stats.log_counts import Counted, LogCounts, count_chosen, count_log
+from rmqcli.store.stats.log_counts import LogCounts, count_chosen
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -34,32 +34,44 @@ def said(counts: LogCounts) -> dict[str, Any]:
     }
 
 
-def one_by_one(log: CommitLogFiles, wanted: Counted) -> dict[str, Any]:
+def counted(
+    log: CommitLogFiles,
+    wanted: OffsetRange,
+    chosen: RecordFilter = RecordFilter(),  # noqa: B008  immutable
+    progress: Callable[[int], None] = lambda size: None,
+) -> LogCounts:
+    return count_chosen(log, wanted, chosen, None, progress)
+
+
+def one_by_one(log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter) -> dict[str, Any]:
     with vectorising(enabled=False):
-        return said(count_log(log, wanted))
+        return said(counted(log, wanted, chosen))
 
 
 def test_both_ways_count_the_same(java_store: JavaStore) -> None:
     log, lines = CommitLogFiles(java_store.root), java_store.of_kind("msg")
     chance = random.Random(4)
     topics = sorted({line["topic"] for line in lines})
-    asked = [Counted(), Counted(topics=frozenset(topics[:3])), Counted(queue_id=1)]
+    every = OffsetRange()
+    asked = [
+        (every, record_filter()),
+        (every, record_filter(topics=topics[:3])),
+        (every, record_filter(queue_id=1)),
+    ]
     for _ in range(20):
         first, second = sorted(chance.sample(lines, 2), key=lambda line: int(line["phy"]))
         offsets = OffsetRange(begin=first["phy"], end=second["phy"])
         times = OffsetRange(begin_time=first["storeTimestamp"], end_time=second["storeTimestamp"])
-        asked += [
-            Counted(offsets),
-            Counted(times, frozenset(chance.sample(topics, 2)), chance.choice((None, 0))),
-        ]
-    for wanted in asked:
-        assert said(count_log(log, wanted)) == one_by_one(log, wanted)
+        two = record_filter(topics=chance.sample(topics, 2), queue_id=chance.choice((None, 0)))
+        asked += [(offsets, record_filter()), (times, two)]
+    for wanted, chosen in asked:
+        assert said(counted(log, wanted, chosen)) == one_by_one(log, wanted, chosen)
 
 
 def test_everything_is_counted_once(java_store: JavaStore) -> None:
     lines = java_store.of_kind("msg")
     told: list[int] = []
-    counts = count_log(CommitLogFiles(java_store.root), Counted(), told.append)
+    counts = counted(CommitLogFiles(java_store.root), OffsetRange(), progress=told.append)
     messages = [decode_record(java_store.commit_log, line["phy"], decompress=True) for line in lines]
     assert sum(topic.messages for topic in counts.statistics.topics) == len(lines)
     assert sum(topic.body_size for topic in counts.statistics.topics) == sum(len(m.body) for m in messages)
@@ -70,8 +82,8 @@ def test_everything_is_counted_once(java_store: JavaStore) -> None:
 def test_a_log_without_its_name(copy_java_store: Copy) -> None:
     path = copy_java_store("store-clean").commit_logs[1]
     log = CommitLogFiles(path.rename(path.with_name("copy")))
-    wanted = Counted(OffsetRange(begin=600_000))
-    assert said(count_log(log, wanted)) == one_by_one(log, wanted)
+    wanted = OffsetRange(begin=600_000)
+    assert said(counted(log, wanted)) == one_by_one(log, wanted, RecordFilter())
 
 
 def test_damage_is_named(copy_java_store: Copy) -> None:
@@ -82,7 +94,7 @@ def test_damage_is_named(copy_java_store: Copy) -> None:
     data[position + 4] ^= 1
     path.write_bytes(data)
     with pytest.raises(DamagedFile) as caught:
-        count_log(CommitLogFiles(store.root), Counted())
+        counted(CommitLogFiles(store.root), OffsetRange())
     assert (caught.value.path, caught.value.position) == (path, position)
 
 

@@ -20,8 +20,7 @@ from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, topics
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.overview import overview
-from rmqcli.store.verify.next_start import dispatched_again_from
-from rmqcli.store.verify.store import verify_store
+from rmqcli.store.verify.store import dispatched_again_from, verify_store
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]
