@@ -8,32 +8,26 @@ changed. Files are written under temporary names and renamed when they are whole
 
 from __future__ import annotations
 
-from rmqcli.export import spark_source
-from rmqcli.export.errors import ExportError, LayoutError, OutputExists
-from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_topic.batches import QueueRange
-from rmqcli.export.from_topic.ranges import find_ranges
-from rmqcli.export.from_topic.retrying import QueueEnd
-from rmqcli.export.local import export_store, export_topic
-from rmqcli.export.output.folder import refuse_existing
-from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.summary import ExportSummary
-from rmqcli.export.spark.job import export_store_on_spark, export_topic_on_spark
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ExportError",
-    "ExportSummary",
-    "Layout",
-    "LayoutError",
-    "OutputExists",
-    "QueueEnd",
-    "QueueRange",
-    "RowFilter",
-    "export_store",
-    "export_store_on_spark",
-    "export_topic",
-    "export_topic_on_spark",
-    "find_ranges",
-    "refuse_existing",
-    "spark_source",
-]
+from codec.lazy import lazy_names
+from rmqcli.export import spark_source as spark_source
+
+if TYPE_CHECKING:
+    from rmqcli.export.errors import ExportError as ExportError
+    from rmqcli.export.errors import LayoutError as LayoutError
+    from rmqcli.export.errors import OutputExists as OutputExists
+    from rmqcli.export.from_store.row_filter import RowFilter as RowFilter
+    from rmqcli.export.from_topic.batches import QueueRange as QueueRange
+    from rmqcli.export.from_topic.ranges import find_ranges as find_ranges
+    from rmqcli.export.from_topic.retrying import QueueEnd as QueueEnd
+    from rmqcli.export.local import export_store as export_store
+    from rmqcli.export.local import export_topic as export_topic
+    from rmqcli.export.output.folder import refuse_existing as refuse_existing
+    from rmqcli.export.output.layout import Layout as Layout
+    from rmqcli.export.run import ExportSummary as ExportSummary
+    from rmqcli.export.spark.job import export_store_on_spark as export_store_on_spark
+    from rmqcli.export.spark.job import export_topic_on_spark as export_topic_on_spark
+else:
+    __all__, __getattr__ = lazy_names(__name__)
+    __all__ += ["spark_source"]

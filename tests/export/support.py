@@ -11,10 +11,14 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from codec.message import MessageExt
+from codec.scan.arrow import scan_batches
 from codec.scan.schema import schema
 from codec.store.record import decode_record
 from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.parquet import Output
+from rmqcli.store import CommitLogFiles
 from tests.codec.samples import make_record
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
@@ -55,7 +59,10 @@ def table_of(out: Path) -> pa.Table:
 
 def rows_of(out: Path) -> list[Row]:
     """Returns all rows of an export in the order of the files."""
-    table = table_of(out)
+    return rows_of_table(table_of(out))
+
+
+def rows_of_table(table: pa.Table) -> list[Row]:
     columns = {
         name: (table[name].cast(pa.int64()) if name in MOMENTS else table[name]).to_pylist()
         for name in table.column_names
@@ -95,6 +102,16 @@ def harm_another_topic(store: JavaStore, topics: Container[str]) -> None:
     data = bytearray(path.read_bytes())
     data[place % COMMIT_LOG_FILE_SIZE] ^= 0xFF
     path.write_bytes(data)
+
+
+def write_batches(store: Path, out: Path, rows: RowFilter, layout: Layout, batch_rows: int) -> list[str]:
+    """Writes files of a store in batches of a few rows; returns their names."""
+    out.mkdir(exist_ok=True)
+    with Output(out, str(store), layout).open() as files:
+        for file in CommitLogFiles(store).files:
+            for batch in scan_batches(file.path.read_bytes(), encoded=True, batch_rows=batch_rows):
+                files.write(rows.apply(batch))
+    return files.names
 
 
 SOURCE = random.Random(7)

@@ -10,8 +10,7 @@ import pytest
 from codec.errors import CorruptionError
 from codec.scan.schema import schema
 from rmqcli.export import Layout, OutputExists, RowFilter, export_store
-from rmqcli.export.output import parquet as encoding
-from tests.export.support import by_place, java_rows, rows_of, table_of
+from tests.export.support import by_place, java_rows, rows_of, table_of, write_batches
 from tests.support import JavaStore
 
 
@@ -27,20 +26,11 @@ def test_every_column_of_every_record(java_store: JavaStore, tmp_path: Path) -> 
     assert summary.size == (tmp_path / "out/part-00000.parquet").stat().st_size
 
 
-def test_many_files_and_row_groups(
-    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("codec.scan.arrow.scan_batches.__kwdefaults__", _small_batches())
+def test_many_files_and_row_groups(store_clean: JavaStore, tmp_path: Path) -> None:
     layout = Layout(row_group_bytes=100_000, file_bytes=300_000)
-    summary = export_store(store_clean.root, tmp_path / "out", RowFilter(), layout=layout)
-    assert summary.files > 3
+    names = write_batches(store_clean.root, tmp_path / "out", RowFilter(), layout, 50)
+    assert len(names) > 3
     assert by_place(rows_of(tmp_path / "out")) == java_rows(store_clean)
-
-
-def _small_batches() -> dict[str, object]:
-    from codec.scan.arrow import scan_batches
-
-    return {**(scan_batches.__kwdefaults__ or {}), "batch_rows": 50}
 
 
 @pytest.mark.parametrize(
@@ -110,13 +100,17 @@ def test_what_a_killed_export_left_is_named(store_clean: JavaStore, tmp_path: Pa
         export_store(store_clean.root, tmp_path, RowFilter())
 
 
-def test_an_error_of_the_writing_thread_comes_out(
-    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(encoding, "WRITER_OPTIONS", {**encoding.WRITER_OPTIONS, "version": "no such version"})
-    with pytest.raises(ValueError, match="no such version"):
-        export_store(store_clean.root, tmp_path / "out", RowFilter(), layout=Layout(row_group_bytes=1))
-    assert not (tmp_path / "out").exists()
+def test_an_error_of_the_writing_thread_comes_out(store_clean: JavaStore, tmp_path: Path) -> None:
+    """The folder of the files is gone before the first is written."""
+    out = tmp_path / "out"
+
+    def remove_folder(size: int) -> None:
+        for folder in out.glob("_temporary-*"):
+            folder.rmdir()
+
+    with pytest.raises(FileNotFoundError, match=r"_temporary-.*/part-00000\.parquet"):
+        export_store(store_clean.root, out, RowFilter(), remove_folder, layout=Layout(row_group_bytes=1))
+    assert not out.exists()
 
 
 def test_the_source_is_not_changed(store_clean: JavaStore, tmp_path: Path) -> None:

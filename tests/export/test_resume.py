@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +15,26 @@ import pytest
 from pyarrow import parquet
 
 from broker.testing.embedded import Cluster
+from codec.codes import ResponseCode
 from codec.errors import CorruptionError
 from codec.message_queue import MessageQueue
-from rmqcli.client import ConnectionLost, NotPermitted, PullConsumer, PullResult
+from rmqcli.client import ConnectionLost, NotPermitted, PullConsumer
 from rmqcli.export import (
     ExportError,
+    ExportSummary,
     Layout,
     OutputExists,
     QueueRange,
     RowFilter,
     export_store,
     export_topic,
-    local,
 )
 from rmqcli.export.output import folder
 from rmqcli.export.output.manifest import MANIFEST, Manifest, Origin, read_json
 from tests.cli.conftest import Run
+from tests.client.scripted import refuse
 from tests.export.support import java_rows, rows_of
-from tests.export.topics import FakeClient, fill, in_order
+from tests.export.topics import ScriptedTopic, fill, in_order
 from tests.support import COMMIT_LOG_FILE_SIZE, PATIENCE, JavaStore
 
 
@@ -116,14 +117,13 @@ def test_what_retention_took_between_two_exports_is_said(
         assert said == ""
 
 
-def test_what_is_gone_of_a_topic_between_two_exports_is_said(
+async def test_what_is_gone_of_a_topic_between_two_exports_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import trio
-
-    trio.run(export_topic, FakeClient(0, 100), RANGES[:1], tmp_path / "out")
-    ranges = [RANGES[0]._replace(begin=130, end=200)]
-    trio.run(lambda: export_topic(FakeClient(0, 200), ranges, tmp_path / "out", resume=True))
+    async with ScriptedTopic(0, 200).client() as client:
+        await export_topic(client, RANGES[:1], tmp_path / "out")
+        ranges = [RANGES[0]._replace(begin=130, end=200)]
+        await export_topic(client, ranges, tmp_path / "out", resume=True)
     assert "T@broker-a:0: messages 100 to 129 came after the last export and are" in capsys.readouterr().err
 
 
@@ -148,9 +148,9 @@ async def test_a_topic_that_grew(cluster: Cluster, topic: str, tmp_path: Path) -
 
 async def test_an_end_in_time_leaves_nothing_out(tmp_path: Path) -> None:
     queue = MessageQueue("T", "broker-a", 0)
-    client = FakeClient(0, 60)
-    await export_topic(client, [QueueRange(queue, 0, 60, end_time=1025)], tmp_path / "out")
-    await export_topic(client, [QueueRange(queue, 0, 60)], tmp_path / "out", resume=True)
+    async with ScriptedTopic(0, 60).client() as client:
+        await export_topic(client, [QueueRange(queue, 0, 60, end_time=1025)], tmp_path / "out")
+        await export_topic(client, [QueueRange(queue, 0, 60)], tmp_path / "out", resume=True)
     assert [row["queue_offset"] for row in rows_of(tmp_path / "out")] == list(range(60))
 
 
@@ -295,65 +295,50 @@ def test_the_consume_queues_of_every_range(java_store: JavaStore, tmp_path: Path
         assert export_store(java_store.root, tmp_path / str(number), rows).rows > 0
 
 
-class FailingClient(FakeClient):
-    """A client whose queue 1 fails from offset 40 on, `times` times."""
-
-    def __init__(self, times: int, error: Exception | None = None) -> None:
-        super().__init__(0, 100)
-        self.times = times
-        self.tries = 0
-        self.error = error or ConnectionLost("127.0.0.1:1")
-
-    async def pull(self, queue: MessageQueue, offset: int) -> PullResult:
-        if queue.queue_id == 1 and offset >= 40 and self.tries < self.times:
-            self.tries += 1
-            raise self.error
-        found = await super().pull(queue, offset)
-        import msgspec
-
-        messages = [msgspec.structs.replace(m, queue_id=queue.queue_id) for m in found.messages]
-        return found._replace(messages=messages)
+RANGES = [
+    QueueRange(MessageQueue("T", broker, number), 0, 100)
+    for number, broker in enumerate(("broker-a", "broker-b", "broker-a"))
+]
 
 
-RANGES = [QueueRange(MessageQueue("T", "broker-a", number), 0, 100) for number in range(3)]
-
-
-small_batches = partial(export_topic, batch_messages=32)
+async def exported(
+    topic: ScriptedTopic, ranges: list[QueueRange], out: Path, **options: Any
+) -> ExportSummary:
+    async with topic.client() as client:
+        return await export_topic(client, ranges, out, batch_messages=32, **options)
 
 
 async def test_a_queue_that_fails_now_and_then(tmp_path: Path, autojump_clock: Any) -> None:
-    client = FailingClient(3)
-    summary = await small_batches(client, RANGES, tmp_path / "out")
-    assert (summary.rows, summary.failed, client.tries) == (300, (), 3)
+    topic = ScriptedTopic(0, 100, failures=3)
+    summary = await exported(topic, RANGES, tmp_path / "out")
+    assert (summary.rows, summary.failed, topic.failed) == (300, (), 3)
 
 
 async def test_a_queue_that_fails_for_good(tmp_path: Path, autojump_clock: Any) -> None:
     out = tmp_path / "out"
-    client = FailingClient(10**6)
-    summary = await small_batches(client, RANGES, out)
+    topic = ScriptedTopic(0, 100, failures=10**6)
+    summary = await exported(topic, RANGES, out)
     ((wanted, reached, error),) = summary.failed
     assert (wanted.queue.queue_id, reached, summary.rows) == (1, 64, 264)
-    assert (type(error), client.tries) == (ConnectionLost, 4)
-    again = await small_batches(FailingClient(0), RANGES, out, resume=True)
+    assert (type(error), topic.failed) == (ConnectionLost, 4)
+    again = await exported(ScriptedTopic(0, 100), RANGES, out, resume=True)
     assert (again.rows, again.failed) == (36, ())
     places = sorted((row["queue_id"], row["queue_offset"]) for row in rows_of(out))
     assert places == [(queue, offset) for queue in range(3) for offset in range(100)]
 
 
 async def test_what_is_hopeless_is_not_tried_again(tmp_path: Path) -> None:
-    client = FailingClient(10**6, NotPermitted(16, "no", "127.0.0.1:1"))
-    with pytest.raises(NotPermitted):
-        await export_topic(client, [RANGES[1]._replace(begin=40)], tmp_path / "out")
-    assert client.tries == 1
+    topic = ScriptedTopic(0, 100, failures=10**6, failing=refuse(ResponseCode.NO_PERMISSION))
+    async with topic.client() as client:
+        with pytest.raises(NotPermitted):
+            await export_topic(client, [RANGES[1]._replace(begin=40)], tmp_path / "out")
+    assert topic.failed == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_topic_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import trio
-
-    trio.run(export_topic, FakeClient(0, 100), RANGES[:1], tmp_path / "out")
-    ranges = [RANGES[0]._replace(end=7)]
-    trio.run(lambda: export_topic(FakeClient(0, 7), ranges, tmp_path / "out", resume=True))
+async def test_a_topic_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    await exported(ScriptedTopic(0, 100), RANGES[:1], tmp_path / "out")
+    await exported(ScriptedTopic(0, 7), [RANGES[0]._replace(end=7)], tmp_path / "out", resume=True)
     assert "T@broker-a:0: ends at 7, before 100, where the last export ended" in capsys.readouterr().err
 
 
@@ -369,13 +354,10 @@ def test_the_command(rmq: Run, topic: str, tmp_path: Path) -> None:
     assert names(tmp_path / "out" / "_rmq") == ["manifest.json"]
 
 
-def test_a_full_disk_is_named(
-    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
+def test_a_full_disk_is_named(store_clean: JavaStore, tmp_path: Path) -> None:
+    def full(size: int) -> None:
         raise OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
 
-    monkeypatch.setattr(local, "_write_store", full)
     with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path / 'out'}'$"):
-        export_store(store_clean.root, tmp_path / "out", RowFilter())
+        export_store(store_clean.root, tmp_path / "out", RowFilter(), full)
     assert not (tmp_path / "out").exists()

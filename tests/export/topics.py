@@ -1,11 +1,22 @@
-"""Topics to export: filled through a producer, or served by a client that needs no broker."""
+"""Topics to export: filled through a producer, or served by scripted brokers."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
 from broker.testing.embedded import Cluster
+from codec.codes import RequestCode, ResponseCode
+from codec.headers.base import from_ext
+from codec.headers.pull import PullMessageRequestHeader
 from codec.message import Message, MessageExt
-from codec.message_queue import MessageQueue
-from rmqcli.client import Producer, PullResult, PullStatus
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_record
+from rmqcli.client import Producer, PullConsumer
+from tests.client.scripted import Network, Reply, Server, route
+from tests.codec.samples import make_record
 from tests.export.support import Row
 from tests.support import PATIENCE
 
@@ -31,38 +42,83 @@ async def fill(cluster: Cluster, topic: str, count: int = 60) -> None:
             await producer.send(message)
 
 
-def message(offset: int, size: int = 1) -> MessageExt:
-    return MessageExt(
-        topic="T",
-        queue_id=0,
+def record(offset: int, size: int = 1, queue_id: int = 0) -> bytes:
+    return make_record(
+        topic=b"T",
+        queue_id=queue_id,
         queue_offset=offset,
-        commit_log_offset=offset * 100,
-        flag=0,
-        sys_flag=0,
-        born_timestamp=1,
-        born_host="127.0.0.1:1",
+        physical_offset=offset * 100,
         store_timestamp=1000 + offset,
-        store_host="127.0.0.1:2",
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body_crc=0,
-        store_size=100,
         body=b"x" * size,
-        properties={},
-        broker_name="broker-a",
+        properties=b"",
     )
 
 
-class FakeClient:
-    """A queue whose first `first` messages are deleted."""
+def message(offset: int) -> MessageExt:
+    return decode_record(record(offset), 0)
 
-    def __init__(self, first: int, end: int, size: int = 1) -> None:
-        self.first, self.end, self.size = first, end, size
 
-    async def pull(self, queue: MessageQueue, offset: int) -> PullResult:
-        if offset < self.first:
-            return PullResult(PullStatus.OFFSET_ILLEGAL, self.first, self.first, self.end, [])
-        if offset >= self.end:
-            return PullResult(PullStatus.NO_NEW_MSG, offset, self.first, self.end, [])
-        found = [message(n, self.size) for n in range(offset, min(offset + 32, self.end))]
-        return PullResult(PullStatus.FOUND, offset + len(found), self.first, self.end, found)
+class ScriptedTopic:
+    """Queues of topic T: 0 and 2 on broker-a, 1 on broker-b. Each has the messages [first, end), stored at
+    1000 ms and later, a millisecond apart; those before were deleted.
+
+    Of queue 1 the first `failures` pulls from offset 40 on fail: the connection is lost, or the reply is
+    `failing`.
+    """
+
+    def __init__(
+        self, first: int, end: int, size: int = 1, failures: int = 0, failing: Reply | None = None
+    ) -> None:
+        self.failed = 0
+        self._first, self._end, self._size = first, end, size
+        self._failures, self._failing = failures, failing
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[PullConsumer]:
+        async with trio.open_nursery() as nursery:
+            network = Network(nursery)
+            brokers = {"broker-a": {0: "a:10911"}, "broker-b": {0: "b:10911"}}
+            routes = route({"T": {"broker-a": 3, "broker-b": 3}}, brokers)
+            network.server("ns:9876", {RequestCode.GET_ROUTEINFO_BY_TOPIC: routes})
+            for address in ("a:10911", "b:10911"):
+                server = network.server(address)
+
+                def reply(
+                    command: RemotingCommand, server: Server = server
+                ) -> RemotingCommand | bytes | None:
+                    if not self._fails(command):
+                        return self._pulled(command)
+                    if self._failing is not None:
+                        return self._failing(command)
+                    nursery.start_soon(server.drop)
+                    return None
+
+                server.replies[RequestCode.PULL_MESSAGE] = reply
+            options = {"namesrv": "ns:9876", "open_stream": network.open_stream, "timeout": PATIENCE}
+            async with PullConsumer(**options) as consumer:
+                yield consumer
+            nursery.cancel_scope.cancel()
+
+    def _fails(self, command: RemotingCommand) -> bool:
+        header = from_ext(PullMessageRequestHeader, command.ext_fields)
+        if header.queue_id != 1 or header.queue_offset < 40 or self.failed == self._failures:
+            return False
+        self.failed += 1
+        return True
+
+    def _pulled(self, command: RemotingCommand) -> RemotingCommand:
+        header = from_ext(PullMessageRequestHeader, command.ext_fields)
+        offset = following = header.queue_offset
+        code, body = ResponseCode.PULL_NOT_FOUND, b""
+        if offset < self._first:
+            code, following = ResponseCode.PULL_OFFSET_MOVED, self._first
+        elif offset < self._end:
+            code, following = ResponseCode.SUCCESS, min(offset + 32, self._end)
+            body = b"".join(record(n, self._size, header.queue_id) for n in range(offset, following))
+        fields = {
+            "suggestWhichBrokerId": 0,
+            "nextBeginOffset": following,
+            "minOffset": self._first,
+            "maxOffset": self._end,
+        }
+        return command.reply(code, None, {name: str(value) for name, value in fields.items()}, body)

@@ -11,12 +11,17 @@ or point at other records. The log behind the newest entry is always walked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
+from codec.scan.arrow import to_arrow
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.parts import Part, scan_part
 from rmqcli.export.from_store.queue_entries import (
@@ -30,22 +35,22 @@ from rmqcli.export.from_store.queue_entries import (
 )
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.render.output import warn
-from rmqcli.store import Queue, queue_folders
 from rmqcli.store.read.commit_log import commit_log_folder, next_record
+from rmqcli.store.read.consume_queue import Queue, queues_of
 from rmqcli.store.read.files import NamedFile, mapped, offset_files
 from rmqcli.store.read.lock import is_locked
 
-_MOST_GAPS = 64
-"""With more gaps in a part, all of it is walked."""
+Result = TypeVar("Result")
 
 
 class QueuePlaces(NamedTuple):
-    """Queue files to search; every record before commit-log offset `end` is in its queue, if it is in any.
-    Picklable.
+    """Queue files to search; every record before commit-log offset `end` is in its queue, if it is in any. A
+    part with more than `most_gaps` gaps between entries is walked. Picklable.
     """
 
     files: list[QueueFile]
     end: int
+    most_gaps: int = 64
 
     def within(self, part: Part) -> QueuePlaces:
         low, high = (part.base or 0) + part.begin, (part.base or 0) + part.end
@@ -65,12 +70,21 @@ def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
     try:
         return _places(store, rows)
     except UnsoundQueue as error:
-        walked_instead(error)
+        _warn(error)
         return None
 
 
-def walked_instead(error: UnsoundQueue) -> None:
-    """Warns that the commit log is walked, and why."""
+def by_queues_or_walked(places: QueuePlaces | None, export: Callable[[QueuePlaces | None], Result]) -> Result:
+    """Calls `export` with places; with None, after a warning, when they turn out to be unsound."""
+    if places is not None:
+        try:
+            return export(places)
+        except UnsoundQueue as error:
+            _warn(error)
+    return export(None)
+
+
+def _warn(error: UnsoundQueue) -> None:
     warn(f"{error}; the whole commit log is read instead")
 
 
@@ -82,11 +96,9 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
         return None
     if (store / "abort").exists() and not is_locked(store):
         return None
-    try:
-        queues = queue_folders(folder)
-    except FileNotFoundError:
+    queues = [queue for queue in queues_of(store) if not (queue.topic or "").startswith(LMQ_PREFIX)]
+    if not queues:
         return None
-    queues = [queue for queue in queues if not (queue.topic or "").startswith(LMQ_PREFIX)]
     # The newest entry itself is left out: a broker may be writing it. What is added from now on lies behind
     # it.
     end = _newest(queues, store)
@@ -127,7 +139,7 @@ def _scan_file(part: Part, rows: RowFilter, places: QueuePlaces, encoded: bool) 
     low, high = base + part.begin, min(base + part.end, places.end)
     entries = entries_in(places.files, rows, low, high)
     gaps = [] if rows.topics else _gaps(entries, low, high)
-    if len(gaps) > _MOST_GAPS:
+    if len(gaps) > places.most_gaps:
         gaps, entries = [(low, high)], entries.only(slice(0))
     wanted = entries.only(entries.wanted & (entries.places >= rows.begin_commit_log))
     yield from _read(part, rows, wanted, encoded)
@@ -142,8 +154,6 @@ def _scan_file(part: Part, rows: RowFilter, places: QueuePlaces, encoded: bool) 
 
 
 def _read(part: Part, rows: RowFilter, entries: Entries, encoded: bool) -> Iterator[Any]:
-    from codec.scan.arrow import to_arrow
-
     base, name = part.base or 0, ", ".join(sorted(rows.topics)) or "all topics"
     with mapped(NamedFile(Path(part.path), part.base, part.size)) as data:
         for some in batches(entries):
@@ -169,8 +179,6 @@ def _scan_rest(part: Part, rows: RowFilter, end: int, encoded: bool) -> Iterator
 
 
 def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
-    import numpy as np
-
     begins = np.concatenate(([low], entries.places + entries.sizes))
     ends = np.concatenate((entries.places, [max(high, int(begins[-1]))]))
     if (ends < begins).any():
@@ -181,9 +189,6 @@ def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
 
 def _are_same(batch: Any, entries: Entries, topics: frozenset[str]) -> bool:
     """Returns True when each entry points at its record, so that none of a queue is missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     said = (entries.places, entries.sizes, entries.queue_ids, entries.offsets)
     names = ("commit_log_offset", "store_size", "queue_id", "queue_offset")
     if not all((batch[name].to_numpy() == column).all() for name, column in zip(names, said, strict=True)):

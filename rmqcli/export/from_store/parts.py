@@ -16,7 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from codec.errors import CorruptionError
+from codec.scan.arrow import scan_batches
 from codec.store.record import decode_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.export.errors import ExportError
@@ -99,8 +102,6 @@ def _known_start(file: NamedFile, data: memoryview, rows: RowFilter) -> int:
 def _scan(
     file: NamedFile, data: memoryview, span: tuple[int, int], rows: RowFilter, encoded: bool
 ) -> Iterator[Any]:
-    from codec.scan.arrow import scan_batches
-
     position, end = span
     batches = scan_batches(data, position, end, check_crc=rows.check_crc, encoded=encoded)
     while True:
@@ -121,8 +122,6 @@ def _scan(
 
 def _check_places(batch: Any, position: int, base: int) -> int:
     """Checks that records are where they say; returns the byte behind the last."""
-    import numpy as np
-
     ends = position + np.cumsum(batch["store_size"].to_numpy(), dtype=np.int64)
     starts = np.concatenate(([position], ends[:-1]))
     said = batch["commit_log_offset"].to_numpy() - base

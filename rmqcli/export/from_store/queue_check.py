@@ -1,10 +1,12 @@
 """Checks that an export of a store has a row for every entry of the consume queues.
 
-The queues are counted before the commit log is read, so that a broker that keeps writing does no harm. More rows than entries
-are sound: the consume queues of a killed broker lie behind its commit log, and a deleted topic has none.
+The queues are counted before the commit log is read, so that a broker that keeps writing does no harm. More
+rows than entries are sound: the consume queues of a killed broker lie behind its commit log, and a deleted
+topic has none.
 
-Entries do not hold store times. For a range of times, entries that lead into a missing commit log file matter only if its records
-may lie in the range: they were stored between the records before and after it, since store times rise along a log.
+Entries do not hold store times. For a range of times, entries that lead into a missing commit log file matter
+only if its records may lie in the range: they were stored between the records before and after it, since
+store times rise along a log.
 """
 
 from __future__ import annotations
@@ -14,26 +16,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
+from codec.scan.entries import entry_columns
 from codec.store.consume_queue import ENTRY
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.manifest import Manifest
 from rmqcli.export.output.spans import QueueSpan
 from rmqcli.render.output import warn
-from rmqcli.store import CommitLogFiles, Queue, queue_folders
+from rmqcli.store.read.commit_log import CommitLogFiles
+from rmqcli.store.read.consume_queue import Queue, queues_of
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.read.tables import topics
 
 Counts = Mapping[tuple[str, int], int]
 
 
 def has_topic(store: Path, topic: str) -> bool:
-    """Returns False when a store is known not to have a topic. A commit log alone does not tell, and a topic
-    without messages has no queues yet.
-    """
-    from rmqcli.store.read.tables import topics
-
+    """Returns False when a store is known not to have a topic: one without messages may have no queues."""
     queues = store / "consumequeue"
     return not queues.is_dir() or (queues / topic).is_dir() or topic in topics(store)
 
@@ -62,13 +65,9 @@ def count_entries(store: Path, rows: RowFilter) -> Counts:
 
 
 def _queues(store: Path, rows: RowFilter) -> Iterable[Queue]:
-    try:
-        queues = queue_folders(store / "consumequeue")
-    except FileNotFoundError:  # a broker that never had a message
-        return []
     return [
         queue
-        for queue in queues
+        for queue in queues_of(store)
         if queue.topic is not None
         and not queue.topic.startswith(LMQ_PREFIX)  # its entries point at records of another topic
         and rows.takes_queue(queue.topic, queue.queue_id)
@@ -76,8 +75,6 @@ def _queues(store: Path, rows: RowFilter) -> Iterable[Queue]:
 
 
 def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
-    from codec.scan.entries import entry_columns
-
     first, count = (file.base or 0) // ENTRY.size, file.size // ENTRY.size
     begin, end = max(0, begin - first), count if end is None else max(0, min(count, end - first))
     if begin >= end:
@@ -108,15 +105,13 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
         queue, begin, end = gaps[0]
         others = f" (and of {len(gaps) - 1} more queues)" if len(gaps) > 1 else ""
         warn(
-            f"{store}: messages {begin} to {end - 1} of queue {queue.queue_id} of topic {queue.topic}{others} came after the last "
-            "export and are no longer there"
+            f"{store}: messages {begin} to {end - 1} of queue {queue.queue_id} of topic {queue.topic}"
+            f"{others} came after the last export and are no longer there"
         )
 
 
 def _first_kept(queue: Queue, low: int) -> int:
     """Returns the first queue offset whose record is at commit-log offset `low` or later, else the end."""
-    from codec.scan.entries import entry_columns
-
     for file in queue.files.files:
         with mapped(file) as data:
             entries = entry_columns(data)
@@ -134,8 +129,8 @@ def require_rows(store: Path, expected: Counts, exported: Iterable[QueueSpan]) -
         (topic, queue), count = short[0]
         others = f" (and {len(short) - 1} more queues)" if len(short) > 1 else ""
         raise CorruptionError(
-            f"{store}: queue {queue} of topic {topic} has {count} entries in its consume queue, but the commit log has "
-            f"{rows.get((topic, queue), 0)} of its records{others}; --no-verify exports what is there"
+            f"{store}: queue {queue} of topic {topic} has {count} entries in its consume queue, but the "
+            f"commit log has {rows.get((topic, queue), 0)} of its records{others}; --no-verify exports what is there"
         )
 
 
@@ -165,9 +160,7 @@ class _Hole:
 
 
 def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None:
-    """Raises CorruptionError when entries lead into a missing file and their records may be in the times of
-    `rows`.
-    """
+    """Raises CorruptionError when records that `rows` may accept by time are in a missing file."""
     holes = _holes(CommitLogFiles(store).files)
     behind: list[Any] = []
     for queue in queues:
@@ -185,8 +178,9 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
             if hole.lost and hole.queue is not None and _may_be_in(log, hole, rows):
                 others = f", and {hole.lost - 1} others," if hole.lost > 1 else ""
                 raise CorruptionError(
-                    f"{store}: an entry of queue {hole.queue.queue_id} of topic {hole.queue.topic}{others} leads to commit-log "
-                    f"offsets from {hole.begin} on, where there is no file; --no-verify exports what is there"
+                    f"{store}: an entry of queue {hole.queue.queue_id} of topic {hole.queue.topic}{others} "
+                    f"leads to commit-log offsets from {hole.begin} on, where there is no file; "
+                    "--no-verify exports what is there"
                 )
 
 
@@ -199,10 +193,6 @@ def _holes(files: list[NamedFile]) -> list[_Hole]:
 
 
 def _places(file: NamedFile) -> Any:
-    import numpy as np
-
-    from codec.scan.entries import entry_columns
-
     with mapped(file) as data:
         entries = entry_columns(data)
     return np.sort(entries.offsets[entries.used])

@@ -6,16 +6,18 @@ own entries.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from codec.hashing import tags_code
 from codec.names import SystemTopic
+from codec.scan.arrow import BATCH_BYTES, BATCH_ROWS
+from codec.scan.entries import entry_columns
 from codec.store.consume_queue import ENTRY
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.store import Queue
-from rmqcli.store.read.consume_queue import leading_fillers
+from rmqcli.store.read.consume_queue import Queue, count_written, entry_at, leading_fillers
 from rmqcli.store.read.files import NamedFile, mapped
 
 _LOOKS = 3
@@ -41,9 +43,7 @@ class QueueFile(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """Commit-log offsets (ascending) and sizes of records, their queues and queue offsets, and which may be
-    wanted.
-    """
+    """Commit-log offsets (ascending) and sizes of records, queues, queue offsets; which may be wanted."""
 
     places: Any
     sizes: Any
@@ -61,33 +61,17 @@ def bounded(queue: Queue) -> list[QueueFile]:
     found: list[QueueFile] = []
     # The last file first: when it has entries, those before it are full, whatever a broker writes meanwhile.
     for file in reversed(queue.files.files):
-        first, end = _written_numbers(file)
-        if first == end:
-            continue
+        count = file.size // ENTRY.size
         with mapped(file) as data:
-            known = QueueFile(topic, number, file, _place(data, first), _place(data, end - 1))
+            first, end = leading_fillers(data, count), count_written(data, count)
+            if first >= end:
+                continue
+            ends = (entry_at(file, data, at).commit_log_offset for at in (first, end - 1))
+            known = QueueFile(topic, number, file, *ends)
         if found and (known.last >= found[-1].first or end < file.size // ENTRY.size):
             raise _unsound(topic, number, file)
         found.append(known)
     return found[::-1]
-
-
-def _written_numbers(file: NamedFile) -> tuple[int, int]:
-    """Returns the number of the first entry behind leading fillers, and the one behind the last entry."""
-    numbers = range(file.size // ENTRY.size)
-    with mapped(file) as data:
-        first = leading_fillers(data, len(numbers))
-        return first, max(first, bisect_left(numbers, True, key=lambda number: not _size(data, number)))
-
-
-def _place(data: memoryview, number: int) -> int:
-    place: int = ENTRY.unpack_from(data, number * ENTRY.size)[0]
-    return place
-
-
-def _size(data: memoryview, number: int) -> int:
-    size: int = ENTRY.unpack_from(data, number * ENTRY.size)[1]
-    return size
 
 
 def last_place(queue: Queue) -> int:
@@ -101,8 +85,6 @@ def last_place(queue: Queue) -> int:
 
 def entries_in(files: Sequence[QueueFile], rows: RowFilter, low: int, high: int) -> Entries:
     """Returns the entries whose records start in [low, high), in the order of the commit log."""
-    import numpy as np
-
     found = [Entries(*(np.zeros(0, kind) for kind in ("i8", "i4", "i4", "i8", "?")))]
     for file in files:
         if file.touches(low, high):
@@ -113,8 +95,6 @@ def entries_in(files: Sequence[QueueFile], rows: RowFilter, low: int, high: int)
 
 
 def _entries(queue: QueueFile, rows: RowFilter) -> Entries:
-    import numpy as np
-
     numbers, places, sizes, codes = _written(queue.topic, queue.queue_id, queue.file)
     offsets = numbers + (queue.file.base or 0) // ENTRY.size
     queue_ids = np.full(len(places), queue.queue_id, np.int32)
@@ -123,10 +103,6 @@ def _entries(queue: QueueFile, rows: RowFilter) -> Entries:
 
 def _written(topic: str, queue_id: int, file: NamedFile) -> tuple[Any, Any, Any, Any]:
     """Returns numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
-    import numpy as np
-
-    from codec.scan.entries import entry_columns
-
     for _ in range(_LOOKS):
         with mapped(file) as data:
             entries = entry_columns(data)
@@ -143,8 +119,6 @@ def _unsound(topic: str, queue_id: int, file: NamedFile) -> UnsoundQueue:
 
 
 def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
-    import numpy as np
-
     begin = max(rows.begin or 0, rows.done_of(queue.topic, queue.queue_id))
     wanted = (offsets >= begin) & rows.takes_queue(queue.topic, queue.queue_id)
     if rows.end is not None:
@@ -158,10 +132,6 @@ def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
 
 def batches(entries: Entries) -> Iterator[Entries]:
     """Yields runs of entries whose records fit a record batch."""
-    import numpy as np
-
-    from codec.scan.arrow import BATCH_BYTES, BATCH_ROWS
-
     ends = np.cumsum(entries.sizes, dtype=np.int64)
     begin = 0
     while begin < len(ends):

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from codec.codes import MessageSysFlag
+from codec.scan.arrow_arrays import select
 from rmqcli.export.output.manifest import Manifest
 
 _PREPARED = MessageSysFlag.TRANSACTION_PREPARED
@@ -23,6 +28,9 @@ class RowFilter:
     never accepted: they are not messages, and `rmq inspect salvage` fills lost stretches with them. With a
     topic, queue, tag or queue offset, or `only_queued`, prepared ones are not accepted either: no queue has
     them.
+
+    The records of a range of times are found by samples `sample_bytes` apart, in a log whose clock was set
+    back by at most `set_back_ms`.
     """
 
     topics: frozenset[str] = frozenset()
@@ -35,6 +43,8 @@ class RowFilter:
     begin_commit_log: int = 0
     check_crc: bool = True
     only_queued: bool = False
+    set_back_ms: int = 10 * 60 * 1000
+    sample_bytes: int = 1 << 20
     done: tuple[tuple[str, int, int], ...] = ()
     """(topic, queue id, offset): only records from the offset on are wanted of these queues."""
 
@@ -69,20 +79,12 @@ class RowFilter:
         return next((end for name, queue, end in self.done if (name, queue) == (topic, queue_id)), 0)
 
     def apply(self, batch: Any) -> Any:
-        import numpy as np
-        import pyarrow.compute as pc
-
-        from codec.scan.arrow_arrays import select
-
         wanted = reduce(pc.and_, self._conditions(batch))
         if pc.all(wanted, min_count=0).as_py():
             return batch
         return select(batch, np.flatnonzero(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False)))
 
     def _conditions(self, batch: Any) -> list[Any]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         def values(texts: frozenset[str]) -> Any:
             return pa.array(sorted(texts), pa.string())
 
@@ -106,15 +108,10 @@ class RowFilter:
         return [*found, self._not_done(batch)] if self.done else found
 
     def _in_a_queue(self, batch: Any) -> Any:
-        import pyarrow as pa
-
         never = _PREPARED if self.asks_queues or self.only_queued else _ROLLED_BACK
         return pa.array(batch["sys_flag"].to_numpy() & never != never)
 
     def _not_done(self, batch: Any) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         topics, numbers = (pc.cast(batch[name], pa.string()) for name in ("topic", "queue_id"))
         queues = pc.binary_join_element_wise(topics, numbers, "\0")
         known = pa.array([f"{topic}\0{queue}" for topic, queue, _ in self.done])

@@ -1,9 +1,10 @@
 """The part of a commit log that can hold the records of a range of store times, found by reading few records.
 
-Store times rise along a log unless the broker's clock was set back. If it never was by more than SET_BACK_MS,
-records before one that was stored so much before the range are before the range, too, and likewise behind its
-end. Some hundred records across the log are sampled: a larger fall makes the whole log be read. A fall that
-recovers before the next sample goes unnoticed.
+Store times rise along a log unless the broker's clock was set back. If it never was by more than a
+margin (`RowFilter.set_back_ms`), records before one that was stored so much before the range are before the
+range, too, and likewise behind its end. Some hundred records across the log are sampled, at a distance of at
+least `RowFilter.sample_bytes`, which take as long to read as one. A larger fall makes the whole log be read;
+one that recovers before the next sample goes unnoticed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,7 @@ from rmqcli.render.output import warn
 from rmqcli.store.read.commit_log import LogViews, next_record
 from rmqcli.store.read.files import NamedFile
 
-SET_BACK_MS = 10 * 60 * 1000
 _SAMPLES = 256
-_LEAST_STEP = 1 << 20
-"""Bytes; closer samples gain nothing, since reading that much takes no longer."""
 _LOOK = 1 << 16
 
 
@@ -36,64 +34,50 @@ def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | N
     timed = rows.begin_time is not None or rows.end_time is not None
     if not timed or any(file.base is None for file in files):
         return 0, None
-    with LogViews(files) as views:
-        log = _Log(files, views)
-        stamps = list(log.samples())
-        fallen = _fall(stamps)
+    with _Log(files) as log:
+        stamps = list(log.samples(rows.sample_bytes))
+        fallen = _fall(stamps, rows.set_back_ms)
         if fallen is not None:
             warn(f"the broker's clock was set back before commit-log offset {fallen}; the whole log is read")
             return 0, None
-        return _begin(log, stamps, rows.begin_time), _end(log, stamps, rows.end_time)
+        begin, end = 0, None
+        if rows.begin_time is not None:
+            begin, _ = log.cross(stamps, rows.begin_time - rows.set_back_ms, rows.sample_bytes)
+        if rows.end_time is not None:
+            _, end = log.cross(stamps, rows.end_time + rows.set_back_ms, rows.sample_bytes)
+        return begin, end
 
 
-def _fall(stamps: Sequence[_Stamp]) -> int | None:
-    """Returns the first record stored more than SET_BACK_MS before one in front of it."""
+def _fall(stamps: Sequence[_Stamp], margin: int) -> int | None:
+    """Returns the first record stored more than the margin (ms) before one in front of it."""
     newest = 0
     for stamp in stamps:
         newest = max(newest, stamp.time)
-        if newest - stamp.time > SET_BACK_MS:
+        if newest - stamp.time > margin:
             return stamp.offset
     return None
 
 
-def _begin(log: _Log, stamps: Sequence[_Stamp], time: int | None) -> int:
-    """Returns the last sample stored more than the margin before a time, else 0."""
-    if time is None:
-        return 0
-    return log.cross(stamps, time - SET_BACK_MS)[0]
-
-
-def _end(log: _Log, stamps: Sequence[_Stamp], time: int | None) -> int | None:
-    """Returns the first sample stored more than the margin after a time, else None."""
-    return None if time is None else log.cross(stamps, time + SET_BACK_MS)[1]
-
-
-class _Log:
+class _Log(LogViews):
     """Records near given places."""
 
-    def __init__(self, files: Sequence[NamedFile], views: LogViews) -> None:
-        self._files = files
-        self._views = views
-
-    def samples(self) -> Iterator[_Stamp]:
+    def samples(self, least_step: int) -> Iterator[_Stamp]:
         """Yields the first record of each file, and records at equal distances."""
-        step = max(sum(file.size for file in self._files) // _SAMPLES, _LEAST_STEP)
-        for number, file in enumerate(self._files):
+        step = max(sum(file.size for file in self.files) // _SAMPLES, least_step)
+        for number, file in enumerate(self.files):
             for start in range(0, file.size, step):
                 stamp = self._first(number, start, min(start + step, file.size))
                 if stamp is not None:
                     yield stamp
 
-    def cross(self, stamps: Sequence[_Stamp], time: int) -> tuple[int, int | None]:
-        """Returns two neighbouring records around a time: the first stored before it (else 0), the second not
-        (else None).
-        """
+    def cross(self, stamps: Sequence[_Stamp], time: int, least_step: int) -> tuple[int, int | None]:
+        """Returns neighbouring records around a time: one stored before it (else 0), one not (else None)."""
         number = next((n for n, stamp in enumerate(stamps) if stamp.time >= time), len(stamps))
         low = stamps[number - 1].offset if number else 0
         if number == len(stamps):
             return low, None
         high = stamps[number].offset
-        while number and high - low > _LEAST_STEP:
+        while number and high - low > least_step:
             stamp = self._between(low, high)
             if stamp is None:
                 break
@@ -104,7 +88,7 @@ class _Log:
         """Returns a record behind the middle of two records, else one before it."""
         middle = (low + high) // 2
         for begin, end in ((middle, high), (low + 1, middle)):
-            for number, file in enumerate(self._files):
+            for number, file in enumerate(self.files):
                 base = file.base or 0
                 stamp = self._first(number, max(begin - base, 0), min(end - base, file.size))
                 if stamp is not None:
@@ -114,7 +98,7 @@ class _Log:
     def _first(self, number: int, start: int, stop: int) -> _Stamp | None:
         look = _LOOK
         while start < stop:
-            file, data = self._files[number], self._views.view(number)
+            file, data = self.files[number], self.view(number)
             found = next_record(file, data, start, min(start + look, stop))
             if found is not None:
                 return _Stamp((file.base or 0) + found, store_timestamp_at(data, found))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
+from codec.scan.schema import schema
 from codec.store.record_filter import COLUMNS
 from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.render.output import warn
@@ -25,6 +29,12 @@ class QueueRange(NamedTuple):
     begin_time: int | None = None
     end_time: int | None = None
 
+    def cut(self, count: int) -> list[QueueRange]:
+        """Cuts the range into `count` ranges of about the same size, at least one."""
+        count = max(count, 1)
+        cuts = [self.begin + (self.end - self.begin) * number // count for number in range(count + 1)]
+        return [self._replace(begin=begin, end=end) for begin, end in pairwise(cuts)]
+
     def takes(self, message: MessageExt) -> bool:
         after = self.begin_time is None or message.store_timestamp >= self.begin_time
         before = self.end_time is None or message.store_timestamp < self.end_time
@@ -41,8 +51,8 @@ async def read_some(
     """Pulls a record batch of messages from `offset` on; also returns the next offset, None at the end of the
     range.
 
-    A batch ends after `batch_messages` messages or `batch_bytes` of bodies. Messages that retention removed are
-    skipped with a warning. Raises ClientError.
+    A batch ends after `batch_messages` messages or `batch_bytes` of bodies. Messages that retention removed
+    are skipped with a warning. Raises ClientError.
     """
     gathered: list[MessageExt] = []
     size = 0
@@ -61,10 +71,6 @@ async def read_some(
 
 
 def to_batch(messages: list[MessageExt]) -> Any:
-    import pyarrow as pa
-
-    from codec.scan.schema import schema
-
     wanted = schema()
     return pa.RecordBatch.from_arrays(
         [pa.array(map(_COLUMNS[field.name], messages), field.type) for field in wanted], schema=wanted

@@ -1,6 +1,4 @@
-"""The ranges to read of the queues of a topic; a queue whose broker does not respond does not hold up the
-others.
-"""
+"""The ranges of a topic's queues; a broker that does not respond does not hold up the queues of others."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import trio
 from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError
 from rmqcli.export.from_topic.batches import QueueRange
-from rmqcli.export.from_topic.retrying import QueueEnd, patiently
+from rmqcli.export.from_topic.retrying import QueueEnd, first_error, patiently
 from rmqcli.flows.reading import Reader, Span, choose_queues, open_range, spans
 from rmqcli.grammar.offset_range import OffsetRange
 
@@ -49,12 +47,7 @@ async def _span(reader: Reader, queue: MessageQueue, wanted: OffsetRange) -> lis
         return await spans(reader, [queue], wanted)
     except* ClientError as group:
         errors = group
-    raise _first(errors)
-
-
-def _first(group: BaseExceptionGroup[ClientError]) -> ClientError:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+    raise first_error(errors)
 
 
 async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> list[QueueRange]:

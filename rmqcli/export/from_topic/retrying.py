@@ -25,6 +25,13 @@ class QueueEnd(NamedTuple):
     error: ClientError | None = None
 
 
+def first_error(error: BaseException) -> BaseException:
+    """Returns one error of a group: callers expect a plain one."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
     """Returns the result of the first try that succeeds; raises the last ClientError when none does."""
     wait = FIRST_WAIT
@@ -64,9 +71,7 @@ async def read_queue(
 
 
 def reached(wanted: QueueRange, before: int, batch: Any, following: int | None) -> int:
-    """Returns where a resumed export continues. For an end in time, which lies before an end in offsets, the
-    last message decides.
-    """
+    """Returns where a resumed export continues: for an end in time, behind the last message."""
     if wanted.end_time is None:
         return wanted.end if following is None else following
     return batch["queue_offset"][-1].as_py() + 1 if batch.num_rows else before

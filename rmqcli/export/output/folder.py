@@ -132,8 +132,8 @@ class ExportFolder:
         files: Sequence[FileEntry],
         reached: Sequence[QueueSpan] = (),
         commit_log_offset: int | None = None,
-    ) -> Manifest:
-        """Adds files to the export; without rows an empty one with the schema (unless in partitions)."""
+    ) -> list[FileEntry]:
+        """Adds files, without rows an empty one (unless in partitions); returns what was added."""
         added = list(files)
         if not added and self.previous is None and not self._layout.partition_by:
             added = self.measure([self._empty_file()])
@@ -142,7 +142,7 @@ class ExportFolder:
         commit = _Commit(moves, manifest)
         write_json(self._out / JOURNAL, commit)
         self._carry_out(commit)
-        return manifest
+        return added
 
     def _carry_out(self, commit: _Commit) -> None:
         """Carries out a plan, perhaps again: a file that is no longer at its old path is at the new one."""

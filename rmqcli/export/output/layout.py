@@ -25,10 +25,10 @@ BODY_TEXT = "body_text"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A layout; `columns` None is all. `body_text` adds a column with the bodies that are UTF-8, null for others.
+    """A layout; `columns` None is all. `body_text` adds a column of the bodies that are UTF-8, else null.
 
-    At most `open_partitions` have an open file; the one written least recently is closed for a new one. All together
-    buffer at most `gathered_bytes` for their row groups; above it, the largest is written early.
+    At most `open_partitions` have an open file; the one written least recently is closed for a new one. All
+    together buffer at most `gathered_bytes` for their row groups; above it, the largest is written early.
     """
 
     partition_by: tuple[str, ...] = ()
@@ -73,6 +73,9 @@ class Layout:
         if BODY_TEXT in self.names:
             table = table.append_column(BODY_TEXT, _texts(table["body"]))
         return table.select(self.names)
+
+
+EVERYTHING = Layout()
 
 
 def _known(option: str, given: tuple[str, ...], there: tuple[str, ...]) -> None:

@@ -94,16 +94,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             size = path.stat().st_size if path.exists() else file.bytes
             if size != file.bytes:
                 raise OutputExists(
-                    f"{path}: has {size} bytes, not the {file.bytes} that were exported (after a power cut?); "
-                    "name a new folder with --out"
+                    f"{path}: has {size} bytes, not the {file.bytes} that were exported "
+                    "(after a power cut?); name a new folder with --out"
                 )
 
     def extended(
         self, files: list[FileEntry], reached: list[QueueSpan], commit_log_offset: int | None
     ) -> Manifest:
-        """Returns the manifest with more files; `reached` are spans without rows, up to where queues were
-        read.
-        """
+        """Returns the manifest with more files; `reached` are spans without rows, as far as was read."""
         added = [span for file in files for span in file.queues]
         return msgspec.structs.replace(
             self,

@@ -7,53 +7,54 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from codec.scan.arrow_arrays import select, size_of
 from rmqcli.export.output.layout import PARTITIONS, Layout
 from rmqcli.export.output.spans import SpanTally
 
 
-class Files(Protocol):
-    """A context manager that writes batches; afterwards `names` are the files, relative to their folder."""
+class Output(NamedTuple):
+    """The files to write below `folder`; their names start with `prefix`. Picklable.
 
-    @property
-    def names(self) -> list[str]: ...
-    def write(self, batch: Any) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    With `in_thread` a thread compresses and writes a row group while the next one is gathered, so memory
+    holds two.
+    """
 
+    folder: Path
+    source: str
+    layout: Layout
+    prefix: str = "part"
+    in_thread: bool = True
 
-def open_files(folder: Path, prefix: str, source: str, layout: Layout, *, in_thread: bool = True) -> Files:
-    """Opens files below `folder` that start with `prefix`; `in_thread` is that of `ParquetFiles`."""
-    kind = PartitionedFiles if layout.partition_by else ParquetFiles
-    return kind(folder, prefix, source, layout, in_thread)
+    def open(self) -> Files:
+        return PartitionedFiles(self) if self.layout.partition_by else ParquetFiles(self)
 
 
 class ParquetFiles:
-    """Writes files one after the other.
+    """A context manager that writes batches to one file after the other; `names` are relative to the folder.
 
-    With `in_thread` a thread compresses and writes a row group while the next one is gathered, so memory
-    holds two. An error may leave broken files: the folder is temporary.
+    An error may leave broken files: the folder is temporary.
     """
 
-    def __init__(
-        self, folder: Path, prefix: str, source: str, layout: Layout, in_thread: bool = True
-    ) -> None:
+    def __init__(self, output: Output) -> None:
         self.names: list[str] = []
         self.gathered_bytes = 0
-        self._folder = folder
-        self._prefix = prefix
-        self._layout = layout
-        self._metadata = layout.schema(source).metadata
+        self._output = output
+        self._layout = output.layout
+        self._metadata = output.layout.schema(output.source).metadata
         self._schema: Any = None
         self._gathered: list[Any] = []
         self._file_bytes = 0
         self._writer: Any = None
         self._tally = SpanTally()
-        self._thread = ThreadPoolExecutor(1, "parquet") if in_thread else None
+        self._thread = ThreadPoolExecutor(1, "parquet") if output.in_thread else None
         self._under_way: Future[None] | None = None
 
     def __enter__(self) -> Self:
@@ -63,8 +64,6 @@ class ParquetFiles:
         """Adds a record batch in the export schema, all encoded or none. Errors of writing are raised by a
         later call, or at the end of the block.
         """
-        from codec.scan.arrow_arrays import size_of
-
         if batch.num_rows:
             self._schema = self._schema or batch.schema
             self._gathered.append(batch if batch.schema == self._schema else batch.cast(self._schema))
@@ -87,8 +86,6 @@ class ParquetFiles:
             self._under_way = None
 
     def _write_group(self, batches: list[Any], size: int) -> None:
-        import pyarrow as pa
-
         # Each batch has its own dictionaries; a writer that meets a second one gives up dictionaries.
         table = pa.Table.from_batches(batches).unify_dictionaries()
         shaped = self._layout.shape(table)
@@ -99,11 +96,9 @@ class ParquetFiles:
             self._end_file()
 
     def _open(self, table: Any, schema: Any) -> Any:
-        from pyarrow import parquet
-
         if self._writer is None:
-            self.names.append(f"{self._prefix}-{len(self.names):05d}.parquet")
-            path = _made(self._folder, self.names[-1])
+            self.names.append(f"{self._output.prefix}-{len(self.names):05d}.parquet")
+            path = _made(self._output.folder, self.names[-1])
             self._writer = parquet.ParquetWriter(path, schema, **writer_options(self._layout, table))
         return self._writer
 
@@ -124,9 +119,7 @@ class ParquetFiles:
 
 
 def _made(folder: Path, name: str) -> Path:
-    """Creates the folders between `folder` and the file, but not `folder`: it is gone when an attempt
-    outlives its export.
-    """
+    """Creates folders below `folder`, but not that one: it is gone when an attempt outlives its export."""
     for parent in reversed(Path(name).parents[:-1]):
         (folder / parent).mkdir(exist_ok=True)
     return folder / name
@@ -135,14 +128,9 @@ def _made(folder: Path, name: str) -> Path:
 class PartitionedFiles:
     """Writes a series of files for each partition, bounded in open files and memory."""
 
-    def __init__(
-        self, folder: Path, prefix: str, source: str, layout: Layout, in_thread: bool = True
-    ) -> None:
-        self._folder = folder
-        self._prefix = prefix
-        self._source = source
-        self._layout = layout
-        self._in_thread = in_thread
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._layout = output.layout
         self._open: dict[str, ParquetFiles] = {}
         self._rounds: dict[str, int] = {}
         self._done: list[str] = []
@@ -166,8 +154,8 @@ class PartitionedFiles:
             if len(self._open) >= self._layout.open_partitions:
                 self._close(next(iter(self._open)))
             number = self._rounds[folder] = self._rounds.get(folder, -1) + 1
-            name = f"{folder}/{self._prefix}-{number:03d}"
-            files = ParquetFiles(self._folder, name, self._source, self._layout, self._in_thread)
+            name = f"{folder}/{self._output.prefix}-{number:03d}"
+            files = ParquetFiles(self._output._replace(prefix=name))
         self._open[folder] = files  # moves it to the end: the first is the one to close
         return files
 
@@ -185,12 +173,11 @@ class PartitionedFiles:
                 stack.callback(files.__exit__, kind, error, trace)
 
 
+Files = ParquetFiles | PartitionedFiles
+
+
 def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """Yields the rows of each partition, in order, with the folder's name."""
-    import numpy as np
-
-    from codec.scan.arrow_arrays import select
-
     if not batch.num_rows:
         return
     codes = _folders(batch, keys).dictionary_encode()
@@ -210,9 +197,6 @@ _SEPARATOR = "\0"
 
 
 def _folders(batch: Any, keys: tuple[str, ...]) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     def values(key: str) -> Any:
         column = batch[PARTITIONS[key]]
         # Dates are formatted from days: to a date in the column's own zone, UTC.
@@ -265,8 +249,6 @@ def _is_noise(table: Any) -> bool:
     The lengths between such bodies make zstd search in vain, so they are stored apart: 80 instead of 145 ns
     for 100 bytes. Compressible bodies would take a tenth longer.
     """
-    import pyarrow as pa
-
     bodies = next((chunk for chunk in table["body"].chunks if len(chunk)), None)
     if bodies is None or bodies.type != pa.binary() or bodies.nbytes > (_SMALL_BODY + 4) * len(bodies):
         return False

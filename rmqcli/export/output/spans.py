@@ -98,9 +98,7 @@ class SpanTally:
         self._commit_log_end = max(self._commit_log_end, _commit_log_end(table))
 
     def metadata(self) -> dict[str, str]:
-        """Returns key-value metadata of a file: `rmq.offsets`, and for a store the end of its records,
-        `rmq.commit_log_end`.
-        """
+        """Returns metadata of a file: `rmq.offsets`, and for a store the end `rmq.commit_log_end`."""
         found = {"rmq.offsets": msgspec.json.encode(self._spans).decode()}
         if not any(span.broker_name for span in self._spans):
             found["rmq.commit_log_end"] = str(self._commit_log_end)

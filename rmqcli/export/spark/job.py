@@ -15,27 +15,32 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import trio
+
 from codec.errors import CorruptionError
-from rmqcli.client import ClientError
+from rmqcli.client import ClientError, PullConsumer
 from rmqcli.export.errors import ExportError
-from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan, walked_instead
+from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of
-from rmqcli.export.from_store.queue_check import count_entries, require_rows, warn_of_gap
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import QueueRange, read_some
 from rmqcli.export.from_topic.retrying import QueueEnd, patiently, reached
-from rmqcli.export.local import commit_store, commit_topic, failed_of, not_done, store_origin
 from rmqcli.export.output.folder import ExportFolder
-from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.manifest import Origin
-from rmqcli.export.output.parquet import Files, open_files
-from rmqcli.export.output.spans import merged
-from rmqcli.export.output.summary import ExportSummary, summarize
+from rmqcli.export.output.layout import EVERYTHING, Layout
+from rmqcli.export.output.parquet import Files, Output
+from rmqcli.export.run import (
+    ExportSummary,
+    commit_topic,
+    not_done,
+    run_store_export,
+    store_origin,
+    topic_origin,
+)
 from rmqcli.export.spark.progress import Progress, followed, silent
 from rmqcli.export.spark.session import spark_session
 from rmqcli.store import CommitLogFiles
@@ -50,7 +55,15 @@ End = tuple[int, str]
 Read = Callable[[int], Generator[Any, None, End | None]]
 """Yields the record batches of a task, given its number; returns the end of a queue, or nothing."""
 
-_EVERYTHING = Layout()
+
+def read_part(
+    parts: list[tuple[Part, QueuePlaces | None]], rows: RowFilter, index: int
+) -> Generator[Any, None, None]:
+    part, places = parts[index]
+    yield from scan(part, rows, places)
+
+
+ReadPart = Callable[[list[tuple[Part, QueuePlaces | None]], RowFilter, int], Generator[Any, None, None]]
 
 
 def export_store_on_spark(
@@ -60,13 +73,12 @@ def export_store_on_spark(
     progress: Progress = silent,
     *,
     part_bytes: int = PART_BYTES,
-    layout: Layout = _EVERYTHING,
+    layout: Layout = EVERYTHING,
     resume: bool = False,
+    read: ReadPart = read_part,
     **session: Any,
 ) -> ExportSummary:
-    """Exports as `export_store` does, with a task for each part; `progress` receives tasks. `session` are
-    arguments of `spark_session`.
-    """
+    """Exports as `export_store` does, with a task a part; `session` are arguments of `spark_session`."""
     store = store.resolve()
     origin = store_origin(store, rows)
     CommitLogFiles(store)  # a missing store is reported before a folder is created
@@ -74,25 +86,22 @@ def export_store_on_spark(
         ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
         spark_session(**session) as spark,
     ):
-        started = time.perf_counter()
-        warn_of_gap(store, folder.previous, rows)
-        rows = rows.after(folder.previous)
-        expected = count_entries(store, rows) if rows.check_crc else {}
-        # Only with topics can a part that is cut anywhere be read by queues.
-        places = queue_places(store, rows) if rows.topics else None
-        parts = parts_of(store, rows, part_bytes)
+        # A task has one core: the others are for other tasks.
+        output = Output(folder.temporary, origin.source, layout, in_thread=False)
 
-        def run(places: QueuePlaces | None) -> list[_Written]:
-            own = list(divided(parts, places))
-            read = partial(_read_part, own, rows)
-            job = partial(_run_task, read, folder.temporary, origin.source, layout)
-            return _run(spark, len(own), job, progress)
+        def write(rows: RowFilter) -> list[str]:
+            # Only with topics can a part that is cut anywhere be read by queues.
+            places = queue_places(store, rows) if rows.topics else None
+            parts = parts_of(store, rows, part_bytes)
 
-        done = _run_by_queues(run, places)
-        entries = folder.measure(name for written in done for name in written.names)
-        require_rows(store, expected, merged(span for file in entries for span in file.queues))
-        manifest = commit_store(folder, entries, rows)
-        return summarize(out, folder.previous, manifest, started)
+            def run(places: QueuePlaces | None) -> list[str]:
+                own = list(divided(parts, places))
+                done = _run(spark, len(own), partial(_run_task, partial(read, own, rows), output), progress)
+                return [name for written in done for name in written.names]
+
+            return by_queues_or_walked(places, run)
+
+        return run_store_export(store, out, rows, folder, write)
 
 
 def export_topic_on_spark(
@@ -102,7 +111,7 @@ def export_topic_on_spark(
     progress: Progress = silent,
     *,
     range_messages: int = RANGE_MESSAGES,
-    layout: Layout = _EVERYTHING,
+    layout: Layout = EVERYTHING,
     resume: bool = False,
     **session: Any,
 ) -> ExportSummary:
@@ -111,54 +120,31 @@ def export_topic_on_spark(
 
     Each task has a PullConsumer with `client_options`.
     """
-    origin = Origin(None, ranges[0].queue.topic if ranges else "")
+    origin = topic_origin(ranges)
     with (
         ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
         spark_session(**session) as spark,
     ):
         started = time.perf_counter()
+        output = Output(folder.temporary, origin.source, layout, in_thread=False)
         wanted = not_done(ranges, folder.previous)
-        pieces = [_pieces(queue, range_messages) for queue in wanted]
+        pieces = [queue.cut(-(-(queue.end - queue.begin) // range_messages)) for queue in wanted]
         tasks = [piece for own in pieces for piece in own]
-        read = partial(_read_queue, dict(client_options), tasks)
-        job = partial(_run_task, read, folder.temporary, origin.source, layout)
+        job = partial(_run_task, partial(_read_queue, dict(client_options), tasks), output)
         done = iter(_run(spark, len(tasks), job, progress))
         joined = [
             _joined(queue, list(zip(own, islice(done, len(own)), strict=True)))
             for queue, own in zip(wanted, pieces, strict=True)
         ]
-        ends = [end for end, _ in joined]
+        names = [name for _, names in joined for name in names]
         try:
-            manifest = commit_topic(
-                folder, folder.measure(name for _, names in joined for name in names), ends
-            )
+            return commit_topic(out, folder, names, [end for end, _ in joined], started)
         except ClientError as error:
             raise ExportError(f"the Spark job failed: {error}") from error
-        return summarize(out, folder.previous, manifest, started, failed_of(ends))
-
-
-def _run_by_queues(
-    run: Callable[[QueuePlaces | None], list[_Written]], places: QueuePlaces | None
-) -> list[_Written]:
-    try:
-        return run(places)
-    except UnsoundQueue as error:
-        walked_instead(error)
-        return run(None)
-
-
-def _pieces(wanted: QueueRange, size: int) -> list[QueueRange]:
-    """Cuts a range into pieces of about the same size, at least one, none larger than `size`."""
-    length = wanted.end - wanted.begin
-    count = max(-(-length // size), 1)
-    cuts = [wanted.begin + length * number // count for number in range(count + 1)]
-    return [wanted._replace(begin=begin, end=end) for begin, end in pairwise(cuts)]
 
 
 def _joined(wanted: QueueRange, pieces: Sequence[tuple[QueueRange, _Written]]) -> tuple[QueueEnd, list[str]]:
-    """Returns how far a queue was read, and the files up to there; what lies behind a failed piece is left to
-    a resumed export.
-    """
+    """Returns how far a queue was read without a gap, and the files up to there."""
     names: list[str] = []
     reached = wanted.begin
     for piece, written in pieces:
@@ -171,19 +157,10 @@ def _joined(wanted: QueueRange, pieces: Sequence[tuple[QueueRange, _Written]]) -
     return QueueEnd(wanted, reached), names
 
 
-def _read_part(
-    parts: list[tuple[Part, QueuePlaces | None]], rows: RowFilter, index: int
-) -> Generator[Any, None, None]:
-    part, places = parts[index]
-    yield from scan(part, rows, places)
-
-
 def _read_queue(
     client_options: dict[str, Any], ranges: list[QueueRange], index: int
 ) -> Generator[Any, None, End]:
     """Reads batches, each with its own client: a connection costs little in comparison."""
-    import trio
-
     wanted = ranges[index]
     end, offset = wanted.begin, wanted.begin
     following: int | None = offset
@@ -200,8 +177,6 @@ def _read_queue(
 async def _step(
     client_options: dict[str, Any], wanted: QueueRange, offset: int
 ) -> tuple[Any, int | None, str]:
-    from rmqcli.client import PullConsumer
-
     async with PullConsumer(**client_options) as consumer:
         try:
             return *await patiently(lambda: read_some(consumer, wanted, offset)), ""
@@ -229,13 +204,9 @@ class _Written(NamedTuple):
     end: End | None
 
 
-def _run_task(read: Read, folder: Path, source: str, layout: Layout, task: int) -> _Written:
-    attempt = f"task-{task:05d}-{uuid.uuid4().hex}"
-    # A task has one core: the others are for other tasks.
-    with (
-        naming_full_disk(folder.parent),
-        open_files(folder, attempt, source, layout, in_thread=False) as files,
-    ):
+def _run_task(read: Read, output: Output, task: int) -> _Written:
+    attempt = output._replace(prefix=f"task-{task:05d}-{uuid.uuid4().hex}")
+    with naming_full_disk(output.folder.parent), attempt.open() as files:
         end = _write_all(read(task), files)
     _spare_modules()
     return _Written(files.names, end)

@@ -35,8 +35,7 @@ def is_local(master: str) -> bool:
 
 
 def driver_address(master: str) -> str | None:
-    """Returns the loopback address for `local…`; for `spark://…` this machine's address towards the master;
-    None leaves it to Spark.
+    """Returns this machine's address: loopback for `local…`, towards the master for `spark://…`, else None.
 
     Raises ExportError when no master accepts a connection.
     """

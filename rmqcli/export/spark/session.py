@@ -113,7 +113,8 @@ def _start(builder: Any, master: str, log: Path, verbose: bool) -> Any:
 
 
 _PREFIX = re.compile(
-    r'^([0-9/]+ [0-9:]+ (ERROR|WARN) [\w.$]+: )?(Exception in thread "[^"]*" |Caused by: )?([\w.$]+(Exception|Error): *)*'
+    r"^([0-9/]+ [0-9:]+ (ERROR|WARN) [\w.$]+: )?"
+    r'(Exception in thread "[^"]*" |Caused by: )?([\w.$]+(Exception|Error): *)*'
 )
 _SAYS_NOTHING = re.compile(
     r"(Error initializing SparkContext|Exception thrown in awaitResult|An error has occurred)[.:]? *$"

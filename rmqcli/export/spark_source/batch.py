@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import trio
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from codec.selector import parse_tags
 from rmqcli.client import PullConsumer
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
@@ -54,13 +56,9 @@ class BatchReader(DataSourceReader):
         _refuse_what_no_batch_means(options)
 
     def partitions(self) -> list[InputPartition]:
-        """Returns a partition for each queue that has messages, or more by `minPartitions`; or the parts of
-        the store.
-        """
+        """Returns partitions: queues that have messages, or the parts of a store; more by `minPartitions`."""
         if self.options.path is not None:
             return self._parts(Path(self.options.path))
-        import trio
-
         ranges = trio.run(self._ranges)
         return list(map(QueuePartition, split(ranges, self.options.min_partitions or 1)))
 
@@ -131,9 +129,7 @@ def _milliseconds(micros: int | None) -> int | None:
 
 
 def _refuse_what_no_batch_means(options: ReadOptions) -> None:
-    """Refuses options that are meaningless for a batch: one from the latest or to the earliest offset has no
-    rows, and one without triggers has no limit.
-    """
+    """Refuses limits of triggers, which a batch does not have, and ranges that never have rows."""
     if options.max_offsets is not None:
         raise OptionError("a batch has no triggers: maxOffsetsPerTrigger is for streams")
     if options.start == Position(LATEST) or options.end == Position(EARLIEST):
@@ -184,8 +180,6 @@ def _batches(partition: InputPartition, options: ReadOptions, constraints: Const
 
 def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | None:
     """Converts options and filters to the row filter of a store; None when nothing passes."""
-    from codec.selector import parse_tags
-
     topics, numbers = (constraints.of(name).among for name in ("topic", "queue_id"))
     wanted = frozenset(options.topics)
     if topics is not None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from codec.scan.schema import schema as export_schema
 from rmqcli.export.spark_source.options import OptionError
 
 
 def spark_schema(*, include_body: bool = True) -> StructType:
     """Returns the schema of `spark.read.format("rocketmq").load()`."""
-    from codec.scan.schema import schema
-
-    found: StructType = from_arrow_schema(schema())
+    found: StructType = from_arrow_schema(export_schema())
     return found if include_body else StructType([column for column in found if column.name != "body"])
 
 
@@ -28,20 +28,14 @@ class Columns:
     @classmethod
     def wanted(cls, schema: StructType) -> Columns:
         """Raises OptionError for an unknown column, or one of another type."""
-        import pyarrow as pa
-
-        from codec.scan.schema import schema as arrow_schema
-
         there = {column.name: column.dataType for column in spark_schema()}
         for column in schema:
             if there.get(column.name) != column.dataType:
                 has = there.get(column.name)
                 reason = f"is {has.simpleString()}" if has else f"is none of {', '.join(there)}"
                 raise OptionError(f"column {column.name} {column.dataType.simpleString()}: it {reason}")
-        fields = [arrow_schema().field(column.name).with_nullable(column.nullable) for column in schema]
+        fields = [export_schema().field(column.name).with_nullable(column.nullable) for column in schema]
         return cls(pa.schema(fields))
 
     def of(self, batch: Any) -> Any:
-        import pyarrow as pa
-
         return pa.RecordBatch.from_arrays([batch[name] for name in self.arrow.names], schema=self.arrow)

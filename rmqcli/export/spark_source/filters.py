@@ -12,6 +12,9 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -79,16 +82,11 @@ class Constraints:
         return self.columns.get(column, Allowed())
 
     def apply(self, batch: Any) -> Any:
-        import pyarrow.compute as pc
-
         masks = [mask for name, allowed in self.columns.items() for mask in _masks(batch[name], allowed)]
         return batch.filter(reduce(pc.and_, masks)) if masks else batch
 
 
 def _masks(column: Any, allowed: Allowed) -> Iterator[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     def scalars(values: Iterable[Any]) -> Any:
         kind = column.type
         return pa.array(list(values), pa.int64() if pa.types.is_timestamp(kind) else None).cast(kind)

@@ -18,9 +18,7 @@ Offsets = dict[MessageQueue, int]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where reading begins or ends: at `time` in every queue, else by `times` or `offsets` of each, else at
-    `everywhere`.
-    """
+    """The begin or end of a read: at `time` in all queues, else by `times`, `offsets`, or `everywhere`."""
 
     everywhere: int = EARLIEST
     time: int | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -54,11 +54,11 @@ class ClientOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read: exactly one of `topics`, `pattern`, `assigned`, or `path` (with `topics`, optionally).
+    """A choice of messages: one of `topics`, `pattern` and `assigned`, or `path` (optionally with `topics`).
 
-    `assigned` maps topic → broker name → queue ids; the broker name None is every broker. `start` and `end`
-    None are the default of the kind of query. `push_filters` is off by default: Spark 4.3 keeps the filters
-    of the last plan with the loaded data frame, and a second use of it reads only what those accept.
+    `assigned` maps topic → broker name → queue ids; the broker name None stands for every broker. `start` and
+    `end` None are the default of the kind of query. `push_filters` is off by default: Spark 4.3 keeps the
+    filters of the last plan with the loaded data frame, and a second use of it reads only what those accept.
     """
 
     client: ClientOptions | None
@@ -81,7 +81,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Where to write: `topic` is for rows without one."""
+    """The target of rows: `topic` is for those without one."""
 
     client: ClientOptions
     topic: str | None = None
@@ -98,29 +98,6 @@ _ALIASES = {
     "producergroup": "groupid",
     "subexpression": "selector",
 }
-_SHARED = frozenset({"namesrv", "groupid", "pulltimeoutms"})
-_READ = _SHARED | {
-    *("path", "subscribe", "subscribepattern", "assign", "startingoffsets", "endingoffsets"),
-    *("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
-    *("minpartitions", "maxoffsetspertrigger", "failondataloss", "includebody"),
-    *("selector", "selectortype", "pullbatchsize", "pushfilters"),
-}
-_WRITE = _SHARED | {"topic"}
-_OF_STORE = frozenset(
-    {"path", "subscribe", "selector", "selectortype", "minpartitions", "includebody", "pushfilters"}
-)
-"""Options that apply to a store folder."""
-_SHOWN = {
-    name.lower(): name
-    for name in (
-        *("groupId", "pullTimeoutMs", "subscribePattern", "startingOffsets", "endingOffsets"),
-        *("startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp"),
-        *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", "includeBody"),
-        *("selectorType", "pullBatchSize", "pushFilters", "sendTimeout", "compressOver", "maxMessageSize"),
-        *("allowEmpty", "latencyFaults", "retryUnstored", "defaultQueues", "tlsCa"),
-    )
-}
-"""Names as users write them; Spark passes them in lower case."""
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself adds to those of a sink."""
 
@@ -170,28 +147,95 @@ def _trace(name: str, text: str) -> bool | str:
     return _boolean(name, text) if text.lower() in ("true", "false") else text
 
 
-_INSTANCE: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
-    "timeout": ("timeout", _seconds),
-    "defaultqueues": ("default_queues", _positive),
+def _names(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not found:
+        raise OptionError(f"{name} names no topic")
+    return found
+
+
+def _pattern(name: str, text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise OptionError(f"{name}={text}: not a regular expression: {error}") from None
+    return text
+
+
+def _assigned(name: str, text: str) -> Mapping[str, Mapping[str | None, tuple[int, ...]]]:
+    """Parses `{"T":[0,1]}` or `{"T":{"broker-a":[0,1]}}`."""
+    try:
+        found: dict[str, dict[str | None, tuple[int, ...]]] = {
+            topic: {broker: tuple(map(int, numbers)) for broker, numbers in _by_broker(value).items()}
+            for topic, value in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        raise OptionError(f'{name}={text}: {{"topic":{{"broker-a":[0,1]}}}} is expected') from None
+    if not found:
+        raise OptionError(f"{name} names no topic")
+    return found
+
+
+def _by_broker(value: Any) -> Mapping[str | None, Any]:
+    return {None: value} if isinstance(value, list) else value
+
+
+def _by_queue(name: str, text: str) -> dict[MessageQueue, int]:
+    try:
+        return queues_from_json(json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        expected = 'earliest, latest or {"topic":{"broker-a":{"0":23}}}'
+        raise OptionError(f"{name}={text}: {expected} is expected") from None
+
+
+_Table = Mapping[str, tuple[str, Callable[[str, str], Any]]]
+"""Option → argument and conversion of (name, text); the class has the default."""
+_CLIENT = ("namesrv", "groupId", "pullTimeoutMs")
+_READ: _Table = {
+    "path": ("path", _text),
+    "subscribe": ("topics", _names),
+    "subscribePattern": ("pattern", _pattern),
+    "assign": ("assigned", _assigned),
+    "minPartitions": ("min_partitions", _positive),
+    "maxOffsetsPerTrigger": ("max_offsets", _positive),
+    "failOnDataLoss": ("fail_on_data_loss", _boolean),
+    "includeBody": ("include_body", _boolean),
+    "selector": ("selector", _text),
+    "selectorType": ("selector_type", lambda _, text: text.upper()),
+    "groupId": ("group", _text),
+    "pullBatchSize": ("pull_batch", _positive),
+    "pushFilters": ("push_filters", _boolean),
 }
-_PRODUCER: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
-    "sendtimeout": ("send_timeout", _seconds),
+_POSITIONS = (
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+)
+_OF_STORE = frozenset(
+    {"path", "subscribe", "selector", "selectortype", "minpartitions", "includebody", "pushfilters"}
+)
+"""Options that apply to a store folder."""
+_WRITE: _Table = {"topic": ("topic", _text), "groupId": ("group", _text)}
+_INSTANCE: _Table = {"timeout": ("timeout", _seconds), "defaultQueues": ("default_queues", _positive)}
+_PRODUCER: _Table = {
+    "sendTimeout": ("send_timeout", _seconds),
     "retries": ("retries", _number),
-    "compressover": ("compress_over", _number),
+    "compressOver": ("compress_over", _number),
     "compression": ("compression", _compression),
-    "maxmessagesize": ("max_message_size", _positive),
-    "allowempty": ("allow_empty", _boolean),
-    "latencyfaults": ("latency_faults", _boolean),
-    "retryunstored": ("retry_unstored", _boolean),
+    "maxMessageSize": ("max_message_size", _positive),
+    "allowEmpty": ("allow_empty", _boolean),
+    "latencyFaults": ("latency_faults", _boolean),
+    "retryUnstored": ("retry_unstored", _boolean),
     "trace": ("trace", _trace),
 }
-_TLS = frozenset({"tls", "tlsca"})
+_OF_CLIENT = (*_INSTANCE, *_PRODUCER, "tls", "tlsCa")
+_SHOWN = {name.lower(): name for name in (*_CLIENT, *_READ, *_POSITIONS, *_WRITE, *_OF_CLIENT)}
+"""Names as users write them; Spark passes them in lower case."""
 
 
 class _Named:
     """Options by their canonical, lower-case names; each is converted when it is read."""
 
-    def __init__(self, options: Mapping[str, str], known: frozenset[str], aliases: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], known: Iterable[str], aliases: Mapping[str, str]) -> None:
         self.values: dict[str, str] = {}
         self.of_client: dict[str, str] = {}
         for given, value in options.items():
@@ -199,23 +243,20 @@ class _Named:
             if name.startswith("rocketmq."):
                 self.of_client[name.removeprefix("rocketmq.").replace("_", "")] = value
             elif self.values.setdefault(name, value) != value:
-                shown = _SHOWN.get(name, name)
-                raise OptionError(f"{shown} is given twice, as {self.values[name]} and as {value}")
-        unknown = self.values.keys() - known - _OF_SPARK
-        if unknown:
-            raise OptionError(_unknown(min(unknown), known))
+                raise OptionError(f"{_shown(name)} is given twice, as {self.values[name]} and as {value}")
+        _refuse_unknown(self.values.keys() - _OF_SPARK, known)
 
-    def get(self, name: str, convert: Callable[[str, str], Any] = _text, default: Any = None) -> Any:
-        return convert(_SHOWN.get(name, name), self.values[name]) if name in self.values else default
+    def get(self, name: str, convert: Callable[[str, str], Any]) -> Any:
+        return convert(_shown(name), self.values[name]) if name in self.values else None
+
+    def chosen(self, table: _Table) -> dict[str, Any]:
+        return _converted(table, self.values, "")
 
     def client(self) -> ClientOptions | None:
-        known = _INSTANCE.keys() | _PRODUCER.keys() | _TLS
-        unknown = self.of_client.keys() - known
-        if unknown:
-            raise OptionError("rocketmq." + _unknown(min(unknown), frozenset(known)))
+        _refuse_unknown(self.of_client, _OF_CLIENT, "rocketmq.")
         if "namesrv" not in self.values:
             return None
-        instance = self._chosen(_INSTANCE)
+        instance = _converted(_INSTANCE, self.of_client, "rocketmq.")
         milliseconds = self.get("pulltimeoutms", _positive)
         if milliseconds is not None:
             instance.setdefault("timeout", milliseconds / 1000)
@@ -223,46 +264,40 @@ class _Named:
         return ClientOptions(
             self.values["namesrv"],
             instance,
-            self._chosen(_PRODUCER),
+            _converted(_PRODUCER, self.of_client, "rocketmq."),
             _boolean("rocketmq.tls", self.of_client.get("tls", "true" if ca else "false")),
             ca,
         )
 
-    def _chosen(self, table: Mapping[str, tuple[str, Callable[[str, str], Any]]]) -> dict[str, Any]:
-        return {
-            argument: convert(f"rocketmq.{_SHOWN.get(name, name)}", self.of_client[name])
-            for name, (argument, convert) in table.items()
-            if name in self.of_client
-        }
+
+def _shown(name: str) -> str:
+    return _SHOWN.get(name, name)
 
 
-def _unknown(name: str, known: frozenset[str]) -> str:
-    near = get_close_matches(name, sorted(known), 1)
-    return f"{name}: there is no such option" + (f", is it {_SHOWN.get(near[0], near[0])}?" if near else "")
+def _converted(table: _Table, given: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    return {
+        argument: convert(prefix + name, given[name.lower()])
+        for name, (argument, convert) in table.items()
+        if name.lower() in given
+    }
+
+
+def _refuse_unknown(given: Collection[str], known: Iterable[str], prefix: str = "") -> None:
+    names = {name.lower() for name in known}
+    unknown = set(given) - names
+    if unknown:
+        near = get_close_matches(min(unknown), sorted(names), 1)
+        hint = f", is it {_shown(near[0])}?" if near else ""
+        raise OptionError(f"{prefix}{min(unknown)}: there is no such option{hint}")
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    named = _Named(options, _READ, {**_ALIASES, "topic": "subscribe"})
+    known = (*_CLIENT, *_READ, *_POSITIONS)
+    named = _Named(options, known, {**_ALIASES, "topic": "subscribe"})
     if "path" in named.values:
         _check_of_store(named)
-    found = ReadOptions(
-        client=named.client(),
-        path=named.get("path"),
-        topics=named.get("subscribe", _names, ()),
-        pattern=named.get("subscribepattern", _pattern),
-        assigned=named.get("assign", _assigned, {}),
-        start=_position(named, "starting"),
-        end=_position(named, "ending"),
-        min_partitions=named.get("minpartitions", _positive),
-        max_offsets=named.get("maxoffsetspertrigger", _positive),
-        fail_on_data_loss=named.get("failondataloss", _boolean, True),
-        include_body=named.get("includebody", _boolean, True),
-        selector=named.get("selector", default="*"),
-        selector_type=named.get("selectortype", lambda _, text: text.upper(), "TAG"),
-        group=named.get("groupid"),
-        pull_batch=named.get("pullbatchsize", _positive, PULL_BATCH),
-        push_filters=named.get("pushfilters", _boolean, False),
-    )
+    client, sides = named.client(), (_position(named, "starting"), _position(named, "ending"))
+    found = ReadOptions(client, start=sides[0], end=sides[1], **named.chosen(_READ))
     _check(found)
     _check_order(found.start or Position(), found.end or Position())
     return found
@@ -273,7 +308,7 @@ def _check_of_store(named: _Named) -> None:
     others = sorted(name for name in given if name not in _OF_STORE)
     if others:
         raise OptionError(
-            f"path does not go with {_SHOWN.get(others[0], others[0])}, but with subscribe and selector; "
+            f"path does not go with {_shown(others[0])}, but with subscribe and selector; "
             "filter on columns for anything else"
         )
 
@@ -317,44 +352,11 @@ def _check_order(start: Position, end: Position) -> None:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    named = _Named(options, _WRITE, _ALIASES)
+    named = _Named(options, (*_CLIENT, *_WRITE), _ALIASES)
     client = named.client()
     if client is None:
         raise OptionError("namesrv is missing: host:port of the name server, several joined with ;")
-    return WriteOptions(client, named.get("topic"), named.get("groupid", default="rmq"))
-
-
-def _names(name: str, text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not found:
-        raise OptionError(f"{name} names no topic")
-    return found
-
-
-def _pattern(name: str, text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise OptionError(f"{name}={text}: not a regular expression: {error}") from None
-    return text
-
-
-def _assigned(name: str, text: str) -> Mapping[str, Mapping[str | None, tuple[int, ...]]]:
-    """Parses `{"T":[0,1]}` or `{"T":{"broker-a":[0,1]}}`."""
-    try:
-        found: dict[str, dict[str | None, tuple[int, ...]]] = {
-            topic: {broker: tuple(map(int, numbers)) for broker, numbers in _by_broker(value).items()}
-            for topic, value in json.loads(text).items()
-        }
-    except (ValueError, TypeError, AttributeError):
-        raise OptionError(f'{name}={text}: {{"topic":{{"broker-a":[0,1]}}}} is expected') from None
-    if not found:
-        raise OptionError(f"{name} names no topic")
-    return found
-
-
-def _by_broker(value: Any) -> Mapping[str | None, Any]:
-    return {None: value} if isinstance(value, list) else value
+    return WriteOptions(client, **named.chosen(_WRITE))
 
 
 def _position(named: _Named, side: str) -> Position | None:
@@ -365,16 +367,8 @@ def _position(named: _Named, side: str) -> Position | None:
     times = named.get(f"{side}offsetsbytimestamp", _by_queue)
     if times is not None:
         return Position(times=times)
-    text = named.get(f"{side}offsets", default="").strip()
+    text = named.values.get(f"{side}offsets", "").strip()
     words = {"": None, "earliest": Position(EARLIEST), "latest": Position(LATEST)}
     if text.lower() not in words:
         return Position(offsets=_by_queue(f"{side}Offsets", text))
     return words[text.lower()]
-
-
-def _by_queue(name: str, text: str) -> dict[MessageQueue, int]:
-    try:
-        return queues_from_json(json.loads(text))
-    except (ValueError, TypeError, AttributeError):
-        expected = 'earliest, latest or {"topic":{"broker-a":{"0":23}}}'
-        raise OptionError(f"{name}={text}: {expected} is expected") from None

@@ -6,7 +6,6 @@ message off.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from codec.message_queue import MessageQueue
 from codec.names import is_system_topic
 from rmqcli.client import Admin, ClientInstance, NoRoute, PullConsumer
 from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.retrying import first_error
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
 
@@ -33,9 +33,7 @@ async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
 
 
 async def queues_of(consumer: PullConsumer, options: ReadOptions) -> list[MessageQueue]:
-    """Returns the queues of `subscribe`, `subscribePattern` or `assign`. Raises OptionError when an assigned
-    one is missing.
-    """
+    """Returns the queues that the options name. Raises OptionError when an assigned one is missing."""
     found: list[MessageQueue] = []
     for topic in await _topics(consumer, options):
         queues = await consumer.message_queues(topic)
@@ -97,13 +95,6 @@ async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], 
     return found
 
 
-def first_error(error: BaseException) -> BaseException:
-    """Returns one error of a group: callers expect a plain one."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 async def resolved(
     consumer: PullConsumer, queues: list[MessageQueue], position: Position, name: str
 ) -> Offsets:
@@ -148,7 +139,5 @@ def split(ranges: list[QueueRange], at_least: int) -> list[QueueRange]:
     found: list[QueueRange] = []
     for wanted in ranges:
         size = wanted.end - wanted.begin
-        count = min(size, -(-at_least * size // total))
-        cuts = [wanted.begin + size * number // count for number in range(count + 1)]
-        found += [wanted._replace(begin=begin, end=end) for begin, end in itertools.pairwise(cuts)]
+        found += wanted.cut(min(size, -(-at_least * size // total)))
     return found

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import trio
+
 from codec.message import MessageExt
 from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.export.errors import ExportError
@@ -31,7 +33,6 @@ def lose(text: str, options: ReadOptions) -> None:
 
 def read_range(wanted: QueueRange, options: ReadOptions) -> Iterator[Any]:
     """Yields record batches of the export schema. Runs in the caller's thread; raises ClientError."""
-    import trio
 
     async def step(offset: int) -> _Pulled:
         async with opened(options) as consumer:
@@ -63,7 +64,8 @@ async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, opt
         following = result.next_begin_offset
         if result.status is PullStatus.NO_NEW_MSG or following <= offset:
             lose(
-                f"{wanted.queue}: messages {offset} to {wanted.end - 1} are not there (the queue has been cut)",
+                f"{wanted.queue}: messages {offset} to {wanted.end - 1} are not there "
+                "(the queue has been cut)",
                 options,
             )
             return _Pulled(gathered, wanted.end)

@@ -5,14 +5,21 @@ Spark creates one in a new Python process for each question, and pickles it.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark import SparkContext
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from rmqcli.export.spark.master import is_local
 from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.options import OptionError, WriteOptions, read_options, write_options
-from rmqcli.export.spark_source.worker_python import warn_of_other_python
 
 if TYPE_CHECKING:
     from rmqcli.export.spark_source.batch import BatchReader
@@ -63,3 +70,25 @@ class RocketMQ(DataSource):
         options = write_options(self.options)
         check_columns(schema, options)
         return options
+
+
+_LOOK = "import sys; from importlib.util import find_spec; sys.exit(find_spec('rmqcli') is None)"
+
+
+def warn_of_other_python() -> None:
+    """Warns when workers here run a Python without rmqcli: queries would end in an obscure traceback."""
+    context = SparkContext._active_spark_context
+    if context is not None and is_local(context.master or "") and not _has_package(context.pythonExec):
+        warnings.warn(
+            f"Spark's workers run {context.pythonExec}, which does not have rmqcli; before the session is "
+            'made, set os.environ["PYSPARK_PYTHON"] = sys.executable',
+            stacklevel=4,
+        )
+
+
+@cache
+def _has_package(python: str) -> bool:
+    found = shutil.which(python)
+    if found is None or Path(found).parent == Path(sys.executable).parent:
+        return True
+    return subprocess.run([found, "-c", _LOOK], capture_output=True, check=False).returncode == 0

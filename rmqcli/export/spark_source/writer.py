@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import trio
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from codec.message import Message
+from rmqcli.client import Producer, split_batch
 from rmqcli.export.errors import ExportError
+from rmqcli.export.from_topic.retrying import first_error
 from rmqcli.export.spark_source.options import OptionError, WriteOptions
 
 BATCH_BYTES = 256 * 1024
@@ -61,15 +64,9 @@ class RowSender:
 
     def send(self, batches: Iterator[Any]) -> Sent:
         """Sends all rows until brokers acknowledge them. Raises ClientError."""
-        import trio
-
         return Sent(trio.run(self._send, batches))
 
     async def _send(self, batches: Iterator[Any]) -> int:
-        import trio
-
-        from rmqcli.client import Producer
-
         client = self.options.client
         rows = 0
         async with Producer(self.options.group, **client.arguments, **client.producer) as producer:
@@ -81,8 +78,6 @@ class RowSender:
 
     def packets(self, batch: Any) -> Iterator[list[Message]]:
         """Yields requests: lists of messages of one topic, or one message that is sent alone."""
-        from rmqcli.client import split_batch
-
         over = self.options.client.producer.get("compress_over", COMPRESS_OVER)
         together: dict[str, list[Message]] = {}
         for message in self.messages(batch):
@@ -110,10 +105,6 @@ class RowSender:
 
 async def _send_all(producer: Any, packets: Iterable[list[Message]]) -> None:
     """Sends several requests at a time; the first error ends it."""
-    import trio
-
-    from rmqcli.export.spark_source.planning import first_error
-
     limit = trio.Semaphore(IN_FLIGHT)
 
     async def send(packet: list[Message]) -> None:

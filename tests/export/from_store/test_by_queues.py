@@ -8,13 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from codec.errors import CorruptionError
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.from_store import by_queues
-from rmqcli.export.from_store.by_queues import queue_places
-from tests.export.support import Row, by_place, java_rows, rows_of
+from rmqcli.export.from_store.by_queues import queue_places, scan
+from rmqcli.export.from_store.parts import parts_of
+from rmqcli.store.read.lock import holding_lock
+from tests.export.support import Row, by_place, java_rows, rows_of, rows_of_table
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -100,17 +102,17 @@ def test_all_topics_at_once(
 
 
 @pytest.mark.parametrize("most", [0, 10_000], ids=["all walked", "gaps walked"])
-def test_a_deleted_topic_keeps_its_rows(
-    copy_java_store: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_a_deleted_topic_keeps_its_rows(copy_java_store: Copy, most: int) -> None:
     """Its records are no longer in any queue."""
-    monkeypatch.setattr(by_queues, "_MOST_GAPS", most)
-    store = copy_java_store("store-clean")
+    store, rows = copy_java_store("store-clean"), RowFilter(queue_id=1)
     shutil.rmtree(store.root / "consumequeue" / TOPIC)
-    expected = [row for row in java_rows(store) if row["queue_id"] == 1]
-    found = exported(store, tmp_path / "out", RowFilter(queue_id=1))
+    places = queue_places(store.root, rows)
+    assert places is not None
+    parts = parts_of(store.root, rows)
+    batches = [batch for part in parts for batch in scan(part, rows, places._replace(most_gaps=most))]
+    found = rows_of_table(pa.Table.from_batches(batches))
     assert any(row["topic"] == TOPIC for row in found)
-    assert by_place(found) == expected
+    assert by_place(found) == [row for row in java_rows(store) if row["queue_id"] == 1]
 
 
 def test_what_is_behind_the_queues_is_walked(copy_java_store: Copy, tmp_path: Path) -> None:
@@ -137,12 +139,12 @@ def test_a_store_that_was_not_stopped_is_walked(store_killed: JavaStore, tmp_pat
     assert exported(store_killed, tmp_path / "out", rows) == of_topic(store_killed, topic)
 
 
-def test_a_store_that_a_broker_runs_on(copy_java_store: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_a_broker_runs_on(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     (store.root / "abort").touch()
     assert queue_places(store.root, RowFilter(topics=frozenset({TOPIC}))) is None
-    monkeypatch.setattr(by_queues, "is_locked", lambda path: path == store.root)
-    assert queue_places(store.root, RowFilter(topics=frozenset({TOPIC}))) is not None
+    with holding_lock(store.root):
+        assert queue_places(store.root, RowFilter(topics=frozenset({TOPIC}))) is not None
 
 
 def _hole(data: bytearray) -> None:

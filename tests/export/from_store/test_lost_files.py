@@ -4,7 +4,8 @@ range.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,8 @@ import pytest
 
 from codec.errors import CorruptionError
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.from_store import queue_check as lost_files
-from rmqcli.export.from_store.queue_check import _places
-from rmqcli.store.read.files import NamedFile
+from rmqcli.export.from_store.queue_check import require_files
+from rmqcli.store import Queue, queue_folders
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -68,17 +68,17 @@ def test_what_retention_took_is_no_loss(copy_java_store: Copy, tmp_path: Path) -
     assert lost.export(tmp_path / "out", begin_time=1) == sum(map(len, lost.times[1:]))
 
 
-def test_a_file_that_a_broker_makes_meanwhile(
-    copy_java_store: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = copy_java_store("store-clean")
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_file_that_a_broker_makes_meanwhile(copy_java_store: Copy, tmp_path: Path, is_made: bool) -> None:
+    store, rows = copy_java_store("store-clean"), RowFilter(begin_time=1)
     last = store.commit_logs[-1]
     hidden = last.rename(tmp_path / last.name)
 
-    def made_meanwhile(file: NamedFile) -> Any:
-        if hidden.exists():
+    def meanwhile() -> Iterator[Queue]:
+        if is_made:
             hidden.rename(last)
-        return _places(file)
+        yield from queue_folders(store.root)
 
-    monkeypatch.setattr(lost_files, "_places", made_meanwhile)
-    assert export_store(store.root, tmp_path / "out", RowFilter(begin_time=1)).rows == 3090
+    with nullcontext() if is_made else pytest.raises(CorruptionError, match="where there is no file"):
+        require_files(store.root, meanwhile(), rows)
+        assert export_store(store.root, tmp_path / "out", rows).rows == 3090

@@ -8,17 +8,16 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PosixPath
+from typing import Any
 
 import pytest
 
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.from_store import queue_entries
 from rmqcli.export.from_store.by_queues import divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of
 from rmqcli.export.from_store.queue_entries import UnsoundQueue, bounded
 from rmqcli.store import CommitLogFiles, Queue, queue_folders
-from rmqcli.store.read.files import NamedFile
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.workers import Workers
 from tests.codec.samples import make_record
@@ -97,19 +96,20 @@ def test_parts_without_the_topic_are_none(long_store: Path) -> None:
     assert 0.2 < len(found) / len(every) < 0.4
 
 
-def test_only_queue_files_of_the_part_are_opened(long_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_queue_files_of_the_part_are_opened(long_store: Path) -> None:
     opened: list[Path] = []
-    written = queue_entries._written
 
-    def noting(topic: str, queue_id: int, file: NamedFile) -> object:
-        opened.append(file.path)
-        return written(topic, queue_id, file)
+    class NotedPath(PosixPath):
+        def open(self, *arguments: Any, **options: Any) -> Any:
+            opened.append(self)
+            return super().open(*arguments, **options)
 
     rows = RowFilter(topics=frozenset({"A"}))
-    places = queue_places(long_store, rows)
-    assert places is not None
-    assert len(places.files) == 7
-    monkeypatch.setattr(queue_entries, "_written", noting)
+    found = queue_places(long_store, rows)
+    assert found is not None
+    assert len(found.files) == 7
+    noted = [one._replace(file=one.file._replace(path=NotedPath(one.file.path))) for one in found.files]
+    places = found._replace(files=noted)
     size = (long_store / "commitlog" / f"{0:020d}").stat().st_size
     parts = list(divided(parts_of(long_store, rows, size // 20 + 1), places))
     for part, own in parts:

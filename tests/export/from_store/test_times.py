@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.from_store import times
 from rmqcli.export.from_store.parts import parts_of
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.repair.rebuild import build, shape_of
@@ -19,9 +19,7 @@ from tests.support import JavaStore
 MINUTE = 60_000
 
 
-@pytest.fixture(autouse=True)
-def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times, "_LEAST_STEP", 1000)
+SMALL_STEPS = RowFilter(sample_bytes=1000)
 
 
 def read_bytes(store: Path, rows: RowFilter) -> int:
@@ -38,11 +36,13 @@ def test_any_range_of_a_clock_that_is_set_back_a_little(tmp_path: Path, seed: in
     source = random.Random(seed)
     steps = [source.choice((0, 1, 1, 500, 5 * MINUTE)) for _ in range(500)]
     rising = list(accumulate(steps, initial=NOW))
-    moments = write_timed(tmp_path, [time - source.choice((0, 0, 0, times.SET_BACK_MS)) for time in rising])
+    moments = write_timed(
+        tmp_path, [time - source.choice((0, 0, 0, SMALL_STEPS.set_back_ms)) for time in rising]
+    )
     for _ in range(4):
         begin, end = sorted(source.sample(rising, 2))
         for bounds in ((begin, end), (begin, None), (None, end)):
-            rows = RowFilter(begin_time=bounds[0], end_time=bounds[1])
+            rows = replace(SMALL_STEPS, begin_time=bounds[0], end_time=bounds[1])
             assert list(scanned(tmp_path, 3000, rows)) == wanted(moments, *bounds)
 
 
@@ -53,19 +53,21 @@ def test_what_lies_outside_is_not_read(tmp_path: Path) -> None:
     moments = write_timed(tmp_path, [NOW + n * MINUTE for n in range(3000)])
     begin, end = NOW + 1000 * MINUTE, NOW + 1060 * MINUTE
     size = max(moments) / 2999
-    read = read_bytes(tmp_path, RowFilter(begin_time=begin, end_time=end))
+    read = read_bytes(tmp_path, replace(SMALL_STEPS, begin_time=begin, end_time=end))
     assert 60 * size <= read <= (60 + 2 * 10 + 2) * size + 2 * 2000 < max(moments) / 20
-    assert read_bytes(tmp_path, RowFilter(begin_time=begin)) == pytest.approx(2000 * size, rel=0.02)
-    assert read_bytes(tmp_path, RowFilter(end_time=end)) == pytest.approx(1060 * size, rel=0.02)
-    assert read_bytes(tmp_path, RowFilter(begin_time=NOW + 9000 * MINUTE)) < 5000
-    assert read_bytes(tmp_path, RowFilter(end_time=NOW - 9000 * MINUTE)) < 5000
+    assert read_bytes(tmp_path, replace(SMALL_STEPS, begin_time=begin)) == pytest.approx(
+        2000 * size, rel=0.02
+    )
+    assert read_bytes(tmp_path, replace(SMALL_STEPS, end_time=end)) == pytest.approx(1060 * size, rel=0.02)
+    assert read_bytes(tmp_path, replace(SMALL_STEPS, begin_time=NOW + 9000 * MINUTE)) < 5000
+    assert read_bytes(tmp_path, replace(SMALL_STEPS, end_time=NOW - 9000 * MINUTE)) < 5000
 
 
 def test_a_clock_that_was_set_back_far_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hours = [NOW + n * MINUTE // 10 for n in range(1500)]
     moments = write_timed(tmp_path, [*hours, *(time - 60 * MINUTE for time in hours)])
     bounds = NOW - 30 * MINUTE, NOW - 20 * MINUTE
-    found = list(scanned(tmp_path, 3000, RowFilter(begin_time=bounds[0], end_time=bounds[1])))
+    found = list(scanned(tmp_path, 3000, replace(SMALL_STEPS, begin_time=bounds[0], end_time=bounds[1])))
     assert found == wanted(moments, *bounds) != []
     assert "the broker's clock was set back before commit-log offset" in capsys.readouterr().err
 
@@ -89,7 +91,8 @@ def test_an_export_reads_as_little(
     monkeypatch.setattr(arrow, "fixed_columns", counting)
     told: list[int] = []
     begin, end = NOW + 1000 * MINUTE, NOW + 1060 * MINUTE
-    rows = RowFilter(topics=frozenset(filter(None, [topic])), begin_time=begin, end_time=end)
+    topics = frozenset(filter(None, [topic]))
+    rows = replace(SMALL_STEPS, topics=topics, begin_time=begin, end_time=end)
     export_store(store, tmp_path / "out", rows, told.append)
     expected = [
         offset
@@ -102,14 +105,13 @@ def test_an_export_reads_as_little(
     assert sum(told) == sum(file.size for file in CommitLogFiles(store).files)
 
 
-def test_java_stores(store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_stores(store_clean: JavaStore) -> None:
     """Without a margin: their clocks were never set back."""
-    monkeypatch.setattr(times, "SET_BACK_MS", 0)
     every = java_rows(store_clean)
     moments = {row["commit_log_offset"]: row["store_timestamp"] // 1000 for row in every}
     size = sum(path.stat().st_size for path in store_clean.commit_logs)
     for begin, end in [(1795224778100, 1795224778500), (1795224778500, None), (None, 1795224778100)]:
-        rows = RowFilter(begin_time=begin, end_time=end)
+        rows = replace(SMALL_STEPS, begin_time=begin, end_time=end, set_back_ms=0)
         expected = wanted(moments, begin, end)
         assert 0 < len(expected) < len(every)
         assert list(scanned(store_clean.root, 20_000, rows)) == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.export import QueueRange, export_topic
 from rmqcli.export.from_topic.batches import read_some, to_batch
 from tests.export.support import as_row, rows_of
-from tests.export.topics import FakeClient, fill, in_order, message
+from tests.export.topics import ScriptedTopic, fill, in_order, message
 from tests.support import PATIENCE
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -43,39 +42,40 @@ async def test_a_topic_equals_its_pulls(cluster: Cluster, topic: str, tmp_path: 
     assert (large["body"], large["sys_flag"] & 1) == (b"x" * 9000, 1)
 
 
-async def batches(client: Any, wanted: QueueRange, **bounds: int) -> list[list[int]]:
+async def batches(topic: ScriptedTopic, wanted: QueueRange, **bounds: int) -> list[list[int]]:
     found: list[list[int]] = []
     offset: int | None = wanted.begin
-    while offset is not None:
-        batch, offset = await read_some(client, wanted, offset, **bounds)
-        found.append(batch["queue_offset"].to_pylist())
+    async with topic.client() as client:
+        while offset is not None:
+            batch, offset = await read_some(client, wanted, offset, **bounds)
+            found.append(batch["queue_offset"].to_pylist())
     return found
 
 
 async def test_a_batch_is_bounded_in_rows() -> None:
-    found = await batches(FakeClient(0, 200), QueueRange(QUEUE, 10, 150), batch_messages=40)
+    found = await batches(ScriptedTopic(0, 200), QueueRange(QUEUE, 10, 150), batch_messages=40)
     assert [len(batch) for batch in found] == [64, 64, 12]
     assert [offset for batch in found for offset in batch] == list(range(10, 150))
 
 
 async def test_a_batch_is_bounded_in_bytes() -> None:
-    found = await batches(FakeClient(0, 100, size=500), QueueRange(QUEUE, 0, 100), batch_bytes=1000)
+    found = await batches(ScriptedTopic(0, 100, size=500), QueueRange(QUEUE, 0, 100), batch_bytes=1000)
     assert [len(batch) for batch in found] == [32, 32, 32, 4]
 
 
 async def test_what_retention_took_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert await batches(FakeClient(70, 100), QueueRange(QUEUE, 10, 100)) == [list(range(70, 100))]
+    assert await batches(ScriptedTopic(70, 100), QueueRange(QUEUE, 10, 100)) == [list(range(70, 100))]
     assert capsys.readouterr().err == "rmq: T@broker-a:0: messages 10 to 69 are no longer there\n"
 
 
 async def test_a_queue_that_ends_early() -> None:
-    assert await batches(FakeClient(0, 50), QueueRange(QUEUE, 40, 100)) == [list(range(40, 50))]
-    assert await batches(FakeClient(0, 50), QueueRange(QUEUE, 50, 50)) == [[]]
+    assert await batches(ScriptedTopic(0, 50), QueueRange(QUEUE, 40, 100)) == [list(range(40, 50))]
+    assert await batches(ScriptedTopic(0, 50), QueueRange(QUEUE, 50, 50)) == [[]]
 
 
 async def test_times_decide_at_the_edges() -> None:
     wanted = QueueRange(QUEUE, 0, 100, begin_time=1010, end_time=1015)
-    assert await batches(FakeClient(0, 100), wanted) == [[10, 11, 12, 13, 14]]
+    assert await batches(ScriptedTopic(0, 100), wanted) == [[10, 11, 12, 13, 14]]
 
 
 @pytest.mark.parametrize("milliseconds", [2**63 - 1, -(2**63)])

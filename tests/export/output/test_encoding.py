@@ -9,11 +9,10 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
 
-from codec.scan.arrow import scan_batches
 from codec.store.record import decode_record
 from rmqcli.export import Layout, RowFilter, export_store
 from tests.codec.samples import make_record
-from tests.export.support import NOISE, SOURCE, as_row, encodings, rows_of, write_log
+from tests.export.support import NOISE, SOURCE, as_row, encodings, rows_of, write_batches, write_log
 
 LARGE_NOISE = [SOURCE.randbytes(600) for _ in range(300)]
 
@@ -79,15 +78,11 @@ TEXTS = [("ü" * 700 + str(number)).encode() for number in range(6)]
         Layout(body_text=True, partition_by=("queue",)),
     ],
 )
-def test_large_and_small_bodies(
-    bodies: list[bytes], layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_and_small_bodies(bodies: list[bytes], layout: Layout, tmp_path: Path) -> None:
     """The first batch decides which type the writer gets."""
-    kwargs = {**(scan_batches.__kwdefaults__ or {}), "batch_rows": 3}
-    monkeypatch.setattr("codec.scan.arrow.scan_batches.__kwdefaults__", kwargs)
     write_log(tmp_path / "store/commitlog", bodies)
-    export_store(tmp_path / "store", tmp_path / "all", RowFilter(), layout=layout)
-    export_store(tmp_path / "store", tmp_path / "some", RowFilter(begin=2, end=10), layout=layout)
+    write_batches(tmp_path / "store", tmp_path / "all", RowFilter(), layout, 3)
+    write_batches(tmp_path / "store", tmp_path / "some", RowFilter(begin=2, end=10), layout, 3)
     for out, expected in (("all", bodies), ("some", bodies[2:10])):
         table = ds.dataset(tmp_path / out).to_table().sort_by("queue_offset")
         assert table["body"].type == pa.binary()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -15,7 +14,7 @@ from pyarrow import parquet
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import Layout, LayoutError, RowFilter, export_store
 from tests.cli.conftest import Run
-from tests.export.support import Row, java_rows
+from tests.export.support import Row, java_rows, write_batches
 from tests.support import JavaStore
 
 
@@ -47,25 +46,12 @@ def test_partitions(java_store: JavaStore, tmp_path: Path, keys: tuple[str, ...]
     assert table.num_rows == sum(map(len, expected.values()))
 
 
-def test_few_open_partitions_and_little_memory(
-    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("codec.scan.arrow.scan_batches.__kwdefaults__", small_batches())
-    summary = export_store(
-        store_clean.root,
-        tmp_path,
-        RowFilter(),
-        layout=Layout(("topic", "queue"), open_partitions=2, gathered_bytes=20_000),
-    )
+def test_few_open_partitions_and_little_memory(store_clean: JavaStore, tmp_path: Path) -> None:
+    layout = Layout(("topic", "queue"), open_partitions=2, gathered_bytes=20_000)
+    names = write_batches(store_clean.root, tmp_path, RowFilter(), layout, 50)
     offsets = hive(tmp_path)["commit_log_offset"].to_pylist()
     assert sorted(offsets) == [row["commit_log_offset"] for row in java_rows(store_clean)]
-    assert summary.files == len(list(tmp_path.rglob("*.parquet")))
-
-
-def small_batches() -> dict[str, Any]:
-    from codec.scan.arrow import scan_batches
-
-    return {**(scan_batches.__kwdefaults__ or {}), "batch_rows": 50}
+    assert sorted(names) == sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet"))
 
 
 def test_columns_and_body_text(store_clean: JavaStore, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""A Spark application for a real cluster, run as `python -m tests.export.spark.attacked MASTER STORE OUT MARKS`: it exports a
-store while its tasks are attacked, each attack once, as files in MARKS tell.
+"""A Spark application for a real cluster, run as `python -m tests.export.spark.attacked MASTER STORE OUT
+MARKS`: it exports a store while its tasks are attacked, each attack once, as files in MARKS show.
 
 * task 0 is slow, until the export is over and its files are gone; then it wants to write.
 * task 1 raises.
@@ -12,14 +12,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rmqcli.export import RowFilter, export_store_on_spark
 from rmqcli.export.from_store.parts import Part, scan_part
-from rmqcli.export.spark import job as spark_export
+from rmqcli.export.spark.job import ReadPart
 from rmqcli.export.spark.session import spark_session
 from tests.export.spark.cluster import SMALL
 
@@ -60,11 +60,10 @@ def fail() -> None:
     raise ValueError("in the middle of a task")
 
 
-def attacked(out: Path, marks: Path) -> Callable[..., Iterator[Any]]:
-    """Returns a replacement of `_read_part`."""
+def attacked(out: Path, marks: Path) -> ReadPart:
     attacks: list[Callable[[], object]] = [partial(wait_for, partial(no_temporary, out)), fail, kill_executor]
 
-    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
+    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Generator[Any, None, None]:
         mark = marks / f"task-{task}"
         is_first = task < len(attacks) and not mark.exists()
         mark.touch()
@@ -80,9 +79,8 @@ def attacked(out: Path, marks: Path) -> Callable[..., Iterator[Any]]:
 
 
 def main(master: str, store: Path, out: Path, marks: Path) -> None:
-    spark_export._read_part = attacked(out, marks)  # type: ignore[assignment]
     with spark_session(master, CONF) as spark:
-        export_store_on_spark(store, out, RowFilter(), part_bytes=400_000)
+        export_store_on_spark(store, out, RowFilter(), part_bytes=400_000, read=attacked(out, marks))
         wait_for((marks / "slow-one-read-on").exists)
         tracker = spark.sparkContext.statusTracker()
         wait_for(lambda: all(not info.numRunningTasks for info in tracker.getExecutorInfos()))

@@ -35,6 +35,7 @@ from rmqcli.export import (
     export_topic_on_spark,
 )
 from rmqcli.export.from_store.parts import Part, scan_part
+from rmqcli.export.output.parquet import Output
 from rmqcli.export.spark import job as spark_export
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
@@ -170,7 +171,7 @@ def test_a_full_disk_is_named_by_its_task(tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "_temporary-1").mkdir(parents=True)
     with pytest.raises(OSError, match=rf"No space left on device: '{out}'$"):
-        spark_export._run_task(_full, out / "_temporary-1", "topic", Layout(), 0)
+        spark_export._run_task(_full, Output(out / "_temporary-1", "topic", Layout()), 0)
 
 
 def test_damage_names_file_and_byte_and_leaves_nothing(
@@ -268,7 +269,7 @@ async def test_queues_in_pieces(cluster: Cluster, topic: str, tmp_path: Path) ->
 
 def test_what_lies_behind_a_piece_that_failed_is_not_exported() -> None:
     wanted = QueueRange(MessageQueue("T", "broker-a", 0), 0, 9)
-    pieces = spark_export._pieces(wanted, 3)
+    pieces = wanted.cut(3)
     assert [(piece.begin, piece.end) for piece in pieces] == [(0, 3), (3, 6), (6, 9)]
     written = [(["a"], (3, "")), (["b"], (5, "lost")), (["c"], (9, ""))]
     joined = [(piece, spark_export._Written(*one)) for piece, one in zip(pieces, written, strict=True)]
@@ -302,10 +303,10 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def failing_once(marks: Path, fail: Callable[[], None]) -> Callable[..., Iterator[Any]]:
+def failing_once(marks: Path, fail: Callable[[], None]) -> spark_export.ReadPart:
     """Reads parts, but ends the first attempt of every other task in the middle."""
 
-    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
+    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Generator[Any, None, None]:
         for batch in scan_part(parts[task][0], rows):
             yield batch.slice(0, batch.num_rows // 2)
             if task % 2 and not (marks / str(task)).exists():
@@ -326,11 +327,13 @@ def end_process() -> None:
 
 @pytest.mark.parametrize("fail", [raise_error, end_process])
 def test_a_failed_attempt_changes_nothing(
-    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Callable[[], None]
+    store_clean: JavaStore, tmp_path: Path, fail: Callable[[], None]
 ) -> None:
     (tmp_path / "marks").mkdir()
-    monkeypatch.setattr(spark_export, "_read_part", failing_once(tmp_path / "marks", fail))
-    summary = export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(), part_bytes=400_000)
+    read = failing_once(tmp_path / "marks", fail)
+    summary = export_store_on_spark(
+        store_clean.root, tmp_path / "out", RowFilter(), part_bytes=400_000, read=read
+    )
     assert {path.name for path in (tmp_path / "marks").iterdir()} == {"1", "3", "5"}
     assert summary.files == 7
     assert by_place(rows_of(tmp_path / "out")) == java_rows(store_clean)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from pyspark import SparkContext
 
 from rmqcli.export import RowFilter, export_store_on_spark
 from rmqcli.export.from_store.parts import Part, scan_part
-from rmqcli.export.spark import job as spark_export
+from rmqcli.export.spark.job import ReadPart
 from rmqcli.export.spark.progress import PATIENCE, Watch
 from tests.support import JavaStore
 
@@ -57,10 +57,10 @@ def test_tasks_that_run_take_their_time(look: tuple[int, int], capsys: pytest.Ca
     assert capsys.readouterr().err == ""
 
 
-def reading_when(mark: Path) -> Callable[..., Iterator[Any]]:
+def reading_when(mark: Path) -> ReadPart:
     """Lets the last task read once the mark exists."""
 
-    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
+    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Generator[Any, None, None]:
         end = time.monotonic() + SECONDS
         while task == len(parts) - 1 and not mark.exists():
             if time.monotonic() > end:
@@ -71,11 +71,8 @@ def reading_when(mark: Path) -> Callable[..., Iterator[Any]]:
     return read
 
 
-def test_it_is_told_while_the_job_runs(
-    spark: object, store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_told_while_the_job_runs(spark: object, store_clean: JavaStore, tmp_path: Path) -> None:
     mark, told = tmp_path / "mark", []
-    monkeypatch.setattr(spark_export, "_read_part", reading_when(mark))
 
     @contextmanager
     def progress(tasks: int) -> Iterator[Callable[[int], None]]:
@@ -87,7 +84,14 @@ def test_it_is_told_while_the_job_runs(
         if sum(told[1:]) == tasks - 1:
             mark.touch()
 
-    export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(), progress, part_bytes=600_000)
+    export_store_on_spark(
+        store_clean.root,
+        tmp_path / "out",
+        RowFilter(),
+        progress,
+        part_bytes=600_000,
+        read=reading_when(mark),
+    )
     assert told[0] == sum(told[1:])
     assert len(told) > 2
     context = SparkContext._active_spark_context
