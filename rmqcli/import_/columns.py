@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.types as t
+
 from rmqcli.import_.errors import InputError
 
 
@@ -18,54 +21,33 @@ class _Kind(NamedTuple):
 
 
 def _is_text(kind: Any) -> bool:
-    import pyarrow.types as t
-
     return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
 
 
-def _is_bytes(kind: Any) -> bool:
-    import pyarrow.types as t
-
-    checks = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+def _is_body(kind: Any) -> bool:
+    checks = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary, _is_text)
     return any(check(kind) for check in checks)
 
 
-def _is_texts(kind: Any) -> bool:
-    import pyarrow.types as t
-
-    return bool(t.is_list(kind) or t.is_large_list(kind)) and _is_text(kind.value_type)
+def _is_keys(kind: Any) -> bool:
+    return _is_text(kind) or (bool(t.is_list(kind) or t.is_large_list(kind)) and _is_text(kind.value_type))
 
 
 def _is_map(kind: Any) -> bool:
-    import pyarrow.types as t
-
     if t.is_map(kind):
         return _is_text(kind.key_type) and _is_text(kind.item_type)
     return bool(t.is_struct(kind)) and all(_is_text(field.type) or t.is_null(field.type) for field in kind)
 
 
-def _is_number(kind: Any) -> bool:
-    import pyarrow.types as t
-
-    return bool(t.is_integer(kind))
-
-
-def _is_moment(kind: Any) -> bool:
-    import pyarrow.types as t
-
-    return bool(t.is_timestamp(kind) or t.is_integer(kind))
-
-
-_BODY = _Kind(lambda kind: _is_bytes(kind) or _is_text(kind), "bytes or text")
 _TEXT = _Kind(_is_text, "text")
-_NUMBER = _Kind(_is_number, "a whole number")
-_MOMENT = _Kind(_is_moment, "a timestamp or epoch milliseconds")
+_NUMBER = _Kind(t.is_integer, "a whole number")
+_MOMENT = _Kind(lambda kind: t.is_timestamp(kind) or t.is_integer(kind), "a timestamp or epoch milliseconds")
 _COLUMNS: Mapping[str, _Kind] = {
-    "body": _BODY,
+    "body": _Kind(_is_body, "bytes or text"),
     "body_text": _TEXT,
     "properties": _Kind(_is_map, "a map or struct of texts"),
     "tags": _TEXT,
-    "keys": _Kind(lambda kind: _is_text(kind) or _is_texts(kind), "text or a list of texts"),
+    "keys": _Kind(_is_keys, "text or a list of texts"),
     "flag": _NUMBER,
     "broker_name": _TEXT,
     "queue_id": _NUMBER,
@@ -85,8 +67,6 @@ def wanted_columns(schema: Any) -> list[str]:
 
 
 def _check(name: str, kind: Any) -> None:
-    import pyarrow.types as t
-
     value = kind.value_type if t.is_dictionary(kind) else kind
     if not t.is_null(value) and not _COLUMNS[name].takes(value):
         raise InputError(f"column {name} is {kind}: {_COLUMNS[name].expected} is expected")
@@ -100,9 +80,6 @@ def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: Any) -> list[Any]:
-    import pyarrow as pa
-    import pyarrow.types as t
-
     if t.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
     values: list[Any] = column.to_pylist()

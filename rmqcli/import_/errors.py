@@ -12,7 +12,7 @@ class InputNotFound(ImportFailed):
 
 
 class InputError(ImportFailed):
-    """A file, column or row to import is not of the expected type, or its progress file belongs to another import."""
+    """A file, column or row is not of the expected type, or the progress file belongs to another import."""
 
 
 class InputDamaged(ImportFailed):

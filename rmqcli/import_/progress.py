@@ -11,7 +11,6 @@ import errno
 import os
 from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -31,13 +30,6 @@ class _Head(msgspec.Struct, frozen=True):
 class _Sent(msgspec.Struct, frozen=True):
     file: str
     rows: list[tuple[int, int]]
-
-
-def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Returns [begin, end) of each run of consecutive numbers."""
-    pairs = enumerate(sorted(set(numbers)))
-    groups = ([n for _, n in run] for _, run in groupby(pairs, key=lambda pair: pair[1] - pair[0]))
-    return [(group[0], group[-1] + 1) for group in groups]
 
 
 def _joined(rows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -64,7 +56,8 @@ class Progress:
         if path is not None and path.exists():
             if not resume:
                 raise InputError(
-                    f"{path} belongs to an earlier import: continue with --resume, or remove it to send all again"
+                    f"{path} belongs to an earlier import: "
+                    "continue with --resume, or remove it to send all again"
                 )
             self._read(path)
 
@@ -100,7 +93,8 @@ class Progress:
         """Records rows that the broker has acknowledged."""
         if self._descriptor < 0 or self._path is None:
             return
-        line = msgspec.json.encode(_Sent(file, runs(numbers))) + b"\n"
+        rows = _joined((number, number + 1) for number in numbers)
+        line = msgspec.json.encode(_Sent(file, rows)) + b"\n"
         with naming_full_disk(self._path):
             # A full disk writes a part without an error; another line behind it would make both unreadable.
             if os.write(self._descriptor, line) < len(line):

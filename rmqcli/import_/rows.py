@@ -20,7 +20,6 @@ import msgspec
 from codec.message import Message
 from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
 from rmqcli.grammar.errors import GrammarError
-from rmqcli.import_.columns import plain_rows, wanted_columns
 from rmqcli.import_.errors import ImportFailed, InputDamaged, InputError, InputNotFound
 from rmqcli.render.message_json import message_from_json, message_of, sendable
 
@@ -141,6 +140,8 @@ def _again(message: Message, born: int | None, stored: int | None) -> Message:
 def _read_parquet(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
     import pyarrow as pa
     from pyarrow import parquet
+
+    from rmqcli.import_.columns import plain_rows, wanted_columns
 
     number = 0
     try:

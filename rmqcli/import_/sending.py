@@ -35,7 +35,6 @@ GIVE_UP = 3
 BATCH_MESSAGES = 64
 READ_ROWS = 256
 """Rows that a thread reads at once."""
-QUEUE_CHOICES = ("keep", "hash", "round-robin")
 
 
 class ImportTarget(Protocol):
@@ -78,13 +77,10 @@ class Router:
     def __init__(self, queues: Sequence[MessageQueue], choice: str) -> None:
         self._queues = sorted(queues)
         self._turn = itertools.cycle(self._queues)
-        self._choose = {"keep": self._keep, "hash": self._hash}.get(choice, self._next)
+        self.queue_of = {"keep": self._keep, "hash": self._hash}.get(choice, self._next)
+        """Returns the queue of a row and its message; ImportFailed when the topic has no such queue."""
         self._by_place = {(queue.broker_name, queue.queue_id): queue for queue in self._queues}
         self._by_number = {queue.queue_id: queue for queue in reversed(self._queues)}
-
-    def queue_of(self, row: ImportRow, message: Message) -> MessageQueue:
-        """Raises ImportFailed when the topic has no such queue."""
-        return self._choose(row, message)
 
     def _next(self, row: ImportRow, message: Message) -> MessageQueue:
         return next(self._turn)
@@ -101,7 +97,8 @@ class Router:
         found = self._by_place.get(place) or self._by_number.get(row.queue_id)
         if found is None:
             raise ImportFailed(
-                f"topic {message.topic} has no queue {row.queue_id}; --queues hash or round-robin uses those it has"
+                f"topic {message.topic} has no queue {row.queue_id}; "
+                "--queues hash or round-robin uses those it has"
             )
         return found
 
