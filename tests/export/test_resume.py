@@ -68,7 +68,7 @@ def test_a_store_that_grew(copy_java_store: Callable[[str], JavaStore], tmp_path
 
 
 def test_a_range_with_an_end_and_then_the_rest(store_clean: JavaStore, tmp_path: Path) -> None:
-    """What the end of the first range left out lies before exported records."""
+    """Records that the end of the first range left out lie before exported ones."""
     out = tmp_path / "out"
     export_store(store_clean.root, out, RowFilter(end=5))
     assert manifest_of(out).commit_log_offset is None

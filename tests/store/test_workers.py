@@ -53,7 +53,7 @@ with Workers(2) as workers:
 
 
 def test_a_process_that_is_killed_ends_the_others(tmp_path: Path) -> None:
-    """In a process of its own, which a time limit can end."""
+    """The test has its own process, which a time limit can end."""
     command = [sys.executable, "-c", KILLED, str(tmp_path / "run")]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=2 * PATIENCE, cwd=ROOT

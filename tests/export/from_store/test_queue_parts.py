@@ -168,7 +168,7 @@ def test_a_wrong_entry_costs_no_row_and_doubles_none(
     said: str,
     jobs: int,
 ) -> None:
-    """Whichever part notices it."""
+    """The result does not depend on the part that notices it."""
     rows = RowFilter(topics=frozenset({"B"}), queue_id=0)
     sound = found(long_store, rows, 3000)
     write_entry(queue_of(long_store, "B"), number, **change)

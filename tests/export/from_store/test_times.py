@@ -76,7 +76,7 @@ def test_a_clock_that_was_set_back_far_is_seen(tmp_path: Path, capsys: pytest.Ca
 def test_an_export_reads_as_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: str | None
 ) -> None:
-    """Also by the consume queues of a topic. The progress adds up to the size of the log."""
+    """Reading by the consume queues of a topic is included. The progress adds up to the size of the log."""
     from codec.scan import arrow, columns
 
     counts: list[int] = []

@@ -240,7 +240,7 @@ def test_a_topic_that_grew(rmq: Run, topic: str, tmp_path: Path) -> None:
 
 
 async def test_queues_in_pieces(cluster: Cluster, topic: str, tmp_path: Path) -> None:
-    """Also by time: messages outside the range end no queue early."""
+    """In a range of times, messages outside of it end no queue early."""
     import trio
 
     await fill(cluster, topic, 56)

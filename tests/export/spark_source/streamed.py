@@ -1,8 +1,8 @@
-"""A Spark application of its own, run as `python -m tests.export.spark_source.streamed NAMESRV TOPIC FOLDER [NUMBER]`: streams a
-topic to Parquet, a folder for each batch, up to what is there.
+"""A Spark application that streams a topic to Parquet, a folder for each batch, up to the latest messages.
 
-It makes the file `reached` and stops when batch NUMBER is written, to be killed there: Spark has noted what the batch is, and not
-that it is done.
+Run as `python -m tests.export.spark_source.streamed NAMESRV TOPIC FOLDER [NUMBER]`. It makes the file
+`reached` and stops when batch NUMBER is written, to be killed there: Spark has noted the plan of the batch,
+and not that it is done.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def test_no_broker() -> None:
 
 
 def test_a_send_that_is_refused(cluster: Cluster) -> None:
-    """One plain error, whatever the other requests were doing."""
+    """The error is a plain one, whatever the other requests were doing."""
     refused = sender(namesrv=cluster.namesrv, topic="SCHEDULE_TOPIC_XXXX")
     rows = pa.record_batch({"body": pa.array([b"x"] * 3 * BATCH_MESSAGES, pa.binary())})
     with pytest.raises(ClientError):

@@ -161,7 +161,7 @@ def test_without_the_lock_all_of_a_file_counts(broker: Broker) -> None:
 
 @pytest.mark.parametrize("records", [0, 1, 20_000])
 def test_the_end_of_what_is_written(tmp_path: Path, records: int) -> None:
-    """Also in a file larger than the reach of the walk."""
+    """The file is larger than the reach of the walk."""
     data = bytearray()
     for number in range(records):
         data += make_record(body=bytes(900), physical_offset=len(data), queue_offset=number)
@@ -183,7 +183,8 @@ def test_what_is_no_record_is_left_to_the_reader(tmp_path: Path, garbage: bytes)
 
 def test_a_lock_of_this_process_is_seen_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    look = "import sys; from pathlib import Path; from rmqcli.store.read.lock import is_locked; print(is_locked(Path(sys.argv[1])))"
+    imports = "import sys; from pathlib import Path; from rmqcli.store.read.lock import is_locked"
+    look = f"{imports}; print(is_locked(Path(sys.argv[1])))"
 
     def seen_by_another() -> str:
         return subprocess.check_output([sys.executable, "-c", look, str(tmp_path)], text=True).strip()

@@ -152,6 +152,6 @@ def test_blocks_give_what_records_do(tmp_path: Path, seed: int) -> None:
 
 
 def test_blocks_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_store: JavaStore) -> None:
-    """Otherwise nothing would be compared."""
+    """Without blocks nothing would be compared."""
     monkeypatch.setattr("rmqcli.store.repair.rebuild.queue_entries", None)
     assert build(CommitLogFiles(java_store.root), tmp_path, shape_of(java_store.root)).records

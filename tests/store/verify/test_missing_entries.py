@@ -1,4 +1,4 @@
-"""Queues with missing entries, checked with NumPy and record by record; entries that only seem to be missing are none."""
+"""Queues with missing entries, checked with NumPy and record by record; some only seem to be missing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_retention_took_files_and_records(copy_java_store: Copy) -> None:
 
 
 def test_the_queues_of_a_topic_are_gone(copy_java_store: Copy) -> None:
-    """As of a topic that was deleted and created again, or of one that lost them."""
+    """A topic that was deleted and created again looks so, and one that lost its queues."""
     store = copy_java_store("store-clean")
     shutil.rmtree(store.root / "consumequeue/SeedTx")
     report = verified(store.root)

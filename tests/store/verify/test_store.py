@@ -284,7 +284,7 @@ def test_which_records_are_dispatched_again(store_killed: JavaStore) -> None:
 
 
 def test_a_store_without_any_message(tmp_path: Path) -> None:
-    """As a broker leaves it that never had a message."""
+    """A broker that never had a message leaves such a folder."""
     (tmp_path / "lock").touch()
     report = verify_store(tmp_path)
     assert report.sound

@@ -83,5 +83,5 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_numpy_is_there() -> None:
-    """Otherwise nothing would be compared."""
+    """Without NumPy nothing would be compared."""
     assert is_vectorised()
