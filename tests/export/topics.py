@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import trio
 
@@ -94,7 +95,11 @@ class ScriptedTopic:
                     return None
 
                 server.replies[RequestCode.PULL_MESSAGE] = reply
-            options = {"namesrv": "ns:9876", "open_stream": network.open_stream, "timeout": PATIENCE}
+            options: dict[str, Any] = {
+                "namesrv": "ns:9876",
+                "open_stream": network.open_stream,
+                "timeout": PATIENCE,
+            }
             async with PullConsumer(**options) as consumer:
                 yield consumer
             nursery.cancel_scope.cancel()
