@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import broker.handlers
-import broker.namesrv.handlers
+import broker.namesrv.node
 import rmqcli.client
 from codec.codes import RequestCode
 from codec.operations import acl, brokers, clients, messages, pop, topics
@@ -96,7 +96,7 @@ def test_what_a_broker_receives_has_a_handler_or_a_reason() -> None:
 
 
 def test_what_a_name_server_receives_has_a_handler_or_a_reason() -> None:
-    handlers = served(broker.namesrv.handlers.HANDLERS)
+    handlers = served(broker.namesrv.node.HANDLERS)
     assert names(received_by("N") - handlers - set(REASONS)) == []
     assert names(handlers - received_by("N")) == []
 
@@ -109,7 +109,7 @@ def test_what_a_client_receives_has_a_handler_or_a_reason() -> None:
 
 
 def test_a_reason_is_given_for_nothing_that_is_served() -> None:
-    handlers = served(broker.handlers.HANDLERS) | served(broker.namesrv.handlers.HANDLERS)
+    handlers = served(broker.handlers.HANDLERS) | served(broker.namesrv.node.HANDLERS)
     assert names(set(REASONS) & (handlers | registered_by_clients())) == []
 
 

@@ -1,7 +1,7 @@
 """Configurations of broker and name server: files with Java's property names, and changes at run time.
 
-A configuration is a frozen value that a change replaces. Only the kinds of values (number, boolean, text) are
-checked, as in Java; `broker.config.checks` checks their ranges. Unknown names are reported and ignored.
+A configuration is a frozen value that a change replaces. Loading checks only the kinds of values (number,
+boolean, text), as Java does. Unknown names are reported and ignored.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.config.broker import BrokerConfig
-from broker.config.namesrv import NamesrvConfig
-from broker.config.properties import read_properties
-from broker.errors import ConfigError
-from codec.bodies.properties import format_properties
+from broker.config.checks import check_values
+from broker.config.servers import NamesrvConfig
+from broker.disk import REAL, Disk, save_table
+from broker.errors import ConfigError, Refusal
+from codec.bodies.properties import format_properties, parse_properties
+from codec.codes import ResponseCode
 
 __all__ = [
     "BrokerConfig",
@@ -31,8 +33,10 @@ __all__ = [
     "config_text",
     "expand_path",
     "load_config",
+    "read_properties",
     "update_config",
     "warn_unknown",
+    "write_properties",
 ]
 
 Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
@@ -46,19 +50,30 @@ _log = logging.getLogger("broker.config")
 
 
 class ConfigUpdate(NamedTuple):
-    """The result of a change. With a forbidden name nothing changes: `config` is the old one."""
+    """The new configuration, the properties that differ, and the names that are ignored."""
 
     config: Any
     changed: dict[str, str]
     unknown: list[str]
-    forbidden: list[str]
+
+
+def read_properties(path: Path, disk: Disk = REAL) -> dict[str, str]:
+    """The entries of a file. Raises ConfigError when it cannot be read or is not UTF-8. Blocks."""
+    try:
+        return parse_properties(disk.read(path).decode())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from error
+
+
+def write_properties(path: Path, entries: Mapping[str, str], disk: Disk = REAL) -> None:
+    """Replaces a file in one step and keeps its previous content beside it as `.bak`. Blocks; OSError."""
+    save_table(disk, path, format_properties(entries).encode())
 
 
 def load_config(cls: type[Config], path: str | Path) -> tuple[Config, list[str]]:
-    """Reads a properties file. Returns the configuration and the unknown names, in the order of the file.
-
-    Raises ConfigError when the file cannot be read or a value has the wrong kind.
-    """
+    """The configuration in a file, and its unknown names. ConfigError if it is unreadable or wrong."""
     return config_from_properties(cls, read_properties(Path(path)))
 
 
@@ -76,22 +91,20 @@ def warn_unknown(unknown: list[str], source: str) -> None:
 
 
 def update_config(config: Config, entries: Mapping[str, str]) -> ConfigUpdate:
-    """Applies entries to a running configuration (codes 25 and 318).
-
-    Raises ConfigError for a value of the wrong kind.
-    """
+    """Applies entries to a running configuration (codes 25 and 318). Refusal of names and values."""
+    if not entries.keys().isdisjoint(ALWAYS_BLACK | set(config.config_black_list.split(";"))):
+        raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
     names = property_names(type(config))
-    closed = ALWAYS_BLACK | set(config.config_black_list.split(";"))
-    forbidden = [name for name in entries if name in closed]
-    unknown = [name for name in entries if name not in names]
-    if forbidden:
-        return ConfigUpdate(config, {}, unknown, forbidden)
     wanted = {name: value for name, value in entries.items() if name in names}
-    converted = _convert(type(config), wanted)
-    updated = replace(config, **{names[name]: getattr(converted, names[name]) for name in wanted})
+    try:
+        converted = _convert(type(config), wanted)
+        updated = replace(config, **{names[name]: getattr(converted, names[name]) for name in wanted})
+        check_values(updated)
+    except ConfigError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
     before, after = config_properties(config), config_properties(updated)
     changed = {name: after.get(name, "") for name in wanted if after.get(name) != before.get(name)}
-    return ConfigUpdate(updated, changed, unknown, [])
+    return ConfigUpdate(updated, changed, [name for name in entries if name not in names])
 
 
 def config_properties(config: BrokerConfig | NamesrvConfig) -> dict[str, str]:

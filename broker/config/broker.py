@@ -1,9 +1,8 @@
 """Every property of a 4.9.8 broker with its Java default: BrokerConfig, MessageStoreConfig, NettyServerConfig
-and NettyClientConfig in one flat value. Sizes are bytes and times milliseconds unless a comment says
-otherwise.
+and NettyClientConfig in one flat value. Sizes are bytes and times milliseconds unless a comment says otherwise.
 
 Properties of thread pools and buffers that have no effect here are kept, so that a broker.conf made for Java
-can be loaded, shown and changed as in Java. The last block is ours.
+can be loaded, shown and changed as in Java.
 """
 
 from __future__ import annotations
@@ -12,15 +11,14 @@ import socket
 
 import msgspec
 
-from broker.config.properties import java_name
+from broker.config.servers import ServerConfig
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 
 
-class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
-    """Field names are the Java property names in snake_case (`brokerIP1` is `broker_ip1`)."""
+class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
+    """The configuration of one broker."""
 
     # BrokerConfig: identity
-    rocketmq_home: str | None = None
     namesrv_addr: str | None = None
     broker_ip1: str | None = None
     broker_ip2: str | None = None
@@ -193,21 +191,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
     d_leger_peers: str | None = None
     d_leger_self_id: str | None = None
     preferred_leader: str | None = None
-    # NettyServerConfig (serverChannelMaxIdleTimeSeconds: seconds)
+    # NettyServerConfig
     listen_port: int = 10911
-    server_worker_threads: int = 8
-    server_callback_executor_threads: int = 0
-    server_selector_threads: int = 3
-    server_oneway_semaphore_value: int = 256
-    server_async_semaphore_value: int = 64
-    server_channel_max_idle_time_seconds: int = 120
-    server_socket_snd_buf_size: int = 0
-    server_socket_rcv_buf_size: int = 0
-    server_socket_backlog: int = 1024
-    write_buffer_high_water_mark: int = 0
-    write_buffer_low_water_mark: int = 0
-    server_pooled_byte_buf_allocator_enable: bool = True
-    use_epoll_native_selector: bool = False
     # NettyClientConfig
     client_worker_threads: int = 4
     client_callback_executor_threads: int = 4
@@ -222,7 +207,5 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
     use_tls: bool = False
     # 5.x: code 222 accepts a queue and an offset; tools check if a broker has this property
     use_server_side_reset_offset: bool = True
-    # ours: the address to bind (Java binds all addresses), connections at a time, bytes queued for one peer
+    # ours: the address to bind (Java binds all addresses)
     bind_address: str = "0.0.0.0"
-    max_connections: int = 16384
-    max_outgoing_bytes: int = 64 * 1024 * 1024

@@ -1,5 +1,4 @@
-"""Tables of the values that a broker or name server refuses, and of the features that a broker does not
-support.
+"""The values that a broker or name server refuses, and the features that a broker does not support.
 
 Java silently replaces an unknown enum text with the default. Here an invalid value is an error: a broker that
 does not start is better than one that was configured to flush synchronously and does not.
@@ -11,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from broker.config.broker import BrokerConfig
-from broker.config.namesrv import NamesrvConfig
-from broker.config.properties import java_name
+from broker.config.servers import NamesrvConfig, java_name
 from broker.errors import ConfigError
 from codec.codes import MASTER_ID
 from codec.store.delay_levels import DelayLevels

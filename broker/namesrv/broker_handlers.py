@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 
 from broker.errors import Refusal
-from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from broker.namesrv.route_table import Broker, LiveBroker
-from broker.namesrv.state import NameServerState
+from broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
 from broker.net.handling import Reply, Request
 from codec.bodies.config import DataVersion
 from codec.bodies.registration import RegisterBrokerBody

@@ -1,20 +1,65 @@
-"""The running configuration: codes 318 and 319 (Java `DefaultRequestProcessor`). A change is written to
-`configStorePath`."""
+"""Key-value entries: codes 100, 101, 102, 219; the running configuration: codes 318, 319 (Java
+`DefaultRequestProcessor`)."""
 
 from __future__ import annotations
 
 import logging
 from functools import partial
 
-from broker.config import config_properties, expand_path, update_config, warn_unknown
-from broker.config.checks import check_values
-from broker.config.properties import write_properties
-from broker.errors import ConfigError, Refusal
+from broker.config import config_properties, expand_path, update_config, warn_unknown, write_properties
+from broker.errors import Refusal
 from broker.namesrv.state import NameServerState
 from broker.net.handling import Reply, Request
+from codec.bodies.route import KVTable
 from codec.codes import ResponseCode
+from codec.headers.kv import (
+    DeleteKVConfigRequestHeader,
+    GetKVConfigRequestHeader,
+    GetKVConfigResponseHeader,
+    GetKVListByNamespaceRequestHeader,
+    PutKVConfigRequestHeader,
+)
 
 _log = logging.getLogger("broker.namesrv")
+
+
+def put_kv(state: NameServerState, request: Request[PutKVConfigRequestHeader, None]) -> Reply[None, None]:
+    """100: stores an entry."""
+    header = request.header
+    state.barrier = partial(state.kv.put, header.namespace, header.key, header.value)
+    return Reply()
+
+
+def get_kv(
+    state: NameServerState, request: Request[GetKVConfigRequestHeader, None]
+) -> Reply[GetKVConfigResponseHeader, None]:
+    """101: the value of an entry."""
+    header = request.header
+    value = state.kv.get(header.namespace, header.key)
+    if value is None:
+        remark = f"No config item, Namespace: {header.namespace} Key: {header.key}"
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, remark, {})
+    return Reply(GetKVConfigResponseHeader(value=value))
+
+
+def delete_kv(
+    state: NameServerState, request: Request[DeleteKVConfigRequestHeader, None]
+) -> Reply[None, None]:
+    """102: deletes an entry."""
+    header = request.header
+    state.barrier = partial(state.kv.delete, header.namespace, header.key)
+    return Reply()
+
+
+def list_kv(
+    state: NameServerState, request: Request[GetKVListByNamespaceRequestHeader, None]
+) -> Reply[None, KVTable]:
+    """219: all entries of a namespace."""
+    namespace = request.header.namespace
+    entries = state.kv.namespace(namespace)
+    if entries is None:
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
+    return Reply(body=KVTable(table=entries))
 
 
 def get_config(state: NameServerState, _request: Request[None, None]) -> Reply[None, dict[str, str]]:
@@ -23,14 +68,8 @@ def get_config(state: NameServerState, _request: Request[None, None]) -> Reply[N
 
 
 def set_config(state: NameServerState, request: Request[None, dict[str, str]]) -> Reply[None, None]:
-    """318: changes properties; those in configBlackList are refused, unknown ones reported."""
-    try:
-        update = update_config(state.config, request.body)
-        check_values(update.config)
-    except ConfigError as error:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-    if update.forbidden:
-        raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    """318: changes properties and saves them at `configStorePath`; unknown ones are reported."""
+    update = update_config(state.config, request.body)
     warn_unknown(update.unknown, f"request of {request.session.peer_text}")
     state.config = update.config
     state.barrier = partial(_save, state)

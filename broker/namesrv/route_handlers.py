@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from broker.errors import Refusal
-from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
-from broker.namesrv.state import NameServerState
+from broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
 from broker.net.handling import Reply, Request
+from broker.tables.topics import UNIT, UNIT_SUB
 from codec.bodies.route import (
     BrokerMemberGroup,
     ClusterInfo,
@@ -106,17 +106,17 @@ def system_topics(state: NameServerState, _request: Request[None, None]) -> Topi
 
 def unit_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
     """311: the topics with the flag UNIT."""
-    return _topic_list(state.routes.unit_topics())
+    return _topic_list(state.routes.flagged_topics(UNIT, UNIT))
 
 
 def unit_sub_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
     """312: the topics with the flag UNIT_SUB."""
-    return _topic_list(state.routes.unit_sub_topics())
+    return _topic_list(state.routes.flagged_topics(UNIT_SUB, UNIT_SUB))
 
 
 def unit_sub_ununit_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
     """313: the topics with the flag UNIT_SUB and without UNIT."""
-    return _topic_list(state.routes.unit_sub_ununit_topics())
+    return _topic_list(state.routes.flagged_topics(UNIT | UNIT_SUB, UNIT_SUB))
 
 
 def _topic_list(topics: Sequence[str], address: str | None = None) -> TopicNames:

@@ -8,7 +8,7 @@ connection that it came over; a registration ends with its owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,9 +17,6 @@ from msgspec.structs import replace
 from codec.bodies.config import DataVersion, TopicConfig
 from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from codec.codes import MASTER_ID, Perm
-
-UNIT = 1  # topicSysFlag
-UNIT_SUB = 2
 
 
 class Broker(NamedTuple):
@@ -82,8 +79,7 @@ class RouteTable:
     ) -> Registered:
         """Adds or renews a registration.
 
-        Topics are accepted only from a master, and only with a new data version. Topics that it does not name
-        stay.
+        Only the topics of a master count, and only with a new data version; those that it does not name stay.
         """
         self._clusters.setdefault(broker.cluster, {})[broker.name] = None
         group = self._brokers.setdefault(broker.name, _Group(broker.cluster))
@@ -192,29 +188,23 @@ class RouteTable:
         return [topic for topic, queues in self._topics.items() if not names.keys().isdisjoint(queues)]
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """The names of clusters and brokers, which are topics of every broker, and the address of one
-        broker.
-        """
+        """The names of clusters and brokers, which are topics of every broker, and one broker's address."""
         names = dict.fromkeys((*self._clusters, *(name for one in self._clusters.values() for name in one)))
         addresses = (address for group in self._brokers.values() for address in group.addresses.values())
         return list(names), next(addresses, None)
 
-    def unit_topics(self) -> list[str]:
-        return list(self._topics_flagged(lambda flag: bool(flag & UNIT)))
-
-    def unit_sub_topics(self) -> list[str]:
-        return list(self._topics_flagged(lambda flag: bool(flag & UNIT_SUB)))
-
-    def unit_sub_ununit_topics(self) -> list[str]:
-        return list(self._topics_flagged(lambda flag: flag & (UNIT | UNIT_SUB) == UNIT_SUB))
+    def flagged_topics(self, mask: int, flags: int) -> list[str]:
+        """The topics of which these flags among `mask` are set. Only the first broker counts, as in Java."""
+        return [
+            topic
+            for topic, queues in self._topics.items()
+            if next(iter(queues.values())).topic_sys_flag & mask == flags
+        ]
 
     # inside
 
     def _put_address(self, group: _Group, broker: Broker) -> bool:
-        """Adds a process; True when it is new.
-
-        An address has one id: a slave that became master gives up its old id.
-        """
+        """Adds a process; True when it is new. A slave that became master loses its old id."""
         for other in [one for one, address in group.addresses.items() if address == broker.address]:
             if other != broker.id:
                 del group.addresses[other]
@@ -266,9 +256,3 @@ class RouteTable:
             data = queues[broker_name]
             queues[broker_name] = replace(data, perm=int(change(data.perm)))
         return len(owned)
-
-    def _topics_flagged(self, accepts: Callable[[int], bool]) -> Iterator[str]:
-        # only the flags of the first broker count, as in Java
-        for topic, queues in self._topics.items():
-            if accepts(next(iter(queues.values())).topic_sys_flag):
-                yield topic

@@ -16,7 +16,7 @@ from typing import TypeVar
 import trio
 from msgspec.structs import replace
 
-from broker.config.broker import BrokerConfig
+from broker.config import BrokerConfig
 from broker.errors import BrokerError
 from broker.net.handling import command_of
 from broker.net.network import TCP, Network

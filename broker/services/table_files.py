@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import trio
 
-from broker.config.properties import read_properties, write_properties
+from broker.config import read_properties, write_properties
 from broker.disk import REAL, Disk, load_table, save_table
 from broker.filters import FilterTable
 from broker.store.readiness import InThread

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from codec.addresses import DEFAULT_NAMESRV_PORT
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.serving import (
@@ -57,7 +58,7 @@ rmq up --port 0 --namesrv-port 0 --json""",
 def up(
     settings: Settings,
     port: PortOption = 10911,
-    namesrv_port: NamesrvPortOption = 9876,
+    namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
     host: HostOption = "127.0.0.1",
     store: StoreOption = None,
     config: ConfigOption = None,
@@ -69,7 +70,7 @@ def up(
     "..."}.
     """
     from broker.config import BrokerConfig
-    from broker.config.properties import java_name
+    from broker.config.servers import java_name
     from broker.testing.embedded import light_file_sizes
 
     log_to_stderr(settings)

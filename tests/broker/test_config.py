@@ -16,16 +16,18 @@ from broker.config import (
     config_text,
     expand_path,
     load_config,
+    read_properties,
     update_config,
     warn_unknown,
+    write_properties,
 )
 from broker.config.checks import check_values, unsupported
-from broker.config.properties import read_properties, write_properties
-from broker.errors import ConfigError
+from broker.errors import ConfigError, Refusal
 from broker.namesrv import open_name_server
 from broker.net.limits import ServerLimits
 from broker.store.config import StoreConfig
 from codec.bodies.properties import parse_properties
+from codec.codes import ResponseCode
 from codec.remoting.frame import decode_frame
 from tests.codec.wire import load_wire
 
@@ -218,7 +220,7 @@ def test_a_change_returns_a_new_configuration_and_the_changed_names() -> None:
     old = BrokerConfig(namesrv_addr=None, broker_config_path=None)
     update = update_config(old, {"brokerPermission": "4", "listenPort": "10911", "huh": "1"})
     assert update.config.broker_permission == 4
-    assert (update.changed, update.unknown, update.forbidden) == ({"brokerPermission": "4"}, ["huh"], [])
+    assert (update.changed, update.unknown) == ({"brokerPermission": "4"}, ["huh"])
     assert update.config == BrokerConfig(broker_permission=4)
     assert old.broker_permission == 6
 
@@ -230,10 +232,14 @@ def test_a_change_does_not_restore_defaults() -> None:
 
 def test_a_forbidden_name_forbids_the_whole_change() -> None:
     old = BrokerConfig()
-    update = update_config(old, {"brokerPermission": "4", "brokerConfigPath": "/etc/passwd"})
-    assert (update.config, update.changed, update.forbidden) == (old, {}, ["brokerConfigPath"])
-    with pytest.raises(ConfigError, match="brokerPermission"):
-        update_config(old, {"brokerPermission": "all"})
+    with pytest.raises(Refusal, match="Can not update config in black list") as refused:
+        update_config(old, {"brokerPermission": "4", "brokerConfigPath": "/etc/passwd"})
+    assert refused.value.code == ResponseCode.NO_PERMISSION
+    for wrong in ("all", "8"):
+        with pytest.raises(Refusal, match="brokerPermission") as refused:
+            update_config(old, {"brokerPermission": wrong})
+        assert refused.value.code == ResponseCode.SYSTEM_ERROR
+    assert old == BrokerConfig()
 
 
 def test_each_unknown_name_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 
 import trio
 
-from broker.config.broker import BrokerConfig
-from broker.config.namesrv import NamesrvConfig
+from broker.config import BrokerConfig, NamesrvConfig
 from broker.namesrv.node import open_name_server
 from broker.net.session import Session
 from broker.node import BrokerNode, open_broker

@@ -22,9 +22,8 @@ from typing import Annotated, TypeVar
 import trio
 from typer import Option
 
-from broker.config import BrokerConfig, NamesrvConfig, config_from_properties
+from broker.config import BrokerConfig, NamesrvConfig, config_from_properties, read_properties
 from broker.config.checks import unsupported
-from broker.config.properties import read_properties
 from broker.errors import ConfigError
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.logs import OneLine

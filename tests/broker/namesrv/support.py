@@ -8,9 +8,8 @@ import trio
 
 from broker.config import NamesrvConfig
 from broker.errors import Refusal
-from broker.namesrv.handlers import bound_handlers
-from broker.namesrv.kv_config import KVConfig
-from broker.namesrv.state import NameServerState
+from broker.namesrv.node import bound_handlers
+from broker.namesrv.state import KVConfig, NameServerState
 from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.namesrv.handlers import HANDLERS
+from broker.namesrv.node import HANDLERS
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.config import DataVersion
 from codec.bodies.route import ClusterInfo, KVTable, TopicList, TopicRouteData

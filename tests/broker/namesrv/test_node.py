@@ -14,11 +14,9 @@ import trio.testing
 from broker.config import NamesrvConfig
 from broker.errors import StoreDamaged
 from broker.namesrv import open_name_server
-from broker.namesrv.handlers import bound_handlers
-from broker.namesrv.kv_config import KVConfig
-from broker.namesrv.node import run_expiry
+from broker.namesrv.node import bound_handlers, run_expiry
 from broker.namesrv.route_table import Broker, LiveBroker
-from broker.namesrv.state import NameServerState
+from broker.namesrv.state import KVConfig, NameServerState
 from broker.net.server import Server
 from codec.bodies.config import DataVersion
 from codec.codes import RequestCode, ResponseCode

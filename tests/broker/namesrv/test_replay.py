@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
+from broker.namesrv.state import ORDER_TOPIC_CONFIG
 from codec.bodies.base import decode_body
 from codec.bodies.properties import parse_properties
 from codec.bodies.route import KVTable, TopicList

@@ -10,7 +10,7 @@ import pytest
 
 from broker.config import NamesrvConfig, load_config
 from broker.errors import Refusal, StoreDamaged
-from broker.namesrv.kv_config import KVConfig
+from broker.namesrv.state import KVConfig
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.route import TopicList, TopicRouteData
 from codec.codes import RequestCode, ResponseCode

@@ -1,0 +1,58 @@
+"""The properties that every server has, and those of a 4.9.8 name server, with their Java defaults."""
+
+from __future__ import annotations
+
+import msgspec
+
+from codec.addresses import DEFAULT_NAMESRV_PORT
+
+_CAPITALS = {
+    "broker_ip1": "brokerIP1",
+    "broker_ip2": "brokerIP2",
+    "use_tls": "useTLS",
+    "check_crc_on_recover": "checkCRCOnRecover",
+}
+
+
+def java_name(field: str) -> str:
+    """The Java property of a field: `listen_port` is `listenPort`, but `broker_ip1` is `brokerIP1`."""
+    first, *rest = field.split("_")
+    return _CAPITALS.get(field) or first + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
+    """Field names are the Java property names in snake_case (`brokerIP1` is `broker_ip1`)."""
+
+    rocketmq_home: str | None = None
+    # NettyServerConfig (serverChannelMaxIdleTimeSeconds: seconds)
+    server_worker_threads: int = 8
+    server_callback_executor_threads: int = 0
+    server_selector_threads: int = 3
+    server_oneway_semaphore_value: int = 256
+    server_async_semaphore_value: int = 64
+    server_channel_max_idle_time_seconds: int = 120
+    server_socket_snd_buf_size: int = 0
+    server_socket_rcv_buf_size: int = 0
+    server_socket_backlog: int = 1024
+    write_buffer_high_water_mark: int = 0
+    write_buffer_low_water_mark: int = 0
+    server_pooled_byte_buf_allocator_enable: bool = True
+    use_epoll_native_selector: bool = False
+    # ours: connections at a time, bytes queued for one peer
+    max_connections: int = 16384
+    max_outgoing_bytes: int = 64 * 1024 * 1024
+
+
+class NamesrvConfig(ServerConfig, frozen=True, kw_only=True):
+    """NamesrvConfig and NettyServerConfig. An empty `kvConfigPath` or `configStorePath` saves nothing."""
+
+    kv_config_path: str | None = "~/namesrv/kvConfig.json"
+    config_store_path: str | None = "~/namesrv/namesrv.properties"
+    product_env_name: str = "center"
+    cluster_test: bool = False
+    order_message_enable: bool = False
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+    listen_port: int = DEFAULT_NAMESRV_PORT
+    # ours: milliseconds
+    scan_not_active_broker_interval: int = 10000
+    broker_expired_time: int = 120000
