@@ -23,7 +23,7 @@ from broker.config.checks import check_values
 from broker.context import BrokerContext
 from broker.disk import REAL, Disk
 from broker.errors import ConfigError
-from broker.filters import BitMaps, Compiler, FilterTable
+from broker.filters import Compiler, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
@@ -51,8 +51,8 @@ from broker.tables import (
     ProducerTable,
     TopicTable,
 )
+from broker.tables.configs import first_version
 from broker.tables.topics import system_topics
-from broker.tables.versions import first_version
 from codec.addresses import join_address
 from codec.bodies.config import TopicConfig
 from codec.selector import BloomFilter, Dialect, parse_sql92
@@ -92,8 +92,7 @@ async def open_broker(
 ) -> AsyncIterator[BrokerNode]:
     """Runs a broker, registered once, inside the block.
 
-    Raises ConfigError, OSError when the address cannot be bound, StoreError when the folder is in use or
-    cannot be read, ServiceFailed.
+    Raises ConfigError, OSError (it cannot listen), StoreError (folder in use or damaged), ServiceFailed.
     """
     check_values(config)
     _delay_levels(config)
@@ -262,13 +261,10 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
 
 
 def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
-    """Connects the broker to its store, once the tables are loaded: delayed and held requests follow what
-    is stored.
-    """
-    maps = BitMaps(broker.filters)
+    """Connects broker and store, once the tables are loaded: delayed and held requests follow arrivals."""
 
     def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:
-        return maps.of(topic, properties) if broker.config.enable_calc_filter_bit_map else None
+        return broker.filters.bit_map(topic, properties) if broker.config.enable_calc_filter_bit_map else None
 
     broker.store.set_bit_map(bit_map)
     delays.correct_offsets()
@@ -289,8 +285,7 @@ async def _run(
 ) -> None:
     """Runs listener and services until `stop`.
 
-    Once started it is shielded from cancellation, which sets `stop` in `open_broker`, so that the stop stays
-    orderly.
+    Once started it is shielded: a cancellation sets `stop` in `open_broker`, so that the stop is orderly.
     """
     config = broker.config
     with trio.CancelScope() as scope:

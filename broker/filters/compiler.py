@@ -1,8 +1,7 @@
-"""Compiled SQL92 expressions, long ones compiled in a worker thread.
+"""Compiled SQL92 expressions, long ones compiled in a worker thread: 64 KiB of text take more than a second.
 
-A text of 64 KiB takes more than a second. `slow` names the expressions that would delay the event loop,
-`prepare` compiles them in a thread, one at a time; after that `compiled` is quick. Refusals are kept like
-predicates.
+`slow` names the expressions that would delay the event loop, `prepare` compiles them in a thread, one at a
+time; after that `compiled` is quick. Refusals are kept like predicates.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from codec.selector import Predicate
 
 @dataclass(slots=True)
 class ConsumerFilter:
-    """`predicate` is None when the text of a saved filter no longer compiles: it then lets everything
-    through.
+    """A filter; `predicate` None (a saved text that no longer compiles) lets everything through.
 
     `client_version` is the version of the subscription. `bloom` is None for the filter of a single pull.
     """

@@ -33,8 +33,7 @@ class Filters(Protocol):
 
 
 class SqlSelection:
-    """The selection of one pull. `retry_topics` (filterSupportRetry): the filter of its original topic
-    decides about a message of %RETRY%."""
+    """The selection of one pull. `retry_topics` (filterSupportRetry): filters of original topics count."""
 
     def __init__(
         self, filters: Filters, topic: str, one: ConsumerFilter | None, *, retry_topics: bool = False

@@ -1,8 +1,4 @@
-"""The handlers of a broker, each registered against the operation that it serves.
-
-Codes that RocketMQ has but this broker does not serve yet are refused with REQUEST_CODE_NOT_SUPPORTED and
-their name.
-"""
+"""The handlers of a broker, each registered against the operation that it serves."""
 
 from __future__ import annotations
 
@@ -17,7 +13,6 @@ from broker.handlers import (
     admin_topics,
     clients,
     consume_stats,
-    locks,
     offsets,
     pull,
     query,
@@ -75,8 +70,8 @@ HANDLERS = by_code(
     serve(clients_ops.UNREGISTER_CLIENT, clients.unregister),
     serve(clients_ops.GET_CONSUMER_LIST_BY_GROUP, clients.consumer_list),
     serve(clients_ops.CHECK_CLIENT_CONFIG, clients.check_client),
-    serve(clients_ops.LOCK_BATCH_MQ, locks.lock),
-    serve(clients_ops.UNLOCK_BATCH_MQ, locks.unlock),
+    serve(clients_ops.LOCK_BATCH_MQ, clients.lock),
+    serve(clients_ops.UNLOCK_BATCH_MQ, clients.unlock),
     serve(topics_ops.UPDATE_AND_CREATE_TOPIC, admin_topics.create_topic),
     serve(topics_ops.UPDATE_AND_CREATE_TOPIC_LIST, admin_topics.create_topics),
     serve(topics_ops.DELETE_TOPIC_IN_BROKER, admin_topics.delete_topic),

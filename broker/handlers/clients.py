@@ -1,5 +1,5 @@
-"""Heartbeats and the members of groups: codes 34, 35, 38, 46 (Java classes `ClientManageProcessor`,
-`ConsumerManageProcessor`)."""
+"""Heartbeats, the members of groups, and locks of queues: codes 34, 35, 38, 41, 42, 46 (Java classes
+`ClientManageProcessor`, `ConsumerManageProcessor`, `AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from broker.tables import ClientChannel
 from broker.tables.topics import UNIT_SUB
 from codec.bodies.connections import GetConsumerListByGroupResponseBody
 from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
+from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from codec.codes import ResponseCode
 from codec.errors import SelectorError
 from codec.headers.clients import (
@@ -62,8 +63,7 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> R
 
 
 def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:
-    """Creates the group and its retry topic. They are saved a little later: the next heartbeat would
-    create them again."""
+    """Creates the group and its retry topic. They are saved later: the next heartbeat would repeat it."""
     config, made = broker.groups.find(consumer.group_name)
     if made:
         broker.files.groups_changed()
@@ -123,4 +123,20 @@ def _check_expression(broker: BrokerContext, expression: str, kind: str) -> Repl
         broker.filters.compiler.compiled(expression, kind)
     except SelectorError as error:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
+    return Reply()
+
+
+def lock(
+    broker: BrokerContext, request: Request[None, LockBatchRequestBody]
+) -> Reply[None, LockBatchResponseBody]:
+    """41: locks queues for a client; the reply names those that the client now holds."""
+    body = request.body
+    held = broker.locks.lock(body.consumer_group or "", body.client_id or "", body.mq_set, broker.now_ms())
+    return Reply(body=LockBatchResponseBody(lock_ok_mq_set=held))
+
+
+def unlock(broker: BrokerContext, request: Request[None, UnlockBatchRequestBody]) -> Reply[None, None]:
+    """42: releases the client's own locks."""
+    body = request.body
+    broker.locks.unlock(body.consumer_group or "", body.client_id or "", body.mq_set)
     return Reply()

@@ -1,8 +1,8 @@
-"""Which half messages were written again, behind the others, and where they stand now.
+"""Half messages that were written again behind the others, and where they are now.
 
-A half message that is checked, or put off, is copied to the end of the half queue; a producer may still
-end the transaction by naming an earlier copy. All numbers are offsets of the half queue. The table is not
-saved: after a restart only the copies made since are known.
+A half message that is checked, or put off, is copied to the end of the half queue; a producer may still end
+the transaction by naming an earlier copy. All numbers are offsets of the half queue. The table is not saved:
+after a restart only the copies made since are known.
 """
 
 from __future__ import annotations

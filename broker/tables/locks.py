@@ -1,5 +1,4 @@
-"""Locks of queues that are consumed in order (Java class `RebalanceLockManager`). A lock that is not renewed for 60
-s is free."""
+"""Locks of queues that are consumed in order (Java class `RebalanceLockManager`)."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ class LockTable:
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now: int
     ) -> list[MessageQueue]:
-        """Takes or renews the locks that are free, expired (older than 60 s) or the client's own; those it
-        now holds."""
+        """Locks queues that are free, the client's own, or not renewed for 60 s; those that it now holds."""
         held = self._groups.setdefault(group, {})
         return [queue for queue in queues if self._take(held, queue, client_id, now)]
 

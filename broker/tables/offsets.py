@@ -1,21 +1,19 @@
-"""How far each group has consumed each queue (Java class `ConsumerOffsetManager`).
+"""How far each group has consumed each queue (Java class `ConsumerOffsetManager`), and how far each delay level
+has been delivered (`ScheduleMessageService`).
 
-The key of the saved table is `topic@group`; a topic name cannot contain `@`. An offset is the next queue
-offset to read. No range is checked: a smaller offset than the stored one is accepted. `dirty` says that
-something changed since the last save.
+An offset is the next queue offset to read or deliver. No range is checked: a smaller offset than the stored
+one is accepted. `dirty` says that something changed since the last save.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
-
-SEPARATOR = "@"
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 
 
 class OffsetTable:
-    """(topic, group) → queue id → offset."""
+    """Topic and group → queue id → offset. They are saved as `topic@group`: no topic name contains `@`."""
 
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
@@ -64,7 +62,9 @@ class OffsetTable:
             self.dirty = True
 
     def remove_group(self, group: str) -> None:
-        self._drop([f"{topic}@{name}" for topic, name in self._pairs() if name == group])
+        for topic in self.topics_of(group):
+            del self._table[f"{topic}@{group}"]
+            self.dirty = True
 
     def wrapper(self) -> ConsumerOffsetSerializeWrapper:
         return ConsumerOffsetSerializeWrapper(
@@ -77,11 +77,33 @@ class OffsetTable:
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         for key in list(self._table):
-            topic, found, group = key.partition(SEPARATOR)
+            topic, found, group = key.partition("@")
             if found:
                 yield topic, group
 
-    def _drop(self, keys: list[str]) -> None:
-        for key in keys:
-            del self._table[key]
-        self.dirty = self.dirty or bool(keys)
+
+class DelayOffsets:
+    """Delay level → offset. Level N (from 1) is queue N-1 of SCHEDULE_TOPIC_XXXX."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[int, int] = {}
+        self.dirty = False
+
+    def get(self, level: int) -> int:
+        return self._offsets.get(level, 0)
+
+    def set(self, level: int, offset: int) -> None:
+        if self._offsets.get(level) != offset:
+            self._offsets[level] = offset
+            self.dirty = True
+
+    def levels(self) -> list[int]:
+        """The levels that have a state."""
+        return sorted(self._offsets)
+
+    def wrapper(self) -> DelayOffsetSerializeWrapper:
+        return DelayOffsetSerializeWrapper(offset_table=dict(self._offsets))
+
+    def load(self, wrapper: DelayOffsetSerializeWrapper) -> None:
+        self._offsets = dict(wrapper.offset_table)
+        self.dirty = False

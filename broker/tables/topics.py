@@ -1,19 +1,19 @@
-"""The topics of a broker and the rules by which new ones come to be (Java class `TopicConfigManager`).
+"""The topics of a broker and the rules by which new ones are created (Java class `TopicConfigManager`).
 
-Plain state: whoever changes it asks for the saving and the registration. A config is replaced, never
-changed in place, so its identity says whether it is still the one that was checked before.
+Whoever changes the table requests its saving and registration. A config is replaced, never changed in place,
+so that its identity shows if it is still the one that was checked before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import msgspec
 
-from broker.tables.versions import first_version, next_version
-from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from broker.tables.configs import ConfigTable
+from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from codec.codes import Perm
-from codec.names import FORBIDDEN_SEND_TOPICS, SystemTopic, is_system_topic, reply_topic
+from codec.names import SystemTopic, is_system_topic, reply_topic
 
 READ_WRITE = int(Perm.READ | Perm.WRITE)
 SCHEDULE_QUEUES = 18
@@ -43,8 +43,7 @@ def system_topics(
     broker_topic: bool = True,
     trace_topic: str | None = None,
 ) -> list[TopicConfig]:
-    """The topics that a broker makes for itself at start. `trace_topic` is the name, None when traces have
-    none."""
+    """The topics that a broker creates for itself; `trace_topic` is the name of that for traces, if any."""
     inherit = int(Perm.INHERIT)
     topics = [
         _config(SystemTopic.SELF_TEST, 1),
@@ -62,34 +61,20 @@ def system_topics(
     return topics
 
 
-class TopicTable:
+class TopicTable(ConfigTable[TopicConfig]):
     """Topic name → config, with the version that the name servers compare.
 
-    `system` are configs that exist from the start; their names, and RocketMQ's own, cannot be created or
-    deleted.
+    `system` are configs that exist from the start; their names, and RocketMQ's own, cannot be created or deleted.
     """
 
     def __init__(
         self, now_ms: Callable[[], int], system: Iterable[TopicConfig] = (), *, auto_create: bool = True
     ) -> None:
-        self._now_ms = now_ms
-        self._topics = {config.topic_name: config for config in system}
-        self._system = set(self._topics)
-        self.auto_create = auto_create
-        self.version = first_version(now_ms)
-        self.get: Callable[[str], TopicConfig | None] = self._topics.get
-
-    def __contains__(self, topic: str) -> bool:
-        return topic in self._topics
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._topics)
-
-    def __len__(self) -> int:
-        return len(self._topics)
+        super().__init__(now_ms, {config.topic_name: config for config in system}, auto_create=auto_create)
+        self._system = set(self._configs)
 
     def configs(self) -> list[TopicConfig]:
-        return list(self._topics.values())
+        return list(self._configs.values())
 
     def is_system(self, topic: str) -> bool:
         return topic in self._system or is_system_topic(topic)
@@ -105,27 +90,15 @@ class TopicTable:
         }
         return sorted(self._system | own)
 
-    def may_send(self, topic: str) -> bool:
-        return topic not in FORBIDDEN_SEND_TOPICS
-
     def put(self, config: TopicConfig) -> None:
-        """Creates or overwrites a topic; the version goes up."""
-        self._topics[config.topic_name] = config
-        self.renew_version()
-
-    def remove(self, topic: str) -> bool:
-        """Forgets a topic. False when there was none."""
-        if self._topics.pop(topic, None) is None:
-            return False
-        self.renew_version()
-        return True
+        """Creates or overwrites a topic."""
+        self._put(config.topic_name, config)
 
     def inherit(
         self, topic: str, default_topic: str, queues: int, *, sys_flag: int = 0
     ) -> TopicConfig | None:
-        """Makes an unknown topic from the default topic that its producer names; None when that cannot be
-        inherited."""
-        default = self._topics.get(default_topic)
+        """Creates a topic like the default topic that its producer names; None when that cannot be inherited."""
+        default = self._configs.get(default_topic)
         if default is None or not default.perm & Perm.INHERIT:
             return None
         if default_topic == SystemTopic.AUTO_CREATE and not self.auto_create:
@@ -141,9 +114,8 @@ class TopicTable:
     def ensure(
         self, topic: str, queues: int, *, perm: int = READ_WRITE, sys_flag: int = 0
     ) -> tuple[TopicConfig, bool]:
-        """The config of a topic, made when it is unknown; and whether it was made (retry and dead-letter
-        topics)."""
-        config = self._topics.get(topic)
+        """The config of a retry or dead-letter topic, and True if this created it."""
+        config = self._configs.get(topic)
         if config is not None:
             return config, False
         config = _config(topic, queues, perm, sys_flag)
@@ -151,42 +123,30 @@ class TopicTable:
         return config, True
 
     def set_order_topics(self, ordered: Iterable[str]) -> bool:
-        """Marks exactly these topics as ordered (the name server's ORDER_TOPIC_CONFIG); True when a config
-        changed."""
+        """Marks exactly these topics as ordered (ORDER_TOPIC_CONFIG of a name server); True when one changed."""
         wanted = set(ordered)
         changed = False
-        for name, config in list(self._topics.items()):
+        for name, config in list(self._configs.items()):
             if config.order != (name in wanted):
-                self._topics[name] = msgspec.structs.replace(config, order=name in wanted)
+                self._configs[name] = msgspec.structs.replace(config, order=name in wanted)
                 changed = True
         if changed:
             self.renew_version()
         return changed
 
-    def renew_version(self) -> None:
-        """What is registered of the topics changed, if not the topics themselves."""
-        self.version = next_version(self.version, self._now_ms)
-
     def wrapper(self, topics: Iterable[TopicConfig] | None = None) -> TopicConfigSerializeWrapper:
         """The table, or a part of it, as it is saved and registered."""
-        table = self._topics if topics is None else {config.topic_name: config for config in topics}
+        table = self._configs if topics is None else {config.topic_name: config for config in topics}
         return TopicConfigSerializeWrapper(data_version=self.version, topic_config_table=dict(table))
 
     def load(self, wrapper: TopicConfigSerializeWrapper) -> None:
-        """Takes over a saved table; it wins over the configs that exist from the start."""
-        self._topics.update(wrapper.topic_config_table)
-        self.version = wrapper.data_version or DataVersion(timestamp=self._now_ms(), counter=0)
+        """Adds a saved table, which wins over the configs that exist from the start."""
+        self._load(wrapper.topic_config_table, wrapper.data_version)
 
 
 def describe_topic(config: TopicConfig) -> str:
     """A config as Java prints it (`TopicConfig.toString`); it is part of the remark for a wrong queue id."""
-    perm = "".join(
-        (
-            ("R" if config.perm & 4 else "-"),
-            ("W" if config.perm & 2 else "-"),
-            ("X" if config.perm & 1 else "-"),
-        )
-    )
+    perm = "".join(letter if config.perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
     return (
         f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
         f"writeQueueNums={config.write_queue_nums}, perm={perm}, topicFilterType={config.topic_filter_type}, "

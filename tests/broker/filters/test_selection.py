@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.filters import BitMaps, FilterTable, SqlSelection, is_tag_type
+from broker.filters import FilterTable, SqlSelection, is_tag_type
 from codec.bodies.heartbeat import SubscriptionData
 from codec.properties import encode_properties
 from codec.store.consume_queue_ext import ExtensionEntry
@@ -34,20 +34,19 @@ def entry(bit_map: bytes | None, store_timestamp: int = BORN + 1) -> ExtensionEn
 
 def test_the_bit_map_names_the_groups_that_want_a_message() -> None:
     table = table_of(one="a = 1", two="a = 2", both="a > 0", broken="a > 'x'")
-    maps = BitMaps(table)
     wanting = {
-        value: [group for group in ("one", "two", "both") if selection(table, group).accepts_extension(entry(maps.of(TOPIC, {"a": value})))]
+        value: [group for group in ("one", "two", "both") if selection(table, group).accepts_extension(entry(table.bit_map(TOPIC, {"a": value})))]
         for value in ("1", "2", "0", "x")
     }  # fmt: skip
     assert wanting == {"1": ["one", "both"], "2": ["two", "both"], "0": [], "x": []}
-    assert maps.of(TOPIC, {"a": "0"}) == bytes(14)
-    assert maps.of("TopicB", {"a": "1"}) is None
+    assert table.bit_map(TOPIC, {"a": "0"}) == bytes(14)
+    assert table.bit_map("TopicB", {"a": "1"}) is None
 
 
 def test_the_dead_count_for_bit_maps() -> None:
     table = table_of(one="a = 1")
     table.unregister("one")
-    assert BitMaps(table).of(TOPIC, {"a": "1"}) == table.bloom.bit_map([table.bloom.data(f"one#{TOPIC}")])
+    assert table.bit_map(TOPIC, {"a": "1"}) == table.bloom.bit_map([table.bloom.data(f"one#{TOPIC}")])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.filters import BitMaps, FilterTable
+from broker.filters import FilterTable
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.heartbeat import SubscriptionData
@@ -65,8 +65,8 @@ def test_a_heartbeat_registers_its_filters(table: FilterTable, clock: Clock) -> 
     assert one.bloom == BloomFilter.of(20, 32).data("CG_SQL#TopicA")
     assert one.predicate is not None
     assert one.predicate.matches({"a": "6"})
-    assert table.of_topic(TOPIC) == [one]
-    assert table.of_topic("Tags") == []
+    assert table.get(TOPIC, GROUP) is one
+    assert table.get("Tags", GROUP) is None
     assert table.dirty
 
 
@@ -210,7 +210,7 @@ def test_a_saved_text_that_does_not_compile_has_no_bits(clock: Clock) -> None:
     table.register("Other", [sql("a > 5")])
     other = table.get(TOPIC, "Other")
     assert other is not None and other.bloom is not None
-    assert BitMaps(table).of(TOPIC, {"a": "6"}) == table.bloom.bit_map([other.bloom])
+    assert table.bit_map(TOPIC, {"a": "6"}) == table.bloom.bit_map([other.bloom])
 
 
 def test_the_dialect_is_the_tables(clock: Clock) -> None:

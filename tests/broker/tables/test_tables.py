@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.tables import GroupTable, OffsetTable, ProducerTable, TopicTable
-from broker.tables.channels import ClientChannel
+from broker.tables import ClientChannel, GroupTable, OffsetTable, ProducerTable, TopicTable
 from broker.tables.topics import describe_topic, system_topics
 from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from tests.broker.support import FakeSession

@@ -1,0 +1,61 @@
+"""Tables of configs with a version, which peers compare but never order (Java class `DataVersion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from codec.bodies.config import DataVersion
+
+ConfigT = TypeVar("ConfigT")
+
+
+def first_version(now_ms: Callable[[], int]) -> DataVersion:
+    """The version of what was never changed."""
+    return DataVersion(timestamp=now_ms(), counter=0)
+
+
+def next_version(version: DataVersion, now_ms: Callable[[], int]) -> DataVersion:
+    """The version after one more change."""
+    return DataVersion(timestamp=now_ms(), counter=version.counter + 1)
+
+
+class ConfigTable(Generic[ConfigT]):
+    """Name → config. With `auto_create` one that someone uses is created."""
+
+    def __init__(
+        self, now_ms: Callable[[], int], configs: Mapping[str, ConfigT], *, auto_create: bool
+    ) -> None:
+        self._now_ms = now_ms
+        self._configs = dict(configs)
+        self.auto_create = auto_create
+        self.version = first_version(now_ms)
+        self.get: Callable[[str], ConfigT | None] = self._configs.get
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._configs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._configs)
+
+    def __len__(self) -> int:
+        return len(self._configs)
+
+    def remove(self, name: str) -> bool:
+        """Forgets a config. False when there was none."""
+        if self._configs.pop(name, None) is None:
+            return False
+        self.renew_version()
+        return True
+
+    def renew_version(self) -> None:
+        """Counts a change of what is registered, also of something outside the configs."""
+        self.version = next_version(self.version, self._now_ms)
+
+    def _put(self, name: str, config: ConfigT) -> None:
+        self._configs[name] = config
+        self.renew_version()
+
+    def _load(self, configs: Mapping[str, ConfigT], version: DataVersion | None) -> None:
+        self._configs.update(configs)
+        self.version = version or first_version(self._now_ms)
