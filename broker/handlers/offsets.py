@@ -23,14 +23,14 @@ from codec.headers.offsets import (
     UpdateConsumerOffsetResponseHeader,
 )
 
+COMMITTED: Reply[UpdateConsumerOffsetResponseHeader, None] = Reply(UpdateConsumerOffsetResponseHeader())
 NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 
 
 def query_offset(
     broker: BrokerContext, request: Request[QueryConsumerOffsetRequestHeader, None]
 ) -> Reply[QueryConsumerOffsetResponseHeader, None]:
-    """14: the committed offset. A new group starts at 0 while the queue's first message is still in
-    memory."""
+    """14: the committed offset. A new group starts at 0 while the first message is still in memory."""
     header = request.header
     offset = broker.offsets.query(header.consumer_group, header.topic, header.queue_id)
     if offset < 0:
@@ -58,7 +58,7 @@ def update_offset(
     """15: commits an offset. Nothing is checked; a smaller offset is accepted too."""
     header = request.header
     broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
-    return Reply(UpdateConsumerOffsetResponseHeader())
+    return COMMITTED
 
 
 def search_offset(

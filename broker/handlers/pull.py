@@ -20,7 +20,7 @@ from broker.errors import NotReady, Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
 from broker.handlers.common import FAQ, no_filtering, no_topic, when_compiled
 from broker.net.dispatch import failure_reply
-from broker.net.handling import Answered, Reply, Request, respond
+from broker.net.handling import Answered, Reply, Request, encoder
 from broker.net.session import Session
 from broker.services.clients import watch_session
 from broker.services.holds import Hold
@@ -46,6 +46,7 @@ READ = int(Perm.READ)
 
 PullRequest = Request[PullMessageRequestHeader, None]
 PullReply = Reply[PullMessageResponseHeader, bytes]
+_encode = encoder(PULL_MESSAGE)
 
 
 class Wanted(NamedTuple):
@@ -125,9 +126,7 @@ def answer_hold(broker: BrokerContext, hold: Hold) -> None:
 
 
 async def _answer_later(broker: BrokerContext, request: PullRequest, slow: list[str]) -> None:
-    """Answers after the disk has read what is needed, and expressions that are no longer kept are
-    compiled.
-    """
+    """Answers after the disk has read what is needed, and forgotten expressions are compiled again."""
     session, command = request.session, request.command
     try:
         if slow:
@@ -141,11 +140,8 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
     header, session = request.header, request.session
     session.in_batch = True
     try:
-        respond(
-            PULL_MESSAGE,
-            request,
-            _reply(broker, header, _get(broker, header, _check(broker, session, header))),
-        )
+        reply = _reply(broker, header, _get(broker, header, _check(broker, session, header)))
+        session.respond(request.command, _encode(request.command, reply), reply.views)
     except Refusal as refusal:
         session.send(request.command.reply(refusal.code, refusal.remark, {}))
     finally:
@@ -203,8 +199,7 @@ def _reply(broker: BrokerContext, header: PullMessageRequestHeader, result: GetR
 
 
 def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> int:
-    """The broker id that the group should read from; another one when it reads messages that left the
-    memory."""
+    """The broker id to read from: another one when the group reads messages that left the memory."""
     group = broker.groups.get(header.consumer_group) if broker.config.slave_read_enable else None
     if group is None:
         return MASTER_ID

@@ -1,3 +1,1 @@
-"""Connections: a server that dispatches requests to handlers, sessions that reply to them, requests to
-other nodes.
-"""
+"""Connections: a server that dispatches requests to handlers, its sessions, requests to other nodes."""

@@ -82,7 +82,7 @@ def failure_reply(
     return command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
-async def _reply_behind(
+async def reply_behind(
     session: Session, request: RemotingCommand, reply: RemotingCommand | bytes, work: Barrier
 ) -> None:
     try:
@@ -253,7 +253,7 @@ class Dispatcher:
         """Sends a reply once the barrier that its handler set has returned."""
         barrier, self._batches.barrier = self._batches.barrier, None
         if reply is not None and barrier is not None:
-            session.spawn(_reply_behind, session, command, reply, barrier)
+            session.spawn(reply_behind, session, command, reply, barrier)
 
     async def _handle_when_ready(self, session: Session, command: RemotingCommand, missing: NotReady) -> None:
         """Handles a request that passed the gate, after the disk did what it needs."""

@@ -14,6 +14,7 @@ exception are answered by `failure_reply`.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -21,12 +22,14 @@ import msgspec
 from broker.errors import Refusal
 from broker.net.dispatch import Handler, failure_reply
 from broker.net.session import Session
-from codec.codes import RPC_ONEWAY, RPC_RESPONSE, RequestCode, ResponseCode
+from codec.codes import CURRENT_VERSION, RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.fastjson_writer import JsonDialect
-from codec.headers.base import from_ext, to_ext
+from codec.headers.base import ext_encoder, from_ext, to_ext
 from codec.operations.operation import AnyOperation, Operation
 from codec.remoting.command import RemotingCommand
+
+PYTHON = LanguageCode.PYTHON
 
 ContextT = TypeVar("ContextT")
 RequestT = TypeVar("RequestT")
@@ -68,13 +71,12 @@ Answered = (
     | bytes
     | None
 )
+Encode = Callable[[RemotingCommand, AnyReply], RemotingCommand]
 TypedHandler = Callable[[ContextT, Request[RequestT, RequestBodyT]], Answered[ReplyT, ReplyBodyT]]
 
 
 class Registration(NamedTuple, Generic[ContextT]):
-    """An operation and the handler that serves it; `common_ext` gives ext fields of every reply, refusals
-    too.
-    """
+    """An operation and its handler; `common_ext` gives ext fields of every reply, refusals too."""
 
     operation: AnyOperation
     handler: Callable[[ContextT, Request[Any, Any]], Answered[Any, Any]]
@@ -82,7 +84,41 @@ class Registration(NamedTuple, Generic[ContextT]):
 
     def bind(self, context: ContextT, before: Callable[[], None] | None = None) -> Handler:
         """The handler as a server calls it; `before` runs first and may refuse the request."""
-        return _bound(self.operation, self.handler, context, before, self.common_ext)
+        operation, handle, _ = self
+        common_ext = None if self.common_ext is None else partial(self.common_ext, context)
+        encode = encoder(operation, common_ext)
+        header_type: Any = operation.request
+        has_body = operation.request_body is bytes
+        # A header is all there is to decode: `decode_request` without its calls.
+        plain = header_type is not None and (has_body or operation.request_body is None)
+
+        def handler(session: Session, command: RemotingCommand) -> RemotingCommand | bytes | None:
+            try:
+                if before is not None:
+                    before()
+                if plain:
+                    header = command.header or from_ext(header_type, command.ext_fields)
+                    body = command.body if has_body else None
+                else:
+                    header, body = operation.decode_request(command)
+                reply = handle(context, Request(header, body, command, session))
+            except (Refusal, CodecError) as error:
+                if common_ext is None:
+                    raise
+                raise _with_ext(error, common_ext()) from None
+            if type(reply) is Reply:
+                if command.flag & RPC_ONEWAY:
+                    return None
+                if not reply.views:
+                    return encode(command, reply)
+                session.send(encode(command, reply), reply.views)
+                return None
+            if reply is None or isinstance(reply, bytes):
+                return reply
+            session.spawn(_respond_later, session, command, encode, reply)
+            return None
+
+        return handler
 
 
 def serve(
@@ -102,114 +138,56 @@ def by_code(*registrations: Registration[ContextT]) -> dict[RequestCode, Registr
     return table
 
 
-def _bound(
-    operation: AnyOperation,
-    handle: Callable[[ContextT, Request[Any, Any]], Answered[Any, Any]],
-    context: ContextT,
-    before: Callable[[], None] | None,
-    common_ext: Callable[[ContextT], Mapping[str, str]] | None,
-) -> Handler:
-    header_type: Any = operation.request
-    has_body = operation.request_body is bytes
-    # A header is all there is to decode: `decode_request` without its calls.
-    plain = header_type is not None and (has_body or operation.request_body is None)
-
-    def encode(command: RemotingCommand, reply: AnyReply) -> RemotingCommand | None:
-        return _encoded(operation, command, reply, common_ext(context) if common_ext is not None else None)
-
-    def handler(session: Session, command: RemotingCommand) -> RemotingCommand | bytes | None:
-        try:
-            if before is not None:
-                before()
-            if plain:
-                header = command.header or from_ext(header_type, command.ext_fields)
-                body = command.body if has_body else None
-            else:
-                header, body = operation.decode_request(command)
-            reply = handle(context, Request(header, body, command, session))
-        except (Refusal, CodecError) as error:
-            if common_ext is None:
-                raise
-            raise _with_ext(error, common_ext(context)) from None
-        if reply is None or isinstance(reply, bytes):
-            return reply
-        if isinstance(reply, Reply):
-            answer = encode(command, reply)
-            return _sent(session, answer, reply.views) if reply.views else answer
-        session.spawn(_respond_later, session, command, encode, reply)
-        return None
-
-    return handler
-
-
 def _with_ext(error: Refusal | CodecError, ext_fields: Mapping[str, str]) -> Refusal:
     if isinstance(error, Refusal):
         return Refusal(error.code, error.remark, ext_fields)
     return Refusal(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}", ext_fields)
 
 
-def _encoded(
-    operation: AnyOperation,
-    command: RemotingCommand,
-    reply: AnyReply,
-    common_ext: Mapping[str, str] | None = None,
-) -> RemotingCommand | None:
-    """The reply as a command; None for a one-way request."""
-    if command.flag & RPC_ONEWAY:
-        return None
-    if reply.body is None:
-        ext_fields, body = None if reply.header is None else to_ext(reply.header), b""
-    else:
-        ext_fields, body = operation.encode_reply(reply.header, reply.body, reply.dialect)
-    if common_ext is not None:
-        ext_fields = {**common_ext, **(ext_fields or {})}
-    return RemotingCommand(
-        reply.code,
-        ext_fields,
-        body,
-        command.opaque,
-        RPC_RESPONSE,
-        operation.remark if reply.remark is None else reply.remark,
-        serialize_type=command.serialize_type,
-    )
+def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]] | None = None) -> Encode:
+    """Compiles how the replies of an operation become commands."""
+    usual_remark, encode_reply = operation.remark, operation.encode_reply
+    reply_type: Any = operation.reply
+    ext_of = to_ext if reply_type is None else ext_encoder(reply_type)
 
+    def encode(command: RemotingCommand, reply: AnyReply) -> RemotingCommand:
+        header = reply.header
+        if reply.body is None:
+            ext_fields, body = None if header is None else ext_of(header), b""
+        else:
+            ext_fields, body = encode_reply(header, reply.body, reply.dialect)
+        if common_ext is not None:
+            ext_fields = {**common_ext(), **(ext_fields or {})}
+        remark = reply.remark
+        return RemotingCommand(
+            reply.code,
+            ext_fields,
+            body,
+            command.opaque,
+            RPC_RESPONSE,
+            usual_remark if remark is None else remark,
+            PYTHON,
+            CURRENT_VERSION,
+            command.serialize_type,
+        )
 
-def _sent(
-    session: Session, reply: RemotingCommand | None, views: Sequence[memoryview]
-) -> RemotingCommand | None:
-    """The reply that is still to be sent; one with views is sent here."""
-    if reply is None or not views:
-        return reply
-    session.send(reply, views)
-    return None
+    return encode
 
 
 async def _respond_later(
     session: Session,
     command: RemotingCommand,
-    encode: Callable[[RemotingCommand, AnyReply], RemotingCommand | None],
+    encode: Encode,
     waiting: Coroutine[Any, Any, AnyReply | RemotingCommand | None],
 ) -> None:
-    answer: RemotingCommand | None
     try:
         reply = await waiting
-        if isinstance(reply, Reply):
-            answer = _sent(session, encode(command, reply), reply.views)
+        if isinstance(reply, RemotingCommand):
+            session.respond(command, command.reply(reply.code, reply.remark, reply.ext_fields, reply.body))
         elif reply is not None:
-            answer = command.reply(reply.code, reply.remark, reply.ext_fields, reply.body)
-        else:
-            answer = None
+            session.respond(command, encode(command, reply), reply.views)
     except Exception as error:  # whatever work for one request raises, the connection goes on
-        answer = failure_reply(session, command, error)
-    if answer is not None:
-        session.respond(command, answer)
-
-
-def respond(operation: AnyOperation, request: Request[Any, Any], reply: AnyReply) -> None:
-    """Sends the reply to a request whose handler returned None."""
-    answer = _sent(request.session, _encoded(operation, request.command, reply), reply.views)
-    if answer is not None:
-        request.session.send(answer)
+        session.respond(command, failure_reply(session, command, error))
 
 
 def command_of(

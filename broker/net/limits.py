@@ -1,5 +1,4 @@
-"""Bounds on what connections can cost a server: how many there are, how long they are silent, what memory
-they hold.
+"""Bounds on what connections can cost a server: their number, their silence, the memory that they hold.
 
 One connection is bounded by the longest frame. Many connections that each send most of a frame and then stop
 are bounded together: above `max_partial_bytes` the one that holds most is closed.

@@ -1,6 +1,4 @@
-"""How a node listens and connects, over TCP or over streams in memory (`broker.testing.memory_network`),
-and its address.
-"""
+"""How a node listens and connects: over TCP, or in memory (`broker.testing.memory_network`); its address."""
 
 from __future__ import annotations
 
@@ -77,9 +75,7 @@ TCP = TcpNetwork()
 
 
 def own_address(bound: str) -> str:
-    """The address that clients use: the bound one, or for a wildcard that of the default route, or the
-    loopback.
-    """
+    """The address that clients use: the bound one, or for a wildcard the default route's, or the loopback."""
     if bound not in WILDCARDS:
         return bound
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -91,10 +87,7 @@ def own_address(bound: str) -> str:
 
 
 async def packed_address(host: str, port: int) -> bytes:
-    """The address in records and message ids; a name is resolved.
-
-    Raises ConfigError when it has no address.
-    """
+    """The address in records and message ids; a name is resolved. ConfigError when it has no address."""
     try:
         return pack_host(host, port)
     except LocalProtocolError:

@@ -1,6 +1,4 @@
-"""Connections that a node opens to others: one per address, opened at the first request, and again after a
-loss.
-"""
+"""Connections to other nodes: one per address, opened at the first request, and again after a loss."""
 
 from __future__ import annotations
 
@@ -44,8 +42,7 @@ class Peers:
     async def request(self, address: str, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
         """Sends a request to `address` ("host:port") and returns the reply, whatever its code.
 
-        Raises PeerUnreachable, RemoteClosed, and RemoteTimeout after `timeout_s` seconds, which include
-        connecting.
+        Raises PeerUnreachable, RemoteClosed, or RemoteTimeout after `timeout_s` seconds, connecting included.
         """
         deadline = trio.current_time() + timeout_s
         with trio.move_on_at(deadline):

@@ -77,10 +77,7 @@ class Server:
         *,
         task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serves until cancelled, then closes every connection and listener.
-
-        `nursery.start` returns the server.
-        """
+        """Serves until cancelled, then closes all connections and listeners. `nursery.start` returns it."""
         try:
             async with open_services(self._supervisor) as services:
                 self._nursery = services.nursery

@@ -40,8 +40,7 @@ class _Waiter:
 class Session:
     """A connection of a server, open until `closed`.
 
-    `id` is unique in this process. `peer` and `local` are (host, port); `peer_text` is "ip:port" as Java
-    prints it.
+    `id` is unique in this process. `peer` and `local` are (host, port); `peer_text` is "ip:port", as in Java.
     """
 
     __slots__ = (
@@ -106,10 +105,7 @@ class Session:
     # sending
 
     def send(self, command: RemotingCommand, views: Sequence[memoryview] = ()) -> None:
-        """Queues a reply (or any command whose opaque is set), and `views` as its body, which are not copied.
-
-        Does nothing on a closed connection.
-        """
+        """Queues a command whose opaque is set, with `views` as its body, which are not copied."""
         if views:
             size = sum(len(view) for view in views)
             self._queue([encode_frame_head(command, size), *views])
@@ -131,8 +127,7 @@ class Session:
     async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
         """Sends a request and returns the reply, whatever its code.
 
-        Raises RemoteTimeout after `timeout_s` seconds, RemoteClosed when the connection ends before the
-        reply.
+        Raises RemoteTimeout after `timeout_s` seconds, RemoteClosed when the connection ends first.
         """
         if self.closed:
             raise RemoteClosed(f"{self.peer_text} is disconnected")
@@ -175,9 +170,7 @@ class Session:
     # for the server
 
     def silent_since(self, now: float) -> float:
-        """The time of the last call that found `is_active` set: bytes in either direction since the call
-        before.
-        """
+        """The time of the last call that found bytes in either direction since the call before."""
         if self.is_active:
             self.is_active = False
             self._silent_since = now

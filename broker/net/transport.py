@@ -36,10 +36,7 @@ class Transport(Protocol):
     """The I/O of a session."""
 
     async def receive(self) -> bytes:
-        """Receives up to READ_SIZE bytes; empty at the end of the stream.
-
-        Raises OSError or trio's resource errors.
-        """
+        """Receives up to READ_SIZE bytes; empty at the end of the stream. OSError, trio's resource errors."""
 
     def send_now(self, buffers: list[Buffer]) -> int:
         """Sends what it can without waiting."""
@@ -133,10 +130,7 @@ class StreamTransport:
 
 
 def drop_front(buffers: list[Buffer], count: int) -> None:
-    """Removes `count` bytes from the front.
-
-    A buffer that was sent in part is replaced by a view of its rest.
-    """
+    """Removes `count` bytes from the front; of a buffer that was sent in part a view of the rest remains."""
     whole = 0
     for buffer in buffers:
         if len(buffer) > count:

@@ -110,15 +110,10 @@ def _fields(cls: type[Header]) -> tuple[_Field, ...]:
     )
 
 
-_BOOL_NAMES: Final[dict[type[Header], tuple[str, ...]]] = {}
-
-
-def bool_names(cls: type[Header]) -> tuple[str, ...]:
+@cache
+def bool_names(cls: type[Header]) -> frozenset[str]:
     """The wire names of the bool fields of a class."""
-    names = _BOOL_NAMES.get(cls)
-    if names is None:
-        names = _BOOL_NAMES[cls] = tuple(field.wire for field in _fields(cls) if field.parse is _parse_bool)
-    return names
+    return frozenset(field.wire for field in _fields(cls) if field.parse is _parse_bool)
 
 
 def bool_attributes(cls: type[Header]) -> tuple[str, ...]:
@@ -144,10 +139,10 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
     field at fault."""
     if ext is None:
         ext = {}
-    for name in _BOOL_NAMES[cls] if cls in _BOOL_NAMES else bool_names(cls):
-        # msgspec reads "1" as true, Java as false.
-        if name in ext and ext[name] == "1":
-            return _from_ext_slowly(cls, ext)
+    bools = bool_names(cls)
+    # msgspec reads "1" as true, Java as false.
+    if not bools.isdisjoint(ext) and any(ext.get(name) == "1" for name in bools):
+        return _from_ext_slowly(cls, ext)
     try:
         return _convert(ext, cls, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError):
@@ -166,11 +161,8 @@ def _text_of(value: Any) -> str:
     return int.__repr__(value) if isinstance(value, int) else str.__str__(value)
 
 
-_Encoder = Callable[[Header], dict[str, str]]
-_ENCODERS: Final[dict[type[Header], _Encoder]] = {}
-
-
-def _add_encoder(cls: type[Header]) -> _Encoder:
+@cache
+def ext_encoder(cls: type[Header]) -> Callable[[Header], dict[str, str]]:
     """Compiles `to_ext` for one class: a loop over its fields takes three times as long."""
     lines = ["def encode(header):", " ext = {}"]
     for field in _fields(cls):
@@ -182,12 +174,10 @@ def _add_encoder(cls: type[Header]) -> _Encoder:
         ]
     names: dict[str, Any] = {"_text_of": _text_of}
     exec("\n".join([*lines, " return ext"]), names)
-    encoder: _Encoder = names["encode"]
-    _ENCODERS[cls] = encoder
+    encoder: Callable[[Header], dict[str, str]] = names["encode"]
     return encoder
 
 
 def to_ext(header: Header) -> dict[str, str]:
     """The ext fields of a header: None is left out, integers are decimal, bools `true` or `false`."""
-    cls = type(header)
-    return (_ENCODERS[cls] if cls in _ENCODERS else _add_encoder(cls))(header)
+    return ext_encoder(type(header))(header)

@@ -54,7 +54,8 @@ read_mark: Final = FRAME_HEAD.part("mark").unpack_from
 def encode_frame(command: RemotingCommand) -> bytes:
     """The frame with its length field. Raises LocalProtocolError for what the protocol cannot carry."""
     body = command.body
-    return b"".join((encode_frame_head(command, len(body)), body))
+    head = encode_frame_head(command, len(body))
+    return b"".join((head, body)) if body else head
 
 
 def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
