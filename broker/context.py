@@ -1,7 +1,7 @@
 """The state that the handlers and services of one broker share.
 
-There is one value per running broker; only `config` and `config_version` are replaced. Everything runs in one
-thread, so every handler sees and leaves a consistent state.
+Only `config` and `config_version` are replaced. Everything runs in one thread, so every handler sees and
+leaves a consistent state.
 """
 
 from __future__ import annotations
@@ -118,8 +118,7 @@ class BrokerContext:
         self.checked_topics.clear()
 
     def topics_changed(self, configs: Sequence[TopicConfig] = ()) -> None:
-        """Saves the topics before the request has its reply, and announces `configs` (or all topics) to
-        the name servers soon."""
+        """Saves the topics before the request has its reply; announces `configs`, or all topics, soon."""
         self.files.topics_changed()
         self.store.barrier = self.files.save_changed
         self.announcer.announce(configs)

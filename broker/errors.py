@@ -1,7 +1,4 @@
-"""Errors of broker and name server.
-
-The server turns them into replies or log lines; none of them ends a connection.
-"""
+"""Errors of broker and name server: the server turns them into replies or log lines."""
 
 from __future__ import annotations
 
@@ -61,8 +58,8 @@ class StoreDamaged(StoreError):
 class NotReady(Exception):
     """A request needs pages or files that only the disk can provide.
 
-    Raised before anything was stored: `await error.ready()` waits for the disk in a worker, then the request
-    is handled again. `in_order`: later requests of the same connection wait for this one.
+    Raised before anything was stored: after `await error.ready()` the request is handled again. `in_order`:
+    later requests of the same connection wait for this one.
     """
 
     def __init__(self, ready: Callable[[], Awaitable[None]], *, in_order: bool = False) -> None:

@@ -71,7 +71,7 @@ class Services:
 
 @asynccontextmanager
 async def open_services(supervisor: Supervisor | None = None) -> AsyncIterator[Services]:
-    """Services that run beside a block of code and are cancelled when it ends.
+    """Services that run beside a block and are cancelled when it ends.
 
     Raises what the block raises, bare and not in a group, and ServiceFailed.
     """

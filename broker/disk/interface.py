@@ -47,15 +47,10 @@ class MappedFile(Protocol):
         """True if reading these bytes does not wait for the disk. Does not block."""
 
     def release_pages(self, position: int, length: int) -> None:
-        """Drops whole pages from the resident memory of this process; they stay in the page cache, dirty
-        ones too.
-        """
+        """Drops whole pages, dirty ones too, from the memory of this process; the page cache keeps them."""
 
     def populate_pages(self, position: int, length: int) -> bool:
-        """Allocates and maps pages before they are written.
-
-        False if the kernel cannot; ValueError once closed. Blocks.
-        """
+        """Allocates pages before they are written. False if the kernel cannot; ValueError if closed."""
 
     def load_pages(self, position: int, length: int) -> None:
         """Reads pages into the page cache. Blocks; does nothing for a file that was removed."""
@@ -77,9 +72,7 @@ class Disk(Protocol):
         """The whole content. FileNotFoundError."""
 
     def write(self, path: Path, content: bytes) -> None:
-        """Makes `content` the whole content, in place: after a power cut any mix of old and new pages may
-        be there.
-        """
+        """Makes `content` the whole content, in place: a power cut leaves any mix of old and new pages."""
 
     def state(self, path: Path) -> FileState | None:
         """Size and time of a file or folder; None if there is none."""
@@ -100,10 +93,7 @@ class Disk(Protocol):
         """Removes a folder if nothing is in it."""
 
     def sync_file(self, path: Path) -> None:
-        """Makes the content of a file durable, including pages written through mappings.
-
-        A missing file is fine.
-        """
+        """Makes the content of a file, if there is one, durable, including pages written through mappings."""
 
     def sync_folder(self, path: Path) -> None:
         """Makes creations, renames and removals in a folder durable. A missing folder is fine."""

@@ -20,10 +20,7 @@ _held: set[tuple[int, int]] = set()
 
 @contextlib.contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Holds the lock for the block.
-
-    StoreLocked at once if another broker holds it; StoreError if it cannot be created.
-    """
+    """Holds the lock for the block. StoreLocked at once if another broker does; StoreError."""
     fd = _open(path)
     try:
         identity = _acquire(fd, path)

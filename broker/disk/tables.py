@@ -36,8 +36,7 @@ def save_table(disk: Disk, path: Path, content: bytes) -> None:
 def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None:
     """The decoded file, or its `.bak`; None if neither exists or both are empty.
 
-    `decode` refuses bytes with CodecError or ValueError. StoreDamaged if a file exists but neither can be
-    decoded.
+    StoreDamaged if `decode` refuses what there is, with CodecError or ValueError.
     """
     refused: list[str] = []
     for candidate in (path, _backup(path)):

@@ -83,8 +83,7 @@ def _refuse_wrong(broker: BrokerContext, topic: str) -> None:
 
 
 def _refuse_unusable(config: TopicConfig) -> None:
-    """Refuses what Java accepts: statistics of 2^31 queues would exhaust the memory of this broker and of
-    its next start."""
+    """Refuses what Java accepts: statistics of 2^31 queues would exhaust the memory of this broker."""
     name = config.topic_name
     most = max(config.read_queue_nums, config.write_queue_nums)
     if most > MOST_QUEUES:

@@ -9,13 +9,28 @@ from typing import TypeVar
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Answered, Reply
-from broker.store.values import AppendResult
+from broker.services.put import PUT_CODES
+from broker.store.values import PutStatus
+from broker.tables.groups import can_have_retry_topic
+from codec.bodies.config import SubscriptionGroupConfig
 from codec.codes import ResponseCode
+from codec.errors import CodecError
+from codec.headers.send import (
+    ConsumerSendMsgBackRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
+from codec.message import MessageExt
 from codec.names import check_topic
+from codec.store.record import decode_record
 
 ReplyT = TypeVar("ReplyT")
 ReplyBodyT = TypeVar("ReplyBodyT")
+SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
+MAX_RECONSUME_SINCE_VERSION = 121
+"""From this client version on (V3_4_9) the header's maxReconsumeTimes counts."""
+DLQ_QUEUES = 1
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 
@@ -30,8 +45,7 @@ def when_compiled(
     expressions: Iterable[str | None],
     handle: Callable[[], Reply[ReplyT, ReplyBodyT] | None],
 ) -> Answered[ReplyT, ReplyBodyT]:
-    """What `handle` returns: at once, or after a worker thread has compiled the long expressions among
-    these."""
+    """The result of `handle`: at once, or after a thread has compiled the long expressions among these."""
     slow = broker.filters.compiler.slow(expressions)
     return _compile_first(broker, slow, handle) if slow else handle()
 
@@ -67,12 +81,42 @@ def valid_topic(topic: str) -> str | None:
 
 
 def put_refusal(
-    broker: BrokerContext, result: AppendResult, ext_fields: Mapping[str, str] | None = None
+    broker: BrokerContext,
+    status: PutStatus,
+    remarks: Mapping[PutStatus, tuple[ResponseCode, str]] = PUT_CODES,
 ) -> Refusal:
     """The refusal of a put that stored nothing."""
-    from broker.services.put import PUT_CODES
-
-    code, remark = PUT_CODES.get(result.status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))
+    code, remark = remarks.get(status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))
     limit = broker.config.max_message_size
     text = remark.replace("{limit}", str(limit)).replace("{disk}", f"{broker.store.stats.disk_ratio:.2f}")
-    return Refusal(code, text, ext_fields)
+    return Refusal(code, text)
+
+
+def retry_group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
+    """The settings of a group that sends back. Saved ones may be of a group that can have no retry topic."""
+    config, made = broker.groups.find(name)
+    if config is None or not can_have_retry_topic(name):
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name} {FAQ}"
+        )
+    if made:
+        broker.files.groups_changed()
+    return config
+
+
+def retry_limit(
+    group: SubscriptionGroupConfig, header: SendHeader | ConsumerSendMsgBackRequestHeader, version: int
+) -> int:
+    """How often a message is sent back before it goes to the dead-letter topic."""
+    if version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
+        return header.max_reconsume_times
+    return group.retry_max_times
+
+
+def message_at(broker: BrokerContext, offset: int) -> MessageExt | None:
+    """The message that begins at an offset of the commit log; None when no record begins there."""
+    record = broker.store.record_at(offset)
+    try:
+        return decode_record(record) if record is not None else None
+    except CodecError:  # an invented offset lies inside a record
+        return None

@@ -29,8 +29,7 @@ MAX_LONG = (1 << 63) - 1
 def consume_stats(
     broker: BrokerContext, request: Request[GetConsumeStatsRequestHeader, None]
 ) -> Reply[None, ConsumeStats]:
-    """208: queue offset and committed offset of every queue of a group's topics; empty for an unknown
-    group."""
+    """208: maximum and committed offset of every queue of a group's topics; empty for an unknown group."""
     header = request.header
     topics = [header.topic] if header.topic else broker.offsets.topics_of(header.consumer_group)
     return Reply(body=_stats(broker, header.consumer_group, topics))
@@ -77,8 +76,7 @@ def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> Off
 def broker_consume_stats(
     broker: BrokerContext, request: Request[GetConsumeStatsInBrokerHeader, None]
 ) -> Reply[None, ConsumeStatsList]:
-    """317: progress of every group on all write queues; with isOrder only for topics that are consumed in
-    order."""
+    """317: the lag of every group on all write queues; with isOrder only for topics consumed in order."""
     found: list[dict[str, list[ConsumeStats]]] = []
     total = 0
     for group in broker.groups:
@@ -143,8 +141,7 @@ def _time_text(timestamp: int) -> str:
 def correction_offsets(
     broker: BrokerContext, request: Request[QueryCorrectionOffsetHeader, None]
 ) -> Reply[None, QueryCorrectionOffsetBody]:
-    """308: the smallest offset of all groups for each queue; 2^63-1 where it is beyond that of the
-    compared group."""
+    """308: the smallest offset of all groups by queue; 2^63-1 if it is beyond that of the compared group."""
     header = request.header
     without = frozenset((header.filter_groups or "").split(","))
     least = broker.offsets.smallest(header.topic, without)
@@ -157,8 +154,7 @@ def correction_offsets(
 def clone_offsets(
     broker: BrokerContext, request: Request[CloneGroupOffsetRequestHeader, None]
 ) -> Reply[None, None]:
-    """314: copies the offsets of one group to another for a topic, or for all topics (where Java does
-    nothing).
+    """314: copies the offsets of one group to another for a topic, or for all (where Java does nothing).
 
     A topic is skipped while the source is online without it, unless the request says that it is offline.
     """

@@ -48,8 +48,7 @@ RelayedReply = Reply[None, BodyT] | RemotingCommand
 def reset_offset(
     broker: BrokerContext, request: Request[ResetOffsetRequestHeader, None]
 ) -> Reply[None, ResetOffsetBody]:
-    """222: makes every client of a group continue at a store time (-1: at the end), or at the offset of
-    one queue."""
+    """222: makes clients of a group continue at a store time (-1: the end), or at an offset of one queue."""
     header = request.header
     offset, queue_id = header.offset, header.queue_id
     if offset is None or offset < 0 or queue_id is None or queue_id < 0:
@@ -65,9 +64,7 @@ def reset_offset(
             f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {header.topic} "
             f"Timestamp: {header.timestamp}",
         )
-    for client in group.channels.values():
-        if client.version < RESET_SINCE_VERSION:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old(client))
+    _refuse_old(group)
     notice = ResetOffsetRequestHeader(topic=header.topic, group=header.group, timestamp=header.timestamp)
     body = _reset_body(table, request.command.language)
     for client in list(group.channels.values()):
@@ -124,32 +121,31 @@ def _reset_body(table: dict[MessageQueue, int], language: int) -> Any:
     return ResetOffsetBodyForC(offset_table=items)
 
 
-def _too_old(client: ClientChannel) -> str:
-    return f"the client does not support this feature. version={version_name(client.version)}"
+def _refuse_old(group: ConsumerGroup) -> None:
+    for client in group.channels.values():
+        if client.version < RESET_SINCE_VERSION:
+            remark = f"the client does not support this feature. version={version_name(client.version)}"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def consumer_status(
     broker: BrokerContext, request: Request[GetConsumerStatusRequestHeader, None]
 ) -> Coroutine[Any, Any, Reply[None, GetConsumerStatusBody]]:
-    """223: requests the offsets that the clients of a group hold; `clientAddr` is a client id, empty for
-    all."""
+    """223: requests the offsets that clients of a group hold; `clientAddr` is a client id, empty for all."""
     header = request.header
     group = broker.consumers.get(header.group)
     if group is None:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{header.group}]"
         )
-    for client in group.channels.values():
-        if client.version < RESET_SINCE_VERSION:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old(client))
+    _refuse_old(group)
     return _statuses(group, header)
 
 
 async def _statuses(
     group: ConsumerGroup, header: GetConsumerStatusRequestHeader
 ) -> Reply[None, GetConsumerStatusBody]:
-    """Requests all at once. Java goes one by one, so that two silent clients outlast the patience of the
-    administrator."""
+    """Requests all at once. Java goes one by one, and two silent clients make the administrator give up."""
     table: dict[str, dict[MessageQueue, int]] = {}
     asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
 

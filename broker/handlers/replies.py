@@ -15,6 +15,7 @@ from typing import Any
 
 from broker.context import BrokerContext
 from broker.errors import RemoteClosed, RemoteTimeout
+from broker.handlers.common import SendHeader
 from broker.handlers.send import check_open, checked_topic
 from broker.net.handling import Reply, Request, command_of
 from broker.net.session import Session
@@ -23,12 +24,7 @@ from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
-from codec.headers.send import (
-    ReplyMessageRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-    SendMessageResponseHeader,
-)
+from codec.headers.send import ReplyMessageRequestHeader, SendMessageResponseHeader
 from codec.ids import pack_host
 from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
 from codec.properties import PropertyName, decode_properties, encode_properties
@@ -36,8 +32,6 @@ from codec.properties import PropertyName, decode_properties, encode_properties
 PUSH_SECONDS = 10
 KEPT_FLAGS = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK
 """The bits of the producer's sysFlag that are stored: those that are needed to read the body."""
-
-SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 _log = logging.getLogger(__name__)
 

@@ -1,10 +1,8 @@
-"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the hot path (Java class
-`SendMessageProcessor`).
+"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320) (Java class `SendMessageProcessor`).
 
 The header, not the code, says that a request is a batch. Every reply, refusals too, carries the region and
 whether traces are wanted. A topic name is checked once for each topic config. With SYNC_FLUSH the reply to
-a message that waits for the store is sent when its bytes are on the disk; such replies may overtake each
-other.
+a message that waits for the store is sent when its bytes are on the disk; such replies may overtake others.
 """
 
 from __future__ import annotations
@@ -15,7 +13,15 @@ from msgspec.structs import replace
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import FAQ, no_topic, put_refusal, valid_topic
+from broker.handlers.common import (
+    DLQ_QUEUES,
+    SendHeader,
+    no_topic,
+    put_refusal,
+    retry_group,
+    retry_limit,
+    valid_topic,
+)
 from broker.net.dispatch import Barrier
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
@@ -27,13 +33,9 @@ from codec.bodies.config import TopicConfig
 from codec.codes import MessageSysFlag, Perm, ResponseCode
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
-from codec.headers.send import (
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-    SendMessageResponseHeader,
-)
+from codec.headers.send import SendMessageResponseHeader
 from codec.ids import pack_host
-from codec.names import RETRY_PREFIX, dlq_topic
+from codec.names import FORBIDDEN_SEND_TOPICS, RETRY_PREFIX, dlq_topic
 from codec.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,
@@ -42,12 +44,8 @@ from codec.properties import (
     encode_properties,
 )
 
-SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 SendReply = Reply[SendMessageResponseHeader, None]
 
-DLQ_QUEUES = 1
-MAX_RECONSUME_SINCE_VERSION = 121
-"""From this client version on (V3_4_9) the header's maxReconsumeTimes counts."""
 IPV4_HOST_BYTES = 8
 CHECKED_TOPICS = 65536
 LAST_TIME = 253_370_764_800_000
@@ -83,9 +81,9 @@ def send(
             prepare(broker, message, is_batch=header.batch)
         result = put_batch(broker, message) if header.batch else put(broker, message)
     except LocalProtocolError:
-        raise put_refusal(broker, AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)) from None
+        raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
     if result.status is not PUT_OK:
-        raise put_refusal(broker, result)
+        raise put_refusal(broker, result.status)
     must_flush = broker.sync_flush and message.wait_store
     if not (must_flush or result.physical_offsets or command.serialize_type):
         return broker.send_replies.json_frame(
@@ -143,7 +141,7 @@ def _check_topic(broker: BrokerContext, session: Session, header: SendHeader) ->
     wrong = valid_topic(topic)
     if wrong is not None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, wrong)
-    if not broker.topics.may_send(topic):
+    if topic in FORBIDDEN_SEND_TOPICS:
         raise Refusal(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
     config = known or _create_topic(broker, header)
     if len(broker.checked_topics) >= CHECKED_TOPICS:
@@ -234,18 +232,8 @@ def stored_properties(text: str, properties: dict[str, str], cluster: str, *, ke
 def _is_exhausted(broker: BrokerContext, request: Request[SendHeader, bytes]) -> bool:
     """True when a message that a consumer sends back itself has used up its attempts."""
     header = request.header
-    group = header.topic[len(RETRY_PREFIX) :]
-    config, made = broker.groups.find(group)
-    if config is None:
-        raise Refusal(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group} {FAQ}"
-        )
-    if made:
-        broker.files.groups_changed()
-    limit = config.retry_max_times
-    if request.command.version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
-        limit = header.max_reconsume_times
-    return header.reconsume_times >= limit
+    group = retry_group(broker, header.topic[len(RETRY_PREFIX) :])
+    return header.reconsume_times >= retry_limit(group, header, request.command.version)
 
 
 def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:

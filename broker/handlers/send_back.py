@@ -11,24 +11,20 @@ from dataclasses import dataclass
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import FAQ
-from broker.handlers.send import MAX_RECONSUME_SINCE_VERSION
+from broker.handlers.common import DLQ_QUEUES, message_at, retry_group, retry_limit
 from broker.net.handling import Reply, Request
 from broker.services.put import put
 from broker.services.restore import can_be_stored, restored
 from broker.store.values import PutStatus, StoreMessage
-from broker.tables.groups import can_have_retry_topic
 from broker.tables.topics import UNIT_SUB
 from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from codec.codes import Perm, ResponseCode
-from codec.errors import CodecError, LocalProtocolError
+from codec.errors import LocalProtocolError
 from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import MessageExt
 from codec.names import dlq_topic, retry_topic
 from codec.properties import PropertyName, encode_properties
-from codec.store.record import decode_record
 
-DLQ_QUEUES = 1
 FIRST_DELAY_LEVEL = 3
 """The delay level of the first attempt when the consumer leaves it to the broker."""
 
@@ -45,7 +41,7 @@ def send_back(
 ) -> Reply[None, None]:
     """36: stores the message again, to be delivered later."""
     header = request.header
-    group = _group(broker, header.group)
+    group = retry_group(broker, header.group)
     if not broker.config.broker_permission & Perm.WRITE:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] sending message is forbidden")
     if group.retry_queue_nums <= 0:
@@ -55,7 +51,9 @@ def send_back(
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"the topic[{retry.topic_name}] sending message is forbidden"
         )
-    original = _original(broker, header.offset)
+    original = message_at(broker, header.offset)
+    if original is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
     target = _target(header, group, original, request.command.version)
     if not can_be_stored(target.topic):
         raise Refusal(ResponseCode.SYSTEM_ERROR, PutStatus.MESSAGE_ILLEGAL.name)
@@ -75,16 +73,6 @@ def _ensure(broker: BrokerContext, topic: str, queues: int, unit_mode: bool = Fa
     return config
 
 
-def _original(broker: BrokerContext, offset: int) -> MessageExt:
-    record = broker.store.record_at(offset)
-    try:
-        if record is not None:
-            return decode_record(record)
-    except CodecError:  # the offset lies inside a record
-        pass
-    raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
-
-
 def _put(broker: BrokerContext, original: MessageExt, target: _Target) -> None:
     queue_id = broker.rng.randrange(max(1, target.queues))
     try:
@@ -95,29 +83,13 @@ def _put(broker: BrokerContext, original: MessageExt, target: _Target) -> None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, status.name)
 
 
-def _group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
-    """The settings of a group. A table of another broker may hold a group whose retry topic cannot be
-    stored."""
-    config, made = broker.groups.find(name)
-    if config is None or not can_have_retry_topic(name):
-        raise Refusal(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name} {FAQ}"
-        )
-    if made:
-        broker.files.groups_changed()
-    return config
-
-
 def _target(
     header: ConsumerSendMsgBackRequestHeader,
     group: SubscriptionGroupConfig,
     original: MessageExt,
     version: int,
 ) -> _Target:
-    limit = group.retry_max_times
-    if version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
-        limit = header.max_reconsume_times
-    if original.reconsume_times >= limit or header.delay_level < 0:
+    if original.reconsume_times >= retry_limit(group, header, version) or header.delay_level < 0:
         return _Target(dlq_topic(header.group), DLQ_QUEUES, 0)
     level = header.delay_level or FIRST_DELAY_LEVEL + original.reconsume_times
     return _Target(retry_topic(header.group), group.retry_queue_nums, level)

@@ -23,8 +23,7 @@ from codec.remoting.frame import RemotingCommand
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
-    """Stores the plain sends at the beginning of `requests`; the frames of their replies. `send` handles
-    the next one."""
+    """Stores the plain sends at the beginning of `requests`; the frames of their replies."""
     if not broker.takes_runs:
         return []
     messages = _plain(broker, session, requests)

@@ -15,6 +15,7 @@ import trio
 
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
+from broker.handlers.common import message_at, put_refusal
 from broker.net.handling import Reply, Request
 from broker.services.put import put
 from broker.services.transactions import end_half, final_message, half_again
@@ -30,7 +31,6 @@ from codec.ids import parse_offset_msg_id
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName
-from codec.store.record import decode_record
 
 COMMIT = MessageSysFlag.TRANSACTION_COMMIT
 ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
@@ -84,7 +84,7 @@ async def _end_later(
 
 
 def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> MessageExt:
-    half = _message_at(broker, header.commit_log_offset)
+    half = message_at(broker, header.commit_log_offset)
     if half is None or half.topic != SystemTopic.TRANS_HALF:
         raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
     wrong = (
@@ -98,22 +98,13 @@ def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> Message
     return half
 
 
-def _message_at(broker: BrokerContext, offset: int) -> MessageExt | None:
-    record = broker.store.record_at(offset)
-    try:
-        return decode_record(record) if record is not None else None
-    except CodecError:  # an invented offset lies inside a record
-        return None
-
-
 def _commit(broker: BrokerContext, half: MessageExt) -> None:
     message = final_message(half)
     if message is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
     status = put(broker, message).status
     if status is not PutStatus.PUT_OK:
-        code, remark = NOT_PUT.get(status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))
-        raise Refusal(code, remark.replace("{limit}", str(broker.config.max_message_size)))
+        raise put_refusal(broker, status, NOT_PUT)
 
 
 def resume_check(
@@ -124,7 +115,7 @@ def resume_check(
         _, _, offset = parse_offset_msg_id(request.header.msg_id or "")
     except CodecError:
         raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMABLE) from None
-    message = _message_at(broker, offset)
+    message = message_at(broker, offset)
     if message is None or message.topic not in RESUMABLE:
         raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMABLE)
     properties = {**message.properties, PropertyName.TRANSACTION_CHECK_TIMES: "0"}

@@ -278,9 +278,7 @@ class SimulatedDisk:
         return frozenset(self._files[path].cold)
 
     def killed(self) -> SimulatedDisk:
-        """The disk as the next process finds it after this one died: every write is there, synced or not,
-        locks are free.
-        """
+        """The disk as the next process finds it after this one died: every write is there, no lock is."""
         after = SimulatedDisk(self._seed, now_ms=self._now_ms, loses_power=self._loses_power)
         after._rng, after._boot = self._rng, self._boot
         after._folders = set(self._folders)

@@ -23,8 +23,7 @@ import msgspec
 import trio
 
 from broker.clock import NowMs, system_now_ms
-from broker.config.broker import BrokerConfig
-from broker.config.namesrv import NamesrvConfig
+from broker.config import BrokerConfig, NamesrvConfig
 from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
@@ -63,26 +62,27 @@ async def embedded(
 ) -> AsyncIterator[Cluster]:
     """Runs a name server and a broker that is registered there inside the block. The store is closed cleanly.
 
-    `store` None is a temporary folder. Raises ConfigError for an unknown setting, OSError when a port is in
-    use.
+    `store` None is a temporary folder. Raises ConfigError (an unknown setting), OSError (a port is in use).
     """
     with store_folder(store) as root:
         names = NamesrvConfig(kv_config_path=None, config_store_path=None)
         async with open_name_server(names, host=host, port=namesrv_port, now_ms=now_ms) as namesrv:
-            fixed = {
-                "namesrv_addr": namesrv.address,
-                "bind_address": host,
-                "broker_ip1": host,
-                "listen_port": port,
-                "store_path_root_dir": str(root),
-            }
-            config = checked_config(
-                {"broker_name": "broker-a", **light_file_sizes(root), **settings, **fixed}
-            )
-            async with open_broker(config, now_ms=now_ms, rng=rng or random.Random()) as broker:
-                yield Cluster(
-                    namesrv.address, broker.address, root, config.broker_name, config.broker_cluster_name
-                )
+            address = {"bind_address": host, "broker_ip1": host, "listen_port": port}
+            async with open_member(
+                namesrv.address, root, settings | address, now_ms=now_ms, rng=rng
+            ) as cluster:
+                yield cluster
+
+
+@asynccontextmanager
+async def open_member(
+    namesrv: str, root: Path, settings: dict[str, Any], *, disk: Disk = REAL, **surroundings: Any
+) -> AsyncIterator[Cluster]:
+    """Runs a broker on the store folder `root` inside the block; `surroundings` as of `open_broker`."""
+    fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
+    config = checked_config({"broker_name": "broker-a", **light_file_sizes(root, disk), **settings, **fixed})
+    async with open_broker(config, disk=disk, **surroundings) as broker:
+        yield Cluster(namesrv, broker.address, root, config.broker_name, config.broker_cluster_name)
 
 
 @contextmanager
@@ -99,10 +99,7 @@ def store_folder(store: str | Path | None) -> Iterator[Path]:
 
 
 def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:
-    """Small file sizes for a new store.
-
-    For a folder with files, their sizes, except those that the store itself adopts.
-    """
+    """Small file sizes for a new store; for another the sizes of files that the store does not adopt."""
     if disk.state(root / "commitlog") is None:
         return LIGHT_FILES | LIGHT_INDEX
     folders = [queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic)]
@@ -115,10 +112,7 @@ def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:
 
 
 def checked_config(settings: dict[str, Any]) -> BrokerConfig:
-    """A configuration from snake_case settings.
-
-    Raises ConfigError for an unknown name or a value of the wrong kind.
-    """
+    """A configuration from snake_case settings. ConfigError for unknown names and values of a wrong kind."""
     unknown = settings.keys() - set(BrokerConfig.__struct_fields__)
     if unknown:
         raise ConfigError(f"no broker property is called {', '.join(sorted(unknown))}")
@@ -131,10 +125,7 @@ def checked_config(settings: dict[str, Any]) -> BrokerConfig:
 
 @contextmanager
 def embedded_in_thread(**settings: Any) -> Iterator[Cluster]:
-    """Runs `embedded` in a thread until the block ends, for programs that do not use trio.
-
-    Raises what `embedded` raises, at its start or at the end of the block.
-    """
+    """Runs `embedded` in a thread until the block ends, for programs without trio; raises the same."""
     started: Future[tuple[Cluster, trio.lowlevel.TrioToken, trio.Event]] = Future()
     ended: Future[None] = Future()
     thread = threading.Thread(target=_run_in_thread, args=(settings, started, ended), name="rmq", daemon=True)

@@ -13,21 +13,20 @@ import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import trio
 
 from broker.clock import NowMs
-from broker.config.namesrv import NamesrvConfig
+from broker.config import NamesrvConfig
 from broker.disk import REAL, Disk
 from broker.namesrv.node import open_name_server
-from broker.node import open_broker
 from broker.store.readiness import InThread
 from broker.supervisor import open_services
 from broker.testing.disk import SimulatedDisk
-from broker.testing.embedded import Cluster, checked_config, light_file_sizes
+from broker.testing.embedded import Cluster, open_member
 from broker.testing.memory_network import HOST, MemoryNetwork, OnRequest
 from codec.addresses import DEFAULT_NAMESRV_PORT
 
@@ -51,17 +50,12 @@ class _Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCluster(Cluster):
-    """Where the cluster is; its addresses are known to its own clients only: `Producer("group",
-    **cluster.client())`.
-    """
+    """A cluster whose addresses only its own clients know: `Producer("group", **cluster.client())`."""
 
     surroundings: _Surroundings
 
     def client(self) -> dict[str, Any]:
-        """Options for any client of this cluster (InstanceOptions).
-
-        Call it once for each: random numbers are its own.
-        """
+        """Options for one client of this cluster (InstanceOptions), with random numbers of its own."""
         around = self.surroundings
         return {
             "namesrv": self.namesrv,
@@ -87,10 +81,7 @@ class MemoryCluster(Cluster):
         return _open(self.surroundings, store, disk, disk_seconds, settings)
 
     def cut(self, address: str, seconds: float = 0.0) -> None:
-        """Breaks all connections to a server ("host:port") now; new ones are refused for so many seconds.
-
-        KeyError when no server has this address.
-        """
+        """Breaks all connections to a server ("host:port") and refuses new ones for `seconds`. KeyError."""
         host, _, port = address.rpartition(":")
         self.surroundings.network.cut(host, int(port), seconds)
 
@@ -138,14 +129,7 @@ async def embedded_in_memory(
                 ports=itertools.count(FIRST_PORT, PORT_STEP),
             )
             async with _open(around, store, disk, disk_seconds, settings) as broker:
-                yield MemoryCluster(
-                    broker.namesrv,
-                    broker.broker_address,
-                    broker.store_path,
-                    broker.broker_name,
-                    broker.cluster_name,
-                    around,
-                )
+                yield MemoryCluster(**asdict(broker), surroundings=around)
 
 
 @asynccontextmanager
@@ -160,31 +144,22 @@ async def _open(
     root = Path("/", name) if store is None else Path(store)
     if disk is None:
         disk = SimulatedDisk(now_ms=around.now_ms, loses_power=False) if store is None else REAL
-    defaults = {"broker_name": name, **light_file_sizes(root, disk)}
-    fixed = {
-        "listen_port": settings.get("listen_port") or next(around.ports),
-        "namesrv_addr": around.namesrv,
-        "bind_address": HOST,
-        "broker_ip1": HOST,
-        "store_path_root_dir": str(root),
-    }
-    config = checked_config({**defaults, **settings, **fixed})
-    async with open_broker(
-        config,
+    port = settings.get("listen_port") or next(around.ports)
+    async with open_member(
+        around.namesrv,
+        root,
+        {**settings, "listen_port": port, "bind_address": HOST, "broker_ip1": HOST},
         now_ms=around.now_ms,
         rng=around.another_rng(),
         network=around.network,
         in_thread=_in_place_of_threads(disk_seconds, disk),
         disk=disk,
-    ) as node:
-        yield Cluster(around.namesrv, node.address, root, config.broker_name, config.broker_cluster_name)
+    ) as cluster:
+        yield cluster
 
 
 def _in_place_of_threads(seconds: float, disk: Disk = REAL) -> InThread:
-    """Runs work at once, since a virtual clock does not wait for threads.
-
-    A simulated disk counts it as the work of a worker.
-    """
+    """Runs work at once: a virtual clock waits for no thread. On a simulated disk it counts as a worker's."""
 
     async def run(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
         await trio.sleep(seconds)

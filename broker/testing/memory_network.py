@@ -87,10 +87,7 @@ class MemoryNetwork:
         return MemoryListener((host, port), self._listeners)
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        """Connects to an address.
-
-        Raises ConnectionRefusedError without a listener, and for a time after `cut`.
-        """
+        """Connects to an address. ConnectionRefusedError without a listener, and for a time after `cut`."""
         listener = self._listeners.get((host, port))
         if listener is None or listener.server is None or trio.current_time() < listener.refuses_until:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))

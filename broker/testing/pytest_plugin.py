@@ -1,5 +1,4 @@
-"""Fixtures that run a RocketMQ cluster: `rmq_cluster` for one test, `rmq_cluster_session` for the whole
-session.
+"""Fixtures that run a RocketMQ cluster: `rmq_cluster` for one test, `rmq_cluster_session` for the session.
 
     def test_order(rmq_cluster):
         producer = MyProducer(namesrv=rmq_cluster.namesrv)
@@ -26,19 +25,15 @@ def rmq_settings() -> dict[str, Any]:
     return {}
 
 
-@pytest.fixture
-def rmq_cluster(rmq_settings: dict[str, Any]) -> Iterator[Cluster]:
-    """A new cluster for one test."""
+def _cluster(rmq_settings: dict[str, Any]) -> Iterator[Cluster]:
+    """A running cluster."""
     from broker.testing.embedded import embedded_in_thread
 
     with embedded_in_thread(**rmq_settings) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
-def rmq_cluster_session(rmq_settings: dict[str, Any]) -> Iterator[Cluster]:
-    """One cluster that all tests of the session share."""
-    from broker.testing.embedded import embedded_in_thread
-
-    with embedded_in_thread(**rmq_settings) as cluster:
-        yield cluster
+rmq_cluster = pytest.fixture(_cluster)
+"""A new cluster for one test."""
+rmq_cluster_session = pytest.fixture(scope="session")(_cluster)
+"""One cluster that all tests of the session share."""
