@@ -22,12 +22,13 @@ import msgspec
 from broker.errors import Refusal
 from broker.net.dispatch import Handler, failure_reply
 from broker.net.session import Session
-from codec.codes import CURRENT_VERSION, RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
+from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.fastjson_writer import JsonDialect
 from codec.headers.base import ext_encoder, from_ext, to_ext
 from codec.operations.operation import AnyOperation, Operation
 from codec.remoting.command import RemotingCommand
+from codec.versions import CURRENT_VERSION
 
 PYTHON = LanguageCode.PYTHON
 

@@ -21,6 +21,7 @@ from broker.config import BrokerConfig
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal, RemoteTimeout
 from broker.handlers import handler_table
+from broker.net.dispatch import reply_behind
 from broker.node import assemble, listen_to_store, start_services
 from broker.services.delay import DelayService
 from broker.store import AppendResult, MessageStore, StoreMessage, open_store
@@ -137,6 +138,8 @@ class Client:
         self.session = FakeSession(broker.nursery, ("127.0.0.1", port))
         self.version = version
         self.language = language
+        self.is_behind = False
+        """True when the reply to the last request waits for a barrier."""
         self._opaque = 0
 
     def post(
@@ -155,12 +158,10 @@ class Client:
         if isinstance(reply, bytes):
             reply = decode_frame(reply[4:])
         barrier, self.broker.context.store.barrier = self.broker.context.store.barrier, None
-        if barrier is not None and not self.broker.context.announcer.is_settled:
-            self.broker.behind(barrier, partial(self.session.respond, request, reply) if reply else None)
-            return self._opaque
-        if barrier is not None:
-            self.broker.behind(barrier)
-        if reply is not None:
+        self.is_behind = reply is not None and barrier is not None
+        if reply is not None and barrier is not None:
+            self.session.spawn(reply_behind, self.session, request, reply, barrier)
+        elif reply is not None:
             self.session.respond(request, reply)
         return self._opaque
 
@@ -171,9 +172,14 @@ class Client:
             if command.opaque == opaque
         ]
 
-    def ask(self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b"") -> Reply:
-        """Sends a request and returns its immediate reply."""
-        replies = self.replies(self.post(code, header, body))
+    async def ask(
+        self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b""
+    ) -> Reply:
+        """Sends a request and returns its reply: at once, or after what its handler made it wait for."""
+        opaque = self.post(code, header, body)
+        if self.is_behind:
+            await self.wait(opaque)
+        replies = self.replies(opaque)
         assert len(replies) == 1, f"code {code}: {len(replies)} replies at once"
         return replies[0]
 
@@ -196,17 +202,17 @@ class Client:
 
     # what clients usually ask
 
-    def send(self, topic: str, body: bytes = b"hello", *, code: int = 310, **fields: Any) -> Reply:
-        return self.ask(code, send_header(topic, **fields), body)
+    async def send(self, topic: str, body: bytes = b"hello", *, code: int = 310, **fields: Any) -> Reply:
+        return await self.ask(code, send_header(topic, **fields), body)
 
-    def pull(self, topic: str, queue_id: int = 0, offset: int = 0, **fields: Any) -> Reply:
-        return self.ask(11, pull_header(topic, queue_id, offset, **fields))
+    async def pull(self, topic: str, queue_id: int = 0, offset: int = 0, **fields: Any) -> Reply:
+        return await self.ask(11, pull_header(topic, queue_id, offset, **fields))
 
-    def pulled(self, topic: str, queue_id: int = 0, offset: int = 0, **fields: Any) -> list[MessageExt]:
-        reply = self.pull(topic, queue_id, offset, **fields)
+    async def pulled(self, topic: str, queue_id: int = 0, offset: int = 0, **fields: Any) -> list[MessageExt]:
+        reply = await self.pull(topic, queue_id, offset, **fields)
         return decode_records(reply.body) if reply.code == ResponseCode.SUCCESS else []
 
-    def heartbeat(
+    async def heartbeat(
         self, group: str, *topics: str, expression: str = "*", version: int = 1, **fields: Any
     ) -> Reply:
         data = HeartbeatData(
@@ -219,7 +225,7 @@ class Client:
                 )
             ],
         )
-        return self.ask(34, None, encode_body(data))
+        return await self.ask(34, None, encode_body(data))
 
 
 def long_header(header: SendMessageRequestHeaderV2) -> SendMessageRequestHeader:
@@ -319,22 +325,6 @@ class FakeBroker:
         self.nursery = nursery
         self.handlers = handler_table(context)
         self._ports = iter(range(40000, 65000))
-
-    def behind(
-        self, barrier: Callable[[], Awaitable[object]], reply: Callable[[], None] | None = None
-    ) -> None:
-        """Runs what a reply has to wait for. Here only one that waits for name servers does; see `saved`."""
-
-        async def run() -> None:
-            await barrier()
-            if reply is not None:
-                reply()
-
-        self.nursery.start_soon(run)
-
-    async def saved(self) -> None:
-        """Returns when everything that replies should have waited for is done."""
-        await trio.testing.wait_all_tasks_blocked()
 
     def client(self, **options: Any) -> Client:
         return Client(self, next(self._ports), **options)

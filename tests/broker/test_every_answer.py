@@ -261,13 +261,13 @@ CASES: Mapping[RequestCode, Case] = {
 
 async def set_up(broker: FakeBroker) -> Scene:
     admin, consumer = broker.client(), broker.client()
-    admin.ask(17, {**CREATE, "topic": "T", "readQueueNums": "4", "writeQueueNums": "4"})
-    sent = [admin.send("T", f"m{n}".encode(), properties={"KEYS": "k"}) for n in range(3)]
-    admin.ask(34, None, HEARTBEAT.replace(b"Mine", b"Admin"))
-    admin.ask(15, {**OFFSET, "commitOffset": "1"})
-    admin.ask(41, None, LOCKS)
-    consumer.heartbeat("G", "T")
-    requester = producer(broker)
+    await admin.ask(17, {**CREATE, "topic": "T", "readQueueNums": "4", "writeQueueNums": "4"})
+    sent = [await admin.send("T", f"m{n}".encode(), properties={"KEYS": "k"}) for n in range(3)]
+    await admin.ask(34, None, HEARTBEAT.replace(b"Mine", b"Admin"))
+    await admin.ask(15, {**OFFSET, "commitOffset": "1"})
+    await admin.ask(41, None, LOCKS)
+    await consumer.heartbeat("G", "T")
+    requester = await producer(broker)
     for client, code, body in (
         (consumer, R.GET_CONSUMER_STATUS_FROM_CLIENT, b'{"messageQueueTable":{}}'),
         (consumer, R.GET_CONSUMER_RUNNING_INFO, FROM_CLIENT),
@@ -275,9 +275,9 @@ async def set_up(broker: FakeBroker) -> Scene:
         (requester, R.PUSH_REPLY_MESSAGE_TO_CLIENT, b""),
     ):
         client.session.answers[code] = partial(answered, body)
-    half = send_half(requester)
+    half = await send_half(requester)
     for topic, properties in (("Moved", {"DELAY": "1"}), ("Left", {})):
-        admin.send(topic, properties=properties)
+        await admin.send(topic, properties=properties)
     broker.context.topics.remove("Left")
     await trio.sleep(11)
     return Scene(broker, admin, consumer, sent, half)
@@ -297,5 +297,4 @@ async def test_the_answer_has_something_in_it(
         ext_fields = to_ext(header) if isinstance(header, Header) else header
         SlowPuts(broker.context.store)
         reply = await scene.admin.wait(await scene.admin.post_when_ready(code, ext_fields, body))
-        await broker.saved()
         assert CASES[code].holds(scene, reply), reply

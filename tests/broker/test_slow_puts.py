@@ -29,8 +29,8 @@ MINUTE = 60
 
 async def test_an_end_that_writes_two_op_messages(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        sent = send_half(client)
+        client = await producer(broker)
+        sent = await send_half(client)
         await trio.sleep(MINUTE + 1)
         assert len(questions(client)) == 1
         SlowPuts(broker.context.store)
@@ -43,9 +43,9 @@ async def test_an_end_that_writes_two_op_messages(tmp_path: Path, autojump_clock
 
 async def test_checks(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path, transaction_check_max=1) as broker:
-        client = producer(broker)
+        client = await producer(broker)
         for body in (b"one", b"two", b"three"):
-            send_half(client, body)
+            await send_half(client, body)
         SlowPuts(broker.context.store)
         await trio.sleep(MINUTE + 1)
         assert len(questions(client)) == 3
@@ -58,17 +58,17 @@ async def test_deliveries_of_a_level(tmp_path: Path, autojump_clock: trio.abc.Cl
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         for body in (b"one", b"two", b"three"):
-            client.send("T", body, properties={"DELAY": "1"})
+            await client.send("T", body, properties={"DELAY": "1"})
         SlowPuts(broker.context.store)
         await trio.sleep(2)
-        assert [message.body for message in client.pulled("T")] == [b"one", b"two", b"three"]
+        assert [message.body for message in await client.pulled("T")] == [b"one", b"two", b"three"]
 
 
 async def test_a_pull_outside_its_queue(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T")
-        client.heartbeat("G", "T")
+        await client.send("T")
+        await client.heartbeat("G", "T")
         puts = SlowPuts(broker.context.store)
         reply = await client.wait(await client.post_when_ready(11, pull_header("T", 0, 99)))
         assert reply.code == ResponseCode.PULL_OFFSET_MOVED

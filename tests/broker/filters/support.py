@@ -14,7 +14,7 @@ REFUSED = "The broker does not support consumer to filter message by SQL92"
 BY_GROUP, BY_HEADER, SUSPENDED = 0, 4, 2
 
 
-def subscribed(
+async def subscribed(
     client: Client, text: str, *, version: int = 1, topic: str = "T", group: str = "G", **data: Any
 ) -> None:
     subscription = SubscriptionData(
@@ -24,20 +24,20 @@ def subscribed(
     heartbeat = HeartbeatData(
         client_id=f"client-{client.session.peer[1]}", consumer_data_set=[consumer], **data
     )
-    assert client.ask(34, None, encode_body(heartbeat)).code == 0
+    assert (await client.ask(34, None, encode_body(heartbeat))).code == 0
 
 
-def fill(client: Client, count: int = 6, topic: str = "T") -> None:
+async def fill(client: Client, count: int = 6, topic: str = "T") -> None:
     """Messages m0, m1, … with their number as the property a."""
     for number in range(count):
         header = send_header(topic, {"a": str(number), "TAGS": f"Tag{number}"})
-        assert client.ask(310, header, f"m{number}".encode()).code == 0
+        assert (await client.ask(310, header, f"m{number}".encode())).code == 0
 
 
-def pull(client: Client, text: str | None = None, **fields: Any) -> Reply:
+async def pull(client: Client, text: str | None = None, **fields: Any) -> Reply:
     """By the group's subscription, or by a text that the pull brings."""
     flag = BY_GROUP if text is None else BY_HEADER
-    return client.pull("T", sys_flag=flag, expression=text or "", expressionType="SQL92", **fields)
+    return await client.pull("T", sys_flag=flag, expression=text or "", expressionType="SQL92", **fields)
 
 
 def bodies(reply: Reply) -> list[str]:

@@ -34,52 +34,52 @@ FILE = "config/consumerFilter.json"
 async def test_a_group_gets_what_its_filter_wants(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, **SQL) as broker:
         client = broker.client()
-        fill(client)
-        subscribed(client, "a > 1 AND a <> 4")
-        reply = pull(client)
+        await fill(client)
+        await subscribed(client, "a > 1 AND a <> 4")
+        reply = await pull(client)
         assert bodies(reply) == ["m2", "m3", "m5"]
         assert reply.ext["nextBeginOffset"] == "6"
-        subscribed(client, "a = 9", version=2)
-        reply = pull(client, subVersion=2)
+        await subscribed(client, "a = 9", version=2)
+        reply = await pull(client, subVersion=2)
         assert (reply.code, reply.remark, reply.ext["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "6")
 
 
 async def test_a_filter_that_is_not_there_or_too_old(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, **SQL) as broker:
         client = broker.client()
-        fill(client)
-        subscribed(client, "a >", group="Wrong")
-        reply = pull(client, group="Wrong")
+        await fill(client)
+        await subscribed(client, "a >", group="Wrong")
+        reply = await pull(client, group="Wrong")
         text = "The broker's consumer filter data is not exist!Your expression may be wrong!"
         assert (reply.code, reply.remark, dict(reply.ext)) == (27, text, {})
-        subscribed(client, "a > 1", version=3)
+        await subscribed(client, "a > 1", version=3)
         broker.context.filters.get("T", "G").client_version = 2  # type: ignore[union-attr]
-        reply = pull(client, subVersion=3)
+        reply = await pull(client, subVersion=3)
         assert (reply.code, reply.remark) == (28, "the consumer's consumer filter data not latest")
-        assert pull(client, subVersion=2).code == 0
-        assert pull(client, subVersion=4).code == 25
+        assert (await pull(client, subVersion=2)).code == 0
+        assert (await pull(client, subVersion=4)).code == 25
 
 
 async def test_without_the_property_filter_it_is_refused(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        fill(client)
-        subscribed(client, "a > 1")
-        assert [(reply.code, reply.remark) for reply in (pull(client), pull(client, "a > 1"))] == [
-            (1, REFUSED)
-        ] * 2
-        assert pull(client, group="Unknown").code == 24
+        await fill(client)
+        await subscribed(client, "a > 1")
+        assert [
+            (reply.code, reply.remark) for reply in (await pull(client), await pull(client, "a > 1"))
+        ] == [(1, REFUSED)] * 2
+        assert (await pull(client, group="Unknown")).code == 24
 
 
 async def test_a_pull_can_bring_its_own_filter(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, **SQL) as broker:
         client = broker.client()
-        fill(client)
-        assert bodies(pull(client, "a BETWEEN 1 AND 2")) == ["m1", "m2"]
+        await fill(client)
+        assert bodies(await pull(client, "a BETWEEN 1 AND 2")) == ["m1", "m2"]
         everything = [f"m{n}" for n in range(6)]
-        assert bodies(pull(client, "a BETWEEN")) == everything, "as in Java"
-        assert bodies(client.pull("T", expression="x", expressionType="XPATH")) == everything
-        empty = pull(client, "")
+        assert bodies(await pull(client, "a BETWEEN")) == everything, "as in Java"
+        assert bodies(await client.pull("T", expression="x", expressionType="XPATH")) == everything
+        empty = await pull(client, "")
         assert (empty.code, empty.remark) == (23, "parse the consumer's subscription failed")
 
 
@@ -89,18 +89,18 @@ async def test_a_pull_waits_for_a_message_that_it_wants(
 ) -> None:
     async with fake_broker(tmp_path, **SQL) as broker:
         consumer, producer = broker.client(), broker.client()
-        fill(producer, 1)
-        subscribed(consumer, "a = 2")
+        await fill(producer, 1)
+        await subscribed(consumer, "a = 2")
         flag = SUSPENDED | (BY_GROUP if text is None else BY_HEADER)
         fields: dict[str, Any] = {"expression": text or "", "expressionType": "SQL92", "subVersion": 1}
         before = trio.current_time()
         opaque = consumer.post(
             11, pull_header("T", offset=1, sys_flag=flag, suspend_ms=30_000, **fields), b""
         )
-        fill(producer, 2)
+        await fill(producer, 2)
         await trio.sleep(5)
         assert consumer.replies(opaque) == []
-        fill(producer, 3)
+        await fill(producer, 3)
         assert bodies(await consumer.wait(opaque)) == ["m2"]
         assert trio.current_time() - before == pytest.approx(5, abs=0.1)
 
@@ -109,17 +109,17 @@ async def test_filters_die_with_the_last_member(tmp_path: Path, autojump_clock: 
     async with fake_broker(tmp_path, **SQL) as broker:
         one, two, three = (broker.client() for _ in range(3))
         for client in (one, two, three):
-            subscribed(client, "a > 1")
+            await subscribed(client, "a > 1")
         kept = broker.context.filters.get("T", "G")
         assert kept is not None
         one.session.close()
-        two.ask(35, {"clientID": "client", "consumerGroup": "G"})
+        await two.ask(35, {"clientID": "client", "consumerGroup": "G"})
         dead = [kept.is_dead]
         await trio.sleep(131)
         dead.append(kept.is_dead)  # the third fell silent
-        subscribed(one, "a > 1")
+        await subscribed(one, "a > 1")
         dead.append(kept.is_dead)
-        one.ask(35, {"clientID": "client", "consumerGroup": "G"})
+        await one.ask(35, {"clientID": "client", "consumerGroup": "G"})
         dead.append(kept.is_dead)
         assert dead == [False, True, False, True]
 
@@ -127,14 +127,14 @@ async def test_filters_die_with_the_last_member(tmp_path: Path, autojump_clock: 
 async def test_a_heartbeat_without_subscriptions_changes_none(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, **SQL) as broker:
         client = broker.client()
-        fill(client)
-        subscribed(client, "a = 5")
-        subscribed(client, "", heartbeat_fingerprint=7, without_sub=True)
-        assert bodies(pull(client)) == ["m5"]
-        subscribed(client, "", group="Other", heartbeat_fingerprint=7, without_sub=True)
+        await fill(client)
+        await subscribed(client, "a = 5")
+        await subscribed(client, "", heartbeat_fingerprint=7, without_sub=True)
+        assert bodies(await pull(client)) == ["m5"]
+        await subscribed(client, "", group="Other", heartbeat_fingerprint=7, without_sub=True)
         assert broker.context.consumers.get("Other") is not None
-        subscribed(client, "", heartbeat_fingerprint=7, without_sub=False)
-        assert pull(client).code == 24
+        await subscribed(client, "", heartbeat_fingerprint=7, without_sub=False)
+        assert (await pull(client)).code == 24
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_a_subscription_is_checked(
     async with fake_broker(tmp_path, **settings) as broker:
         subscription = SubscriptionData(topic="T", sub_string=text, expression_type=kind)
         body = CheckClientRequestBody(client_id="c", group="G", subscription_data=subscription)
-        reply = broker.client().ask(46, None, encode_body(body))
+        reply = await broker.client().ask(46, None, encode_body(body))
         assert (reply.code, reply.remark) == (code, remark)
 
 
@@ -162,22 +162,22 @@ async def test_filters_are_saved_every_ten_seconds_and_at_the_end(
 ) -> None:
     async with fake_broker(tmp_path, **SQL) as broker:
         client = broker.client()
-        subscribed(client, "a > 1")
+        await subscribed(client, "a > 1")
         await trio.sleep(9.9)
         assert not (tmp_path / FILE).exists()
         await trio.sleep(0.2)
         saved = decode_body(ConsumerFilterManager, (tmp_path / FILE).read_bytes())
         one = saved.filter_data_by_topic["T"].group_filter_data["G"]
         assert (one.expression, one.client_version, one.dead) == ("a > 1", 1, False)
-        subscribed(client, "a > 2", version=2)
+        await subscribed(client, "a > 2", version=2)
     async with fake_broker(tmp_path, **SQL) as broker:
         loaded = broker.context.filters.get("T", "G")
         assert loaded is not None
         assert (loaded.expression, loaded.is_dead) == ("a > 2", True)
         client = broker.client()
-        fill(client)
-        subscribed(client, "a > 2", version=2)
-        assert bodies(pull(client)) == ["m3", "m4", "m5"]
+        await fill(client)
+        await subscribed(client, "a > 2", version=2)
+        assert bodies(await pull(client)) == ["m3", "m4", "m5"]
     (tmp_path / FILE).unlink()
     async with fake_broker(tmp_path, **SQL):
         await trio.sleep(21)
@@ -187,7 +187,7 @@ async def test_filters_are_saved_every_ten_seconds_and_at_the_end(
 async def test_a_filter_that_nobody_uses_is_forgotten(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path, **SQL, filter_data_clean_time_span=60_000) as broker:
         client = broker.client()
-        subscribed(client, "a > 1")
+        await subscribed(client, "a > 1")
         client.session.close()
         await trio.sleep(75)
         saved = decode_body(ConsumerFilterManager, (tmp_path / FILE).read_bytes())
@@ -200,13 +200,13 @@ async def test_messages_of_a_retry_topic(tmp_path: Path, kind: str, retry: bool)
     """filterSupportRetry: the filter of the topic that a message comes from judges it."""
     async with fake_broker(tmp_path, **SQL, filter_support_retry=retry) as broker:
         client = broker.client()
-        subscribed(client, "a = 2")
+        await subscribed(client, "a = 2")
         for number in range(4):
             for topic in ("T", "Unfiltered"):
                 header = send_header("%RETRY%G", {"a": str(number), "RETRY_TOPIC": topic})
-                assert client.ask(310, header, f"{topic}{number}".encode()).code == 0
+                assert (await client.ask(310, header, f"{topic}{number}".encode())).code == 0
         text = "*" if kind == "TAG" else "a < 9"
-        reply = client.pull("%RETRY%G", expression=text, expressionType=kind)
+        reply = await client.pull("%RETRY%G", expression=text, expressionType=kind)
         others = {f"Unfiltered{number}" for number in range(4)}
         mine = {"T2"} if retry else {f"T{number}" for number in range(4)}
         assert set(bodies(reply)) == others | mine
@@ -223,11 +223,11 @@ async def test_bit_maps_spare_the_look_at_the_record(
 
     async with fake_broker(tmp_path, **EXTENDED) as broker:
         client = broker.client()
-        subscribed(client, "a = 2")
+        await subscribed(client, "a = 2")
         await trio.sleep(0.001)
-        fill(client)
+        await fill(client)
         monkeypatch.setattr("broker.filters.SqlSelection.accepts_record", look)
-        assert bodies(pull(client)) == ["m2"]
+        assert bodies(await pull(client)) == ["m2"]
         assert len(looked) == 1
         (file,) = (tmp_path / "consumequeue_ext" / "T" / "0").iterdir()
         maps = [entry.bit_map for _, entry in extension_entries(file.read_bytes())]
@@ -239,9 +239,9 @@ async def test_bit_maps_are_an_option_of_their_own(tmp_path: Path) -> None:
     settings = EXTENDED | {"enable_calc_filter_bit_map": False}
     async with fake_broker(tmp_path, **settings) as broker:
         client = broker.client()
-        subscribed(client, "a = 2")
-        fill(client)
-        assert bodies(pull(client)) == ["m2"]
+        await subscribed(client, "a = 2")
+        await fill(client)
+        assert bodies(await pull(client)) == ["m2"]
         (file,) = (tmp_path / "consumequeue_ext" / "T" / "0").iterdir()
         assert [entry.bit_map for _, entry in extension_entries(file.read_bytes())] == [b""] * 6
 
@@ -251,16 +251,16 @@ async def test_delayed_messages_come_in_time_with_an_extension(
 ) -> None:
     async with fake_broker(tmp_path, **EXTENDED) as broker:
         client = broker.client()
-        client.ask(310, send_header("T", {"DELAY": "2", "a": "1"}), b"later")
+        await client.ask(310, send_header("T", {"DELAY": "2", "a": "1"}), b"later")
         await trio.sleep(4.9)
-        assert client.pulled("T") == []
+        assert await client.pulled("T") == []
         await trio.sleep(0.2)
-        assert [message.body for message in client.pulled("T")] == [b"later"]
+        assert [message.body for message in await client.pulled("T")] == [b"later"]
 
 
-def looked_up(client: Client, group: str | None) -> QueryConsumeQueueResponseBody:
+async def looked_up(client: Client, group: str | None) -> QueryConsumeQueueResponseBody:
     header = {"topic": "T", "queueId": "0", "index": "1", "count": "2"}
-    reply = client.ask(321, header | ({"consumerGroup": group} if group else {}))
+    reply = await client.ask(321, header | ({"consumerGroup": group} if group else {}))
     return decode_body(QueryConsumeQueueResponseBody, reply.body)
 
 
@@ -269,10 +269,10 @@ async def test_looking_into_a_queue_shows_what_the_filter_says(
 ) -> None:
     async with fake_broker(tmp_path, **EXTENDED) as broker:
         client = broker.client()
-        subscribed(client, "a = 2")
+        await subscribed(client, "a = 2")
         await trio.sleep(0.001)
-        fill(client)
-        body = looked_up(client, "G")
+        await fill(client)
+        body = await looked_up(client, "G")
         entries = body.queue_data or []
         assert [entry.eval for entry in entries] == [False, True]
         assert json.loads(body.filter_data or "")["expression"] == "a = 2"
@@ -290,16 +290,16 @@ async def test_looking_into_a_queue_shows_what_the_filter_says(
 async def test_looking_into_a_queue_without_a_filter(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, **EXTENDED) as broker:
         client = broker.client()
-        fill(client)
-        client.heartbeat("Tags", "T", expression="Tag1")
-        assert [entry.eval for entry in looked_up(client, "Tags").queue_data or []] == [True, False]
-        assert looked_up(client, "Tags").filter_data == "null"
-        assert looked_up(client, "Nobody").filter_data == "Nobody@T is not online!"
-        nobody = looked_up(client, None)
+        await fill(client)
+        await client.heartbeat("Tags", "T", expression="Tag1")
+        assert [entry.eval for entry in (await looked_up(client, "Tags")).queue_data or []] == [True, False]
+        assert (await looked_up(client, "Tags")).filter_data == "null"
+        assert (await looked_up(client, "Nobody")).filter_data == "Nobody@T is not online!"
+        nobody = await looked_up(client, None)
         assert (nobody.filter_data, nobody.subscription_data) == (None, None)
         assert [entry.bit_map for entry in nobody.queue_data or []] == [None, None]
     async with fake_broker(tmp_path, **SQL) as broker:
-        entries = looked_up(broker.client(), None).queue_data or []
+        entries = (await looked_up(broker.client(), None)).queue_data or []
         assert [entry.msg for entry in entries] == [
             f"Cq extend not exist!addr: {entry.tags_code}" for entry in entries
         ]

@@ -118,14 +118,14 @@ async def test_other_clients_are_served_while_a_long_expression_compiles(
     threads = Threads()
     async with fake_broker(tmp_path, enable_property_filter=True) as broker:
         client, other = broker.client(), broker.client()
-        other.send("T", properties={"a": "7"})
-        client.heartbeat("G", "T")
+        await other.send("T", properties={"a": "7"})
+        await client.heartbeat("G", "T")
         broker.context.filters.compiler = compiler(threads)
         opaque = ask(client, LONG_TEXT)
         await trio.testing.wait_all_tasks_blocked()
         assert threads.texts == [LONG_TEXT]
         assert client.replies(opaque) == []
-        assert other.send("T").code == ResponseCode.SUCCESS
+        assert (await other.send("T")).code == ResponseCode.SUCCESS
         threads.go.set()
         assert (await client.wait(opaque)).code == ResponseCode.SUCCESS
         again = ask(client, LONG_TEXT)

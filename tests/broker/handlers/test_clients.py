@@ -36,8 +36,8 @@ def notified(client: Client) -> list[str]:
     return [(command.ext_fields or {})["consumerGroup"] for command in pushed]
 
 
-def members(client: Client, group: str) -> list[str]:
-    reply = client.ask(38, {"consumerGroup": group})
+async def members(client: Client, group: str) -> list[str]:
+    reply = await client.ask(38, {"consumerGroup": group})
     return (
         decode_body(GetConsumerListByGroupResponseBody, reply.body).consumer_id_list
         if reply.code == 0
@@ -48,18 +48,18 @@ def members(client: Client, group: str) -> list[str]:
 async def test_a_heartbeat_makes_group_and_retry_topic(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        reply = client.heartbeat("G", "T")
+        reply = await client.heartbeat("G", "T")
         assert (reply.code, dict(reply.ext)) == (0, {})
         assert "G" in broker.context.groups
         retry = broker.context.topics.get("%RETRY%G")
         assert retry is not None
         assert (retry.write_queue_nums, retry.perm) == (1, 6)
-        assert members(client, "G") == [f"client-{client.session.peer[1]}"]
+        assert await members(client, "G") == [f"client-{client.session.peer[1]}"]
 
 
 async def test_the_retry_topic_of_a_unit_is_marked(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
-        broker.client().heartbeat("G", "T", unit_mode=True)
+        await broker.client().heartbeat("G", "T", unit_mode=True)
         retry = broker.context.topics.get("%RETRY%G")
         assert retry is not None
         assert retry.topic_sys_flag == 2
@@ -69,18 +69,18 @@ async def test_every_member_hears_of_a_topic_that_is_given_up(tmp_path: Path) ->
     async with fake_broker(tmp_path) as broker:
         one, other = broker.client(), broker.client()
         for client in (one, other):
-            client.heartbeat("G", "T", "U")
+            await client.heartbeat("G", "T", "U")
         notified(one), notified(other)
-        one.heartbeat("G", "T", "U")
+        await one.heartbeat("G", "T", "U")
         assert (notified(one), notified(other)) == ([], [])
-        one.heartbeat("G", "T")
+        await one.heartbeat("G", "T")
         assert (notified(one), notified(other)) == (["G"], ["G"])
 
 
 async def test_a_connection_that_takes_another_client_id_is_a_change(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.heartbeat("G", "T")
+        await client.heartbeat("G", "T")
         notified(client)
         data = HeartbeatData(
             client_id="renamed",
@@ -90,37 +90,37 @@ async def test_a_connection_that_takes_another_client_id_is_a_change(tmp_path: P
                 )
             ],
         )
-        client.ask(34, None, encode_body(data))
-        assert members(client, "G") == ["renamed"]
+        await client.ask(34, None, encode_body(data))
+        assert await members(client, "G") == ["renamed"]
         assert notified(client) == ["G"]
 
 
 async def test_every_member_hears_of_a_change_and_only_of_a_change(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         one, two = broker.client(), broker.client()
-        one.heartbeat("G", "T")
+        await one.heartbeat("G", "T")
         assert notified(one) == ["G"]
-        one.heartbeat("G", "T")
+        await one.heartbeat("G", "T")
         assert notified(one) == []
-        two.heartbeat("G", "T")
+        await two.heartbeat("G", "T")
         assert (notified(one), notified(two)) == (["G"], ["G"])
-        two.heartbeat("G", "T", "U", version=2)
+        await two.heartbeat("G", "T", "U", version=2)
         assert (notified(one), notified(two)) == (["G"], ["G"])
-        two.ask(35, {"clientID": "x", "consumerGroup": "G"})
+        await two.ask(35, {"clientID": "x", "consumerGroup": "G"})
         assert (notified(one), notified(two)) == (["G"], [])
-        assert len(members(one, "G")) == 1
+        assert len(await members(one, "G")) == 1
 
 
 async def test_a_connection_that_closes_leaves_its_groups_at_once(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         one, two = broker.client(), broker.client()
-        one.heartbeat("G", "T")
-        two.heartbeat("G", "T")
+        await one.heartbeat("G", "T")
+        await two.heartbeat("G", "T")
         notified(one)
         two.session.close()
         assert notified(one) == ["G"]
         one.session.close()
-        reply = broker.client().ask(38, {"consumerGroup": "G"})
+        reply = await broker.client().ask(38, {"consumerGroup": "G"})
         assert (reply.code, reply.remark) == (1, "no consumer for this group, G")
 
 
@@ -129,19 +129,21 @@ async def test_notifications_can_be_switched_off(tmp_path: Path, switched_off: s
     async with fake_broker(tmp_path, notify_consumer_ids_changed_enable=switched_off != "broker") as broker:
         client = broker.client()
         enabled = "false" if switched_off == "group" else "true"
-        client.ask(200, None, f'{{"groupName":"G","notifyConsumerIdsChangedEnable":{enabled}}}'.encode())
-        client.heartbeat("G", "T")
+        await client.ask(
+            200, None, f'{{"groupName":"G","notifyConsumerIdsChangedEnable":{enabled}}}'.encode()
+        )
+        await client.heartbeat("G", "T")
         assert notified(client) == []
 
 
 async def test_silent_clients_expire(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         one, two = broker.client(), broker.client()
-        one.heartbeat("G", "T")
-        two.heartbeat("G", "T")
+        await one.heartbeat("G", "T")
+        await two.heartbeat("G", "T")
         for _ in range(4):
             await trio.sleep(29)
-            one.heartbeat("G", "T")
+            await one.heartbeat("G", "T")
         notified(one)
         await trio.sleep(20)
         assert two.session.closed
@@ -154,28 +156,28 @@ async def test_silent_clients_expire(tmp_path: Path, autojump_clock: trio.abc.Cl
 async def test_subscriptions_follow_the_newest_version(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.heartbeat("G", "T", expression="A", version=5)
-        client.heartbeat("G", "T", expression="B", version=4)
+        await client.heartbeat("G", "T", expression="A", version=5)
+        await client.heartbeat("G", "T", expression="B", version=4)
         group = broker.context.consumers.get("G")
         assert group is not None
         assert group.subscriptions["T"].sub_string == "A"
-        client.heartbeat("G", "T", expression="B", version=6)
+        await client.heartbeat("G", "T", expression="B", version=6)
         assert group.subscriptions["T"].sub_string == "B"
-        client.heartbeat("G", "U", version=7)
+        await client.heartbeat("G", "U", version=7)
         assert list(group.subscriptions) == ["U"]
 
 
 async def test_connections_of_a_group(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client(version=401, language=9)
-        client.heartbeat(
+        await client.heartbeat(
             "G",
             "T",
             consume_type=ConsumeType.CONSUME_PASSIVELY,
             message_model=MessageModel.CLUSTERING,
             consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         )
-        body = decode_body(ConsumerConnection, client.ask(203, {"consumerGroup": "G"}).body)
+        body = decode_body(ConsumerConnection, (await client.ask(203, {"consumerGroup": "G"})).body)
         (connection,) = body.connection_set
         assert (connection.client_addr, connection.language, connection.version) == (
             client.session.peer_text,
@@ -184,7 +186,7 @@ async def test_connections_of_a_group(tmp_path: Path) -> None:
         )
         assert (body.consume_type, body.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
         assert list(body.subscription_table) == ["T"]
-        offline = client.ask(203, {"consumerGroup": "None"})
+        offline = await client.ask(203, {"consumerGroup": "None"})
         assert (offline.code, offline.remark) == (206, "the consumer group[None] not online")
 
 
@@ -192,17 +194,17 @@ async def test_producers(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         data = HeartbeatData(client_id="c1", producer_data_set=[ProducerData(group_name="P")])
-        client.ask(34, None, encode_body(data))
-        found = decode_body(ProducerConnection, client.ask(204, {"producerGroup": "P"}).body)
+        await client.ask(34, None, encode_body(data))
+        found = decode_body(ProducerConnection, (await client.ask(204, {"producerGroup": "P"})).body)
         assert [c.client_id for c in found.connection_set] == ["c1"]
-        table = decode_body(ProducerTableInfo, client.ask(328).body).data
+        table = decode_body(ProducerTableInfo, (await client.ask(328)).body).data
         assert table["P"][0].remote_ip == f"/{client.session.peer_text}"
-        client.ask(35, {"clientID": "c1", "producerGroup": "P"})
-        assert client.ask(204, {"producerGroup": "P"}).code == 1
-        client.ask(34, None, encode_body(data))
+        await client.ask(35, {"clientID": "c1", "producerGroup": "P"})
+        assert (await client.ask(204, {"producerGroup": "P"})).code == 1
+        await client.ask(34, None, encode_body(data))
         await trio.sleep(131)
         assert client.session.closed
-        assert client.ask(328).body == b'{"data":{}}'
+        assert (await client.ask(328)).body == b'{"data":{}}'
 
 
 @pytest.mark.parametrize(
@@ -215,29 +217,29 @@ async def test_a_subscription_is_checked(tmp_path: Path, kind: str | None, text:
             group="G",
             subscription_data=SubscriptionData(topic="T", sub_string=text, expression_type=kind),  # type: ignore[arg-type]
         )
-        assert broker.client().ask(46, None, encode_body(body)).code == code
+        assert (await broker.client().ask(46, None, encode_body(body))).code == code
 
 
 async def test_locks_are_exclusive_and_expire(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     queues = [MessageQueue("T", "broker-a", n) for n in range(2)]
 
-    def lock(client: Client, who: str, wanted: list[MessageQueue]) -> list[MessageQueue]:
+    async def lock(client: Client, who: str, wanted: list[MessageQueue]) -> list[MessageQueue]:
         body = LockBatchRequestBody(consumer_group="G", client_id=who, mq_set=wanted)
-        reply = client.ask(41, None, encode_body(body))
+        reply = await client.ask(41, None, encode_body(body))
         return decode_body(LockBatchResponseBody, reply.body).lock_ok_mq_set
 
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        assert lock(client, "one", queues) == queues
-        assert lock(client, "two", queues) == []
-        assert lock(client, "one", queues[:1]) == queues[:1]
+        assert await lock(client, "one", queues) == queues
+        assert await lock(client, "two", queues) == []
+        assert await lock(client, "one", queues[:1]) == queues[:1]
         unlock = UnlockBatchRequestBody(consumer_group="G", client_id="two", mq_set=queues)
-        assert client.ask(42, None, encode_body(unlock)).code == 0
-        assert lock(client, "two", queues) == [], "nobody gives back another's locks"
+        assert (await client.ask(42, None, encode_body(unlock))).code == 0
+        assert await lock(client, "two", queues) == [], "nobody gives back another's locks"
         await trio.sleep(60)
-        assert lock(client, "one", queues[:1]) == queues[:1]
+        assert await lock(client, "one", queues[:1]) == queues[:1]
         await trio.sleep(0.1)
-        assert lock(client, "two", queues) == queues[1:]
+        assert await lock(client, "two", queues) == queues[1:]
         mine = UnlockBatchRequestBody(consumer_group="G", client_id="one", mq_set=queues)
-        client.ask(42, None, encode_body(mine))
-        assert lock(client, "two", queues) == queues
+        await client.ask(42, None, encode_body(mine))
+        assert await lock(client, "two", queues) == queues

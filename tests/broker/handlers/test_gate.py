@@ -73,7 +73,7 @@ def stored(broker: FakeBroker) -> int:
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[FakeBroker]:
     async with fake_broker(tmp_path) as broker:
-        broker.client().send("T")  # the topic is known and checked: the next sends may be a run
+        await broker.client().send("T")  # the topic is known and checked: the next sends may be a run
         yield broker
 
 

@@ -18,7 +18,7 @@ from tests.broker.support import START_MS, fake_broker
 
 async def test_runtime_info_of_a_new_broker(tmp_path: Path) -> None:
     async with fake_broker(tmp_path / "new") as broker:
-        table = decode_body(KVTable, broker.client().ask(28).body).table
+        table = decode_body(KVTable, (await broker.client().ask(28)).body).table
         assert table["msgPutTotalTodayNow"] == "0"
         assert table["earliestMessageTimeStamp"] == "-1"
         assert 0 < float(table["commitLogDiskRatio"]) < 1
@@ -28,11 +28,11 @@ async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> N
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         for _ in range(20):
-            client.send("T", properties={"DELAY": "1"})
+            await client.send("T", properties={"DELAY": "1"})
             await trio.sleep(1)
         await trio.sleep(1.5)
-        client.pull("T")
-        table = decode_body(KVTable, client.ask(28).body).table
+        await client.pull("T")
+        table = decode_body(KVTable, (await client.ask(28)).body).table
         assert table["msgPutTotalTodayNow"] == "40", "each is put twice, as in Java"
         assert table["msgGetTotalTodayNow"] == "20"
         assert float(table["putTps"].split(" ")[0]) == pytest.approx(1.9, abs=0.21)
@@ -54,23 +54,23 @@ async def test_runtime_info_knows_how_long_puts_and_pulls_took(
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         broker.context.timer = lambda: next(ticks)
-        client.send("T")
-        client.send("T")
-        assert [client.pull("T").code, client.pull("T").code] == [0, 0]
+        await client.send("T")
+        await client.send("T")
+        assert [(await client.pull("T")).code, (await client.pull("T")).code] == [0, 0]
         broker.context.statistics.sample()
         latency = broker.context.statistics.item("GROUP_GET_LATENCY", "0@T@G")
         assert latency is not None and latency.stats_minute is not None
         assert (latency.stats_minute.sum, latency.stats_minute.avgpt) == (39, 19.5)
         batch = encode_batch([Message.of("T", b"x") for _ in range(3)])
-        assert client.send("T", batch, code=320, batch=True).code == 0
+        assert (await client.send("T", batch, code=320, batch=True)).code == 0
         await trio.sleep(62)
-        table = decode_body(KVTable, client.ask(28).body).table
+        table = decode_body(KVTable, (await client.ask(28)).body).table
         assert table["putMessageDistributeTime"].startswith("[<=0ms]:1 [0~10ms]:1 [10~50ms]:1 ")
         assert (table["putMessageEntireTimeMax"], table["getMessageEntireTimeMax"]) == ("12", "35")
         assert (table["putLatency99"], table["putLatency999"]) == ("7.00", "7.00")
         for _ in range(62):
             await trio.sleep(1)
-        table = decode_body(KVTable, client.ask(28).body).table
+        table = decode_body(KVTable, (await client.ask(28)).body).table
         assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
         assert table["putMessageEntireTimeMax"] == "12"
 
@@ -87,21 +87,23 @@ async def test_one_statistic_item(tmp_path: Path, autojump_clock: trio.abc.Clock
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         for _ in range(6):
-            client.send("T")
+            await client.send("T")
             await trio.sleep(10)
         await trio.sleep(1)
-        reply = client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
+        reply = await client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
         minute = decode_body(BrokerStatsData, reply.body).stats_minute
         assert minute is not None
         assert (minute.sum, minute.tps, minute.avgpt) == (6, 0.1, 1.0)
-        queue = client.ask(315, {"statsName": "QUEUE_PUT_NUMS", "statsKey": "T@0"})
+        queue = await client.ask(315, {"statsName": "QUEUE_PUT_NUMS", "statsKey": "T@0"})
         assert queue.code == 0
-        assert client.ask(315, {"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"}).code == 0
+        assert (
+            await client.ask(315, {"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"})
+        ).code == 0
         await trio.sleep(120)
-        again = client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
+        again = await client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
         later = decode_body(BrokerStatsData, again.body).stats_minute
         assert later is not None
         assert later.sum == 0
         for name, key in (("TOPIC_PUT_NUMS", "None"), ("NOTHING", "T"), ("QUEUE_PUT_NUMS", "T@x")):
-            unknown = client.ask(315, {"statsName": name, "statsKey": key})
+            unknown = await client.ask(315, {"statsName": name, "statsKey": key})
             assert (unknown.code, unknown.remark) == (1, f"The stats <{name}> <{key}> not exist")

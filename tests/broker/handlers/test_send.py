@@ -24,7 +24,7 @@ async def test_a_message_is_stored_as_java_stores_it(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         properties = {"KEYS": "k", "WAIT": "true", "TAGS": "TagA", "UNIQ_KEY": "0A" * 16}
-        reply = client.send("T", b"body", queue_id=2, flag=5, properties=properties)
+        reply = await client.send("T", b"body", queue_id=2, flag=5, properties=properties)
         assert reply.code == ResponseCode.SUCCESS
         assert dict(reply.ext) == {
             "MSG_REGION": "DefaultRegion",
@@ -33,7 +33,7 @@ async def test_a_message_is_stored_as_java_stores_it(tmp_path: Path) -> None:
             "queueId": "2",
             "queueOffset": "0",
         }
-        (message,) = client.pulled("T", 2)
+        (message,) = await client.pulled("T", 2)
         assert (message.body, message.flag, message.tags, message.keys) == (b"body", 5, "TagA", ["k"])
         assert message.properties == {
             "KEYS": "k",
@@ -47,20 +47,19 @@ async def test_a_message_is_stored_as_java_stores_it(tmp_path: Path) -> None:
 async def test_long_and_short_headers_mean_the_same(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        assert client.ask(10, to_ext(long_header(send_header("T"))), b"one").code == 0
-        assert client.send("T", b"two").ext["queueOffset"] == "1"
+        assert (await client.ask(10, to_ext(long_header(send_header("T"))), b"one")).code == 0
+        assert (await client.send("T", b"two")).ext["queueOffset"] == "1"
 
 
 async def test_an_unknown_topic_is_made_from_the_default_topic(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        assert client.send("Few", default_topic_queue_nums=4).code == 0
-        assert client.send("Many", default_topic_queue_nums=99).code == 0
+        assert (await client.send("Few", default_topic_queue_nums=4)).code == 0
+        assert (await client.send("Many", default_topic_queue_nums=99)).code == 0
         few, many = broker.context.topics.get("Few"), broker.context.topics.get("Many")
         assert few is not None and many is not None
         assert (few.read_queue_nums, few.write_queue_nums, few.perm) == (4, 4, 6)
         assert many.write_queue_nums == 8
-        await broker.saved()
         assert (tmp_path / "config" / "topics.json").read_text().count('"Few"') == 2
 
 
@@ -80,7 +79,7 @@ async def test_checks_of_a_send(
     tmp_path: Path, topic: str, fields: dict[str, Any], code: int, remark: str | None
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        reply = broker.client().send(topic, **fields)
+        reply = await broker.client().send(topic, **fields)
         assert (reply.code, reply.remark) == (code, remark)
         assert reply.ext["MSG_REGION"] == "DefaultRegion"
         assert reply.ext["TRACE_ON"] == "true"
@@ -89,21 +88,21 @@ async def test_checks_of_a_send(
 async def test_queue_numbers(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T")
-        reply = client.send("T", queue_id=99)
+        await client.send("T")
+        reply = await client.send("T", queue_id=99)
         assert reply.code == 1
         assert reply.remark == (
             "request queueId[99] is illegal, TopicConfig [topicName=T, readQueueNums=4, writeQueueNums=4, perm=RW-, "
             f"topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false] Producer: {client.session.peer_text}"
         )
-        chosen = {client.send("T", queue_id=-1).ext["queueId"] for _ in range(64)}
+        chosen = {(await client.send("T", queue_id=-1)).ext["queueId"] for _ in range(64)}
         assert chosen == {"0", "1", "2", "3"}
 
 
 async def test_without_automatic_creation_a_topic_must_be_asked_for(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, auto_create_topic_enable=False) as broker:
         client = broker.client()
-        assert client.send("Nope").code == 17
+        assert (await client.send("Nope")).code == 17
         create = {
             "topic": "Nope",
             "defaultTopic": "TBW102",
@@ -111,58 +110,60 @@ async def test_without_automatic_creation_a_topic_must_be_asked_for(tmp_path: Pa
             "writeQueueNums": "1",
             "perm": "6",
         }
-        assert client.ask(17, create).code == 0
-        assert client.send("Nope").code == 0
+        assert (await client.ask(17, create)).code == 0
+        assert (await client.send("Nope")).code == 0
 
 
 async def test_a_batch_becomes_messages_in_a_row(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         body = encode_batch([Message.of("T", f"b{n}", keys=f"k{n}") for n in range(3)])
-        reply = client.send("T", body, code=320, batch=True, properties={"WAIT": "true"})
+        reply = await client.send("T", body, code=320, batch=True, properties={"WAIT": "true"})
         ids = reply.ext["msgId"].split(",")
         assert reply.ext["queueOffset"] == "0"
-        messages = client.pulled("T")
+        messages = await client.pulled("T")
         assert [m.body for m in messages] == [b"b0", b"b1", b"b2"]
         assert [m.commit_log_offset for m in messages] == [parse_offset_msg_id(one)[2] for one in ids]
         assert messages[1].properties == {"KEYS": "k1", "WAIT": "true", "CLUSTER": "DefaultCluster"}
-        assert client.send("T").ext["queueOffset"] == "3"
+        assert (await client.send("T")).ext["queueOffset"] == "3"
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\x00\x00\x05", b"x" * 40])
 async def test_a_bad_batch_is_refused(tmp_path: Path, body: bytes) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        reply = client.send("T", body, code=320, batch=True)
+        reply = await client.send("T", body, code=320, batch=True)
         assert reply.code != 0
-        assert client.pull("T").code == ResponseCode.PULL_NOT_FOUND
+        assert (await client.pull("T")).code == ResponseCode.PULL_NOT_FOUND
 
 
 async def test_too_large_bodies_and_properties(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, max_message_size=1000) as broker:
         client = broker.client()
-        large = client.send("T", b"x" * 1001)
+        large = await client.send("T", b"x" * 1001)
         assert large.code == ResponseCode.MESSAGE_ILLEGAL
         assert "msg body length limit 1000B, msg properties length limit 32KB." in (large.remark or "")
         header = to_ext(send_header("T")) | {"i": f"a\x01{'y' * 32770}"}
-        assert client.ask(310, header, b"x").code == ResponseCode.MESSAGE_ILLEGAL
-        assert client.send("T", b"x" * 1000).code == 0
+        assert (await client.ask(310, header, b"x")).code == ResponseCode.MESSAGE_ILLEGAL
+        assert (await client.send("T", b"x" * 1000)).code == 0
 
 
 async def test_a_consumers_own_retry_ends_in_the_dead_letter_topic(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        assert client.send("%RETRY%G", reconsume_times=1, max_reconsume_times=2).code == 0
+        assert (await client.send("%RETRY%G", reconsume_times=1, max_reconsume_times=2)).code == 0
         delayed = {"DELAY": "3", "KEYS": "k"}
-        assert client.send("%RETRY%G", reconsume_times=2, max_reconsume_times=2, properties=delayed).code == 0
-        (dead,) = client.pulled("%DLQ%G")
+        assert (
+            await client.send("%RETRY%G", reconsume_times=2, max_reconsume_times=2, properties=delayed)
+        ).code == 0
+        (dead,) = await client.pulled("%DLQ%G")
         assert dead.reconsume_times == 2
         assert "DELAY" not in dead.properties
 
 
 async def test_retry_sends_need_the_group(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, auto_create_subscription_group=False) as broker:
-        reply = broker.client().send("%RETRY%G")
+        reply = await broker.client().send("%RETRY%G")
         assert reply.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         assert (reply.remark or "").startswith("subscription group not exist, G ")
 
@@ -170,14 +171,14 @@ async def test_retry_sends_need_the_group(tmp_path: Path) -> None:
 async def test_the_store_refuses_when_it_is_not_writable(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         broker.context.store.stats.set_disk(0.95, full=True)
-        reply = broker.client().send("T")
+        reply = await broker.client().send("T")
         assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert (reply.remark or "").startswith("service not available now. It may be caused by")
 
 
 async def test_a_slave_takes_no_messages(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, broker_role="SLAVE", broker_id=1) as broker:
-        assert broker.client().send("T").code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert (await broker.client().send("T")).code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 async def test_synchronous_flush_answers_when_the_bytes_are_on_the_disk(
@@ -191,23 +192,23 @@ async def test_synchronous_flush_answers_when_the_bytes_are_on_the_disk(
         assert [reply.ext["queueOffset"] for reply in replies] == ["0", "1", "2", "3", "4"]
         assert {reply.code for reply in replies} == {0}
         assert broker.context.store.flushed_offset == broker.context.store.commit_log_max_offset
-        assert client.send("T", properties={"WAIT": "false"}).code == 0
+        assert (await client.send("T", properties={"WAIT": "false"})).code == 0
 
 
 async def test_nothing_is_accepted_before_its_time(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         opens = broker.context.now_ms() + 5000
-        assert client.ask(25, None, f"startAcceptSendRequestTimeStamp={opens}".encode()).code == 0
-        refused = client.send("T")
+        assert (await client.ask(25, None, f"startAcceptSendRequestTimeStamp={opens}".encode())).code == 0
+        refused = await client.send("T")
         moment = datetime.fromtimestamp(opens // 1000)
         until = f"{moment:%Y-%m-%d %H:%M:%S},{opens % 1000:03d}"
         assert (refused.code, refused.remark) == (1, f"broker unable to service, until {until}")
-        client.ask(25, None, f"startAcceptSendRequestTimeStamp={2**63 - 1}".encode())
-        assert (client.send("T").remark or "").startswith("broker unable to service, until 9999-")
-        client.ask(25, None, f"startAcceptSendRequestTimeStamp={opens}".encode())
+        await client.ask(25, None, f"startAcceptSendRequestTimeStamp={2**63 - 1}".encode())
+        assert ((await client.send("T")).remark or "").startswith("broker unable to service, until 9999-")
+        await client.ask(25, None, f"startAcceptSendRequestTimeStamp={opens}".encode())
         await trio.sleep(5)
-        assert client.send("T").code == 0
+        assert (await client.send("T")).code == 0
 
 
 async def test_a_one_way_send_is_stored_and_not_answered(tmp_path: Path) -> None:
@@ -215,7 +216,7 @@ async def test_a_one_way_send_is_stored_and_not_answered(tmp_path: Path) -> None
         client = broker.client()
         opaque = client.post(310, send_header("T"), b"x", flag=2)
         assert client.replies(opaque) == []
-        assert [m.body for m in client.pulled("T")] == [b"x"]
+        assert [m.body for m in await client.pulled("T")] == [b"x"]
 
 
 async def test_a_topic_of_several_tags_says_so_in_its_messages(tmp_path: Path) -> None:
@@ -225,7 +226,9 @@ async def test_a_topic_of_several_tags_says_so_in_its_messages(tmp_path: Path) -
         for topic, kind in (("One", "SINGLE_TAG"), ("Many", "MULTI_TAG")):
             made, _ = topics.ensure(topic, 4)
             topics.put(structs.replace(made, topic_filter_type=kind))
-            assert client.send(topic, properties={"TAGS": "a"}).code == 0
-            assert client.send(topic, encode_batch([Message.of(topic, "b")]), batch=True).code == 0
-        flags = {topic: [message.sys_flag for message in client.pulled(topic)] for topic in ("One", "Many")}
+            assert (await client.send(topic, properties={"TAGS": "a"})).code == 0
+            assert (await client.send(topic, encode_batch([Message.of(topic, "b")]), batch=True)).code == 0
+        flags = {
+            topic: [message.sys_flag for message in await client.pulled(topic)] for topic in ("One", "Many")
+        }
         assert flags == {"One": [0, 0], "Many": [2, 2]}

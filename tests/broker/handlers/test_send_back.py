@@ -15,9 +15,11 @@ from codec.message import MessageExt
 from tests.broker.support import Client, fake_broker
 
 
-def back(client: Client, message: MessageExt, group: str = "G", **fields: object) -> tuple[int, str | None]:
+async def back(
+    client: Client, message: MessageExt, group: str = "G", **fields: object
+) -> tuple[int, str | None]:
     header = {"offset": str(message.commit_log_offset), "group": group, "delayLevel": "0"}
-    reply = client.ask(36, header | {name: str(value) for name, value in fields.items()})
+    reply = await client.ask(36, header | {name: str(value) for name, value in fields.items()})
     return reply.code, reply.remark
 
 
@@ -30,13 +32,13 @@ async def test_a_message_comes_back_through_the_retry_topic(
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.heartbeat("G", "T")
-        client.send("T", b"job", properties={"KEYS": "k", "TAGS": "A", "WAIT": "true"})
-        (original,) = client.pulled("T")
-        assert back(client, original) == (0, None)
-        assert client.pull("%RETRY%G").code == 19
+        await client.heartbeat("G", "T")
+        await client.send("T", b"job", properties={"KEYS": "k", "TAGS": "A", "WAIT": "true"})
+        (original,) = await client.pulled("T")
+        assert await back(client, original) == (0, None)
+        assert (await client.pull("%RETRY%G")).code == 19
         await trio.sleep(10.1)
-        (retried,) = client.pulled("%RETRY%G")
+        (retried,) = await client.pulled("%RETRY%G")
         assert (retried.body, retried.reconsume_times, retried.tags, retried.keys) == (b"job", 1, "A", ["k"])
         assert (retried.born_timestamp, retried.born_host) == (original.born_timestamp, original.born_host)
         assert retried.properties["RETRY_TOPIC"] == "T"
@@ -45,11 +47,11 @@ async def test_a_message_comes_back_through_the_retry_topic(
         assert retried.properties["DELAY"] == "3"
         assert retried.properties["REAL_TOPIC"] == "%RETRY%G"
 
-        assert back(client, retried) == (0, None)
+        assert await back(client, retried) == (0, None)
         await trio.sleep(29)
-        assert len(client.pulled("%RETRY%G")) == 1, "the second attempt waits for level 4, 30 s"
+        assert len(await client.pulled("%RETRY%G")) == 1, "the second attempt waits for level 4, 30 s"
         await trio.sleep(1.1)
-        second = client.pulled("%RETRY%G")[1]
+        second = (await client.pulled("%RETRY%G"))[1]
         assert second.reconsume_times == 2
         assert second.properties["RETRY_TOPIC"] == "T"
         assert second.properties["ORIGIN_MESSAGE_ID"] == original.offset_msg_id
@@ -58,21 +60,21 @@ async def test_a_message_comes_back_through_the_retry_topic(
 async def test_the_consumer_may_choose_the_delay(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T")
-        (original,) = client.pulled("T")
-        assert back(client, original, delayLevel=1) == (0, None)
+        await client.send("T")
+        (original,) = await client.pulled("T")
+        assert await back(client, original, delayLevel=1) == (0, None)
         await trio.sleep(1.1)
-        assert len(client.pulled("%RETRY%G")) == 1
+        assert len(await client.pulled("%RETRY%G")) == 1
 
 
 @pytest.mark.parametrize("fields", [{"maxReconsumeTimes": 0}, {"delayLevel": -1}])
 async def test_dead_letters(tmp_path: Path, fields: dict[str, Any]) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T", b"job", properties={"KEYS": "k"})
-        (original,) = client.pulled("T")
-        assert back(client, original, **fields) == (0, None)
-        (dead,) = client.pulled("%DLQ%G")
+        await client.send("T", b"job", properties={"KEYS": "k"})
+        (original,) = await client.pulled("T")
+        assert await back(client, original, **fields) == (0, None)
+        (dead,) = await client.pulled("%DLQ%G")
         assert (dead.body, dead.keys, dead.properties["RETRY_TOPIC"]) == (b"job", ["k"], "T")
         config = broker.context.topics.get("%DLQ%G")
         assert config is not None
@@ -82,28 +84,28 @@ async def test_dead_letters(tmp_path: Path, fields: dict[str, Any]) -> None:
 async def test_the_limit_of_the_group_counts_for_old_clients(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client(version=100)
-        client.ask(200, None, b'{"groupName":"G","retryMaxTimes":0}')
-        client.send("T")
-        (original,) = client.pulled("T")
-        back(client, original, maxReconsumeTimes=16)
-        assert len(client.pulled("%DLQ%G")) == 1
+        await client.ask(200, None, b'{"groupName":"G","retryMaxTimes":0}')
+        await client.send("T")
+        (original,) = await client.pulled("T")
+        await back(client, original, maxReconsumeTimes=16)
+        assert len(await client.pulled("%DLQ%G")) == 1
 
 
 async def test_refusals(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, auto_create_subscription_group=False) as broker:
         client = broker.client()
-        client.ask(200, None, b'{"groupName":"G"}')
-        client.ask(200, None, b'{"groupName":"NoRetry","retryQueueNums":0}')
-        client.send("T")
-        (original,) = client.pulled("T")
-        code, remark = back(client, original, group="Unknown")
+        await client.ask(200, None, b'{"groupName":"G"}')
+        await client.ask(200, None, b'{"groupName":"NoRetry","retryQueueNums":0}')
+        await client.send("T")
+        (original,) = await client.pulled("T")
+        code, remark = await back(client, original, group="Unknown")
         assert (code, (remark or "")[:41]) == (26, "subscription group not exist, Unknown \nSe")
-        assert back(client, original, offset=999_999) == (1, "look message by offset failed, 999999")
+        assert await back(client, original, offset=999_999) == (1, "look message by offset failed, 999999")
         before = broker.context.store.commit_log_max_offset
-        assert back(client, original, group="NoRetry") == (0, None)
+        assert await back(client, original, group="NoRetry") == (0, None)
         assert broker.context.store.commit_log_max_offset == before
-        client.ask(25, None, b"brokerPermission=4")
-        assert back(client, original)[0] == 16
+        await client.ask(25, None, b"brokerPermission=4")
+        assert (await back(client, original))[0] == 16
 
 
 async def test_send_backs_are_counted_for_the_topic_that_the_message_came_from(
@@ -111,10 +113,10 @@ async def test_send_backs_are_counted_for_the_topic_that_the_message_came_from(
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T")
-        back(client, client.pulled("T")[0], delayLevel=1)
+        await client.send("T")
+        await back(client, (await client.pulled("T"))[0], delayLevel=1)
         await trio.sleep(2)
-        back(client, client.pulled("%RETRY%G")[0])
+        await back(client, (await client.pulled("%RETRY%G"))[0])
         counted = broker.context.statistics.send_backs
         assert {key: cell.nums for key, cell in counted.items()} == {("T", 0, "G"): 2}
 
@@ -123,33 +125,33 @@ async def test_permissions_are_those_of_the_retry_topic(tmp_path: Path) -> None:
     """Looked at before the message is; those of the dead-letter topic are not looked at, as in Java."""
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T")
-        (original,) = client.pulled("T")
-        assert back(client, original, delayLevel=-1)[0] == 0
+        await client.send("T")
+        (original,) = await client.pulled("T")
+        assert (await back(client, original, delayLevel=-1))[0] == 0
         readable = {"defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "4"}
-        client.ask(17, readable | {"topic": "%DLQ%G"})
-        assert back(client, original, delayLevel=-1) == (0, None)
-        client.ask(17, readable | {"topic": "%RETRY%G"})
+        await client.ask(17, readable | {"topic": "%DLQ%G"})
+        assert await back(client, original, delayLevel=-1) == (0, None)
+        await client.ask(17, readable | {"topic": "%RETRY%G"})
         refused = (16, "the topic[%RETRY%G] sending message is forbidden")
-        assert back(client, original, delayLevel=-1) == refused
-        assert back(client, original, offset=999_999) == refused
+        assert await back(client, original, delayLevel=-1) == refused
+        assert await back(client, original, offset=999_999) == refused
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 2**63 - 1])
 async def test_an_offset_where_no_message_begins(tmp_path: Path, offset: int) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T")
-        (original,) = client.pulled("T")
-        assert back(client, original, offset=offset) == (1, f"look message by offset failed, {offset}")
+        await client.send("T")
+        (original,) = await client.pulled("T")
+        assert await back(client, original, offset=offset) == (1, f"look message by offset failed, {offset}")
 
 
 async def test_a_message_whose_properties_grow_too_long(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        assert client.send("T", properties={"k": "v" * 32_700}).code == 0
-        (original,) = client.pulled("T")
-        assert back(client, original) == (1, "PROPERTIES_SIZE_EXCEEDED")
+        assert (await client.send("T", properties={"k": "v" * 32_700})).code == 0
+        (original,) = await client.pulled("T")
+        assert await back(client, original) == (1, "PROPERTIES_SIZE_EXCEEDED")
 
 
 @pytest.mark.parametrize("group", ["../../../outside", "a/b", "\0", "", "\ud800", "x" * 249, "é" * 125])
@@ -157,35 +159,35 @@ async def test_a_group_whose_name_cannot_be_a_folder(tmp_path: Path, group: str)
     """The retry topic of a group is a folder of the store: nothing is made outside, and the store stays whole."""
     async with fake_broker(tmp_path / "store") as broker:
         client = broker.client()
-        client.send("T")
-        (original,) = client.pulled("T")
-        code, remark = back(client, original, group=group)
+        await client.send("T")
+        (original,) = await client.pulled("T")
+        code, remark = await back(client, original, group=group)
         assert (code, (remark or "")[:29]) == (26, "subscription group not exist,")
-        assert client.send("T").code == 0
+        assert (await client.send("T")).code == 0
         if group.isascii():
-            assert client.ask(200, None, msgspec.json.encode({"groupName": group})).code == 1
+            assert (await client.ask(200, None, msgspec.json.encode({"groupName": group}))).code == 1
     assert names(tmp_path) == ["store"]
 
 
 async def test_a_name_that_only_clients_would_refuse(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T")
-        (original,) = client.pulled("T")
+        await client.send("T")
+        (original,) = await client.pulled("T")
         for group in ("my.group", "Gruppe für alles", "x" * 120):
-            assert back(client, original, group=group, delayLevel=-1) == (0, None)
-            assert len(client.pulled(f"%DLQ%{group}")) == 1
+            assert await back(client, original, group=group, delayLevel=-1) == (0, None)
+            assert len(await client.pulled(f"%DLQ%{group}")) == 1
 
 
 async def test_a_table_of_groups_that_names_another_folder(tmp_path: Path) -> None:
     """Java's broker takes every name."""
     async with fake_broker(tmp_path / "store") as broker:
         client = broker.client()
-        client.send("T")
-        (original,) = client.pulled("T")
+        await client.send("T")
+        (original,) = await client.pulled("T")
         name = "../../../outside"
         broker.context.groups.put(SubscriptionGroupConfig(group_name=name))
-        assert back(client, original, group=name)[0] == 26
+        assert (await back(client, original, group=name))[0] == 26
     assert names(tmp_path) == ["store"]
 
 
@@ -196,7 +198,7 @@ async def test_a_group_whose_retry_topic_cannot_be_stored_is_refused(
     """Java parks such a message, cannot deliver it, and holds up the level of all groups with it."""
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        offset = str(int(client.send("T").ext["msgId"][16:], 16))
-        reply = client.ask(36, {"offset": offset, "group": "g" * 123, "delayLevel": level})
+        offset = str(int((await client.send("T")).ext["msgId"][16:], 16))
+        reply = await client.ask(36, {"offset": offset, "group": "g" * 123, "delayLevel": level})
         assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "MESSAGE_ILLEGAL")
         assert broker.context.store.topics() == ["T"]

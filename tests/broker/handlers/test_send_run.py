@@ -41,7 +41,7 @@ async def answered(broker: FakeBroker, data: bytes, *, together: bool = True) ->
     server = Server(
         handler_table(broker.context), batches=broker.context.store, direct=DIRECT_READERS, runs=runs
     )
-    await server._run(server._session(wire, PEER, ("127.0.0.1", 10911)))
+    await server.serve_transport(wire, PEER)
     return sorted(wire.replies(), key=lambda reply: reply.opaque)
 
 
@@ -92,7 +92,7 @@ async def left_behind(
         many, _ = context.topics.ensure("Many", 4)
         context.topics.put(structs.replace(many, topic_filter_type="MULTI_TAG"))
         for topic, queue_id in (("T", 0), *(("Many", n) for n in range(4))):
-            broker.client().send(topic, queue_id=queue_id)
+            await broker.client().send(topic, queue_id=queue_id)
         replies = await answered(broker, data, together=together)
         rates = context.rates
         counted = (rates.put_messages, rates.put_bytes, rates.put_failures, rates.put_in_company)
@@ -151,7 +151,7 @@ async def test_a_broker_that_refuses_all_refuses_what_came_together(
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         context = broker.context
-        broker.client().send("T")
+        await broker.client().send("T")
         context.reconfigure(structs.replace(context.config, **settings))
         replies = await answered(broker, b"".join(frame(n) for n in range(4)))
     assert {reply.code for reply in replies} <= {
@@ -164,7 +164,7 @@ async def test_a_broker_that_refuses_all_refuses_what_came_together(
 async def test_a_held_pull_hears_of_a_run(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T")
+        await client.send("T")
         opaque = client.post(11, pull_header("T", 0, 1, sys_flag=6, suspend_ms=15000))
         assert client.replies(opaque) == []
         await answered(broker, b"".join(frame(n) for n in range(4)))
@@ -189,7 +189,7 @@ async def test_what_could_not_be_stored_whole_is_refused_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        broker.client().send("T")
+        await broker.client().send("T")
         room = 6000 // 20 - 1
 
         def refuse(_segments: SegmentList, _start: int) -> Segment:

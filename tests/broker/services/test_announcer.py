@@ -67,10 +67,10 @@ async def test_the_creator_of_a_topic_gets_the_reply_when_it_is_registered(
         opaque = client.post(310, send_header("T"), b"x")
         await trio.sleep(0.4)
         assert client.replies(opaque) == []
-        assert broker.client().send("T").code == 0, "only the creator waits"
+        assert (await broker.client().send("T")).code == 0, "only the creator waits"
         assert (await client.wait(opaque)).code == 0
         assert registry.calls == [["T"]]
-        assert client.send("T").code == 0, "the second send waits for nothing"
+        assert (await client.send("T")).code == 0, "the second send waits for nothing"
         create = {
             "topic": "U",
             "defaultTopic": "TBW102",

@@ -21,13 +21,15 @@ async def test_a_delayed_message_is_delivered_when_due(
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        reply = client.send("T", b"later", queue_id=3, properties={"DELAY": "2", "WAIT": "true", "TAGS": "A"})
+        reply = await client.send(
+            "T", b"later", queue_id=3, properties={"DELAY": "2", "WAIT": "true", "TAGS": "A"}
+        )
         assert (reply.code, reply.ext["queueId"], reply.ext["queueOffset"]) == (0, "3", "0")
         pull = client.post(11, pull_header("T", 3, 0, sys_flag=6, suspend_ms=60_000, expression="A"))
         start = trio.current_time()
         assert (await client.wait(pull)).code == 0
         assert trio.current_time() - start == pytest.approx(5, abs=0.05)
-        (message,) = client.pulled("T", 3)
+        (message,) = await client.pulled("T", 3)
         assert message.body == b"later"
         assert message.properties == {
             "DELAY": "2",
@@ -37,7 +39,7 @@ async def test_a_delayed_message_is_delivered_when_due(
             "REAL_TOPIC": "T",
             "REAL_QID": "3",
         }
-        (parked,) = client.pulled("SCHEDULE_TOPIC_XXXX", 1)
+        (parked,) = await client.pulled("SCHEDULE_TOPIC_XXXX", 1)
         assert parked.properties == message.properties
 
 
@@ -47,24 +49,24 @@ async def test_a_clock_that_is_set_back_delays_nothing(
     """A message that would wait longer than its level is delivered now, as in Java."""
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T", properties={"DELAY": "3"})
+        await client.send("T", properties={"DELAY": "3"})
         await trio.sleep(1)
         broker.context.now_ms = lambda: virtual_now() - 3_600_000
         await trio.sleep(5.1)
-        assert len(client.pulled("T")) == 1
-        assert len(client.pulled("SCHEDULE_TOPIC_XXXX", 2)) == 1
+        assert len(await client.pulled("T")) == 1
+        assert len(await client.pulled("SCHEDULE_TOPIC_XXXX", 2)) == 1
 
 
 async def test_a_slave_delivers_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client, master = broker.client(), broker.context.config
-        client.send("T", properties={"DELAY": "1"})
+        await client.send("T", properties={"DELAY": "1"})
         broker.context.reconfigure(replace(master, broker_role="SLAVE", broker_id=1))
         await trio.sleep(60)
-        assert client.pulled("T") == []
+        assert await client.pulled("T") == []
         broker.context.reconfigure(master)
         await trio.sleep(5.1)
-        assert len(client.pulled("T")) == 1
+        assert len(await client.pulled("T")) == 1
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -72,9 +74,9 @@ async def test_deliveries_are_counted(tmp_path: Path, autojump_clock: trio.abc.C
     async with fake_broker(tmp_path, enable_schedule_message_stats=counted) as broker:
         client = broker.client()
         for _ in range(3):
-            client.send("T", properties={"DELAY": "2"})
+            await client.send("T", properties={"DELAY": "2"})
         await trio.sleep(5.1)
-        assert len(client.pulled("T")) == 3
+        assert len(await client.pulled("T")) == 3
         assert broker.context.rates.put_messages == 6, "into the schedule topic, and out of it"
         statistics = broker.context.statistics
         levels = {key: cell.nums for key, cell in statistics.gets.items() if key[2] == "SCHEDULE_CONSUMER"}
@@ -91,11 +93,11 @@ async def test_levels(
     """A level above the highest is stored as the highest."""
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T", properties={"DELAY": level})
+        await client.send("T", properties={"DELAY": level})
         await trio.sleep(seconds - 0.5)
-        assert client.pulled("T") == []
+        assert await client.pulled("T") == []
         await trio.sleep(1)
-        (message,) = client.pulled("T")
+        (message,) = await client.pulled("T")
         assert message.properties["DELAY"] == stored
 
 
@@ -103,19 +105,19 @@ async def test_levels(
 async def test_a_message_without_a_level_is_not_delayed(tmp_path: Path, level: str) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T", properties={"DELAY": level})
-        assert len(client.pulled("T")) == 1
+        await client.send("T", properties={"DELAY": level})
+        assert len(await client.pulled("T")) == 1
 
 
 async def test_levels_are_configurable(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path, message_delay_level="2s 1m") as broker:
         client = broker.client()
-        client.send("T", b"last", properties={"DELAY": "9"})
-        client.send("T", b"first", properties={"DELAY": "1"})
+        await client.send("T", b"last", properties={"DELAY": "9"})
+        await client.send("T", b"first", properties={"DELAY": "1"})
         await trio.sleep(2.1)
-        assert [m.body for m in client.pulled("T")] == [b"first"]
+        assert [m.body for m in await client.pulled("T")] == [b"first"]
         await trio.sleep(58)
-        assert [m.body for m in client.pulled("T")] == [b"first", b"last"]
+        assert [m.body for m in await client.pulled("T")] == [b"first", b"last"]
 
 
 async def test_messages_of_one_level_are_delivered_in_order(
@@ -124,17 +126,17 @@ async def test_messages_of_one_level_are_delivered_in_order(
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         for n in range(200):
-            client.send("T", str(n).encode(), properties={"DELAY": "1"})
+            await client.send("T", str(n).encode(), properties={"DELAY": "1"})
         await trio.sleep(1.1)
-        bodies = [m.body for offset in range(0, 200, 32) for m in client.pulled("T", 0, offset)]
+        bodies = [m.body for offset in range(0, 200, 32) for m in await client.pulled("T", 0, offset)]
         assert bodies == [str(n).encode() for n in range(200)]
 
 
 async def test_a_restart_loses_and_repeats_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T", b"soon", properties={"DELAY": "1"})
-        client.send("T", b"late", properties={"DELAY": "3"})
+        await client.send("T", b"soon", properties={"DELAY": "1"})
+        await client.send("T", b"late", properties={"DELAY": "3"})
         await trio.sleep(2)
     saved = (tmp_path / "config" / "delayOffset.json").read_text()
     assert saved == '{\n\t"offsetTable":{1:1\n\t}\n}'
@@ -142,10 +144,10 @@ async def test_a_restart_loses_and_repeats_nothing(tmp_path: Path, autojump_cloc
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         await trio.sleep(0.1)
-        assert [m.body for m in client.pulled("T")] == [b"soon", b"late"]
-        assert json.loads(client.ask(45).body.replace(b"{1:", b'{"1":').replace(b",3:", b',"3":')) == {
-            "offsetTable": {"1": 1, "3": 1}
-        }
+        assert [m.body for m in await client.pulled("T")] == [b"soon", b"late"]
+        assert json.loads(
+            (await client.ask(45)).body.replace(b"{1:", b'{"1":').replace(b",3:", b',"3":')
+        ) == {"offsetTable": {"1": 1, "3": 1}}
 
 
 async def test_offsets_outside_their_queue_are_corrected(
@@ -157,26 +159,26 @@ async def test_offsets_outside_their_queue_are_corrected(
     async with fake_broker(tmp_path) as broker:
         assert broker.context.delay_offsets.get(1) == 0
         client = broker.client()
-        client.send("T", properties={"DELAY": "1"})
+        await client.send("T", properties={"DELAY": "1"})
         await trio.sleep(1.1)
-        assert len(client.pulled("T")) == 1
+        assert len(await client.pulled("T")) == 1
 
 
 async def test_a_failed_delivery_is_retried(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T", properties={"DELAY": "1"})
+        await client.send("T", properties={"DELAY": "1"})
         broker.context.store.stats.set_disk(0.95, full=True)
         await trio.sleep(5)
-        assert client.pull("T").code == ResponseCode.PULL_NOT_FOUND
+        assert (await client.pull("T")).code == ResponseCode.PULL_NOT_FOUND
         broker.context.store.stats.set_disk(0.5, full=False)
         await trio.sleep(1.1)
-        assert len(client.pulled("T")) == 1
+        assert len(await client.pulled("T")) == 1
 
 
 async def test_a_delay_is_refused_when_its_properties_do_not_fit(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
-        reply = broker.client().send("T", properties={"DELAY": "1", "a": "x" * 32_720})
+        reply = await broker.client().send("T", properties={"DELAY": "1", "a": "x" * 32_720})
         assert reply.code == ResponseCode.MESSAGE_ILLEGAL
 
 
@@ -207,9 +209,9 @@ async def test_a_message_that_cannot_be_delivered_does_not_block_others(
                     born_host=broker.context.store_host,
                 )
             )
-        client.send("T", b"good", properties={"DELAY": "1"})
+        await client.send("T", b"good", properties={"DELAY": "1"})
         await trio.sleep(1.1)
-        assert [m.body for m in client.pulled("T")] == [b"good"]
+        assert [m.body for m in await client.pulled("T")] == [b"good"]
         assert caplog.text.count("names no topic") == 6
 
 
@@ -218,14 +220,14 @@ async def test_a_message_that_became_too_large_is_logged_once_and_waits(
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         client, config = broker.client(), broker.context.config
-        client.send("T", bytes(2000), properties={"DELAY": "1"})
+        await client.send("T", bytes(2000), properties={"DELAY": "1"})
         broker.context.reconfigure(replace(config, max_message_size=1000))
         await trio.sleep(10)
         assert caplog.text.count("level 1 waits for the message at ") == 1
         assert "MESSAGE_ILLEGAL" in caplog.text
         broker.context.reconfigure(config)
         await trio.sleep(1.1)
-        assert len(client.pulled("T")) == 1
+        assert len(await client.pulled("T")) == 1
 
 
 async def test_messages_of_a_level_that_no_longer_exists_are_logged(
@@ -233,7 +235,7 @@ async def test_messages_of_a_level_that_no_longer_exists_are_logged(
 ) -> None:
     async with fake_broker(tmp_path, message_delay_level="1s 1s 1s") as broker:
         for level in ("2", "3", "3"):
-            broker.client().send("T", properties={"DELAY": level})
+            await broker.client().send("T", properties={"DELAY": level})
     async with fake_broker(tmp_path, message_delay_level="1s 1s"):
         assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
             "messageDelayLevel has no level 3: 2 messages of it are not delivered"

@@ -12,7 +12,7 @@ import trio
 from broker.disk import Disk
 from broker.filters import FilterTable
 from broker.services.table_files import TableFiles, table_text
-from broker.store import StoreDamaged
+from broker.store import MessageStore, StoreDamaged
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies.base import decode_body
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
@@ -65,10 +65,9 @@ async def test_topics_and_groups_are_saved_on_each_change(
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("Auto")
-        await broker.saved()
+        await client.send("Auto")
         assert '"Auto"' in (tmp_path / "config" / "topics.json").read_text()
-        client.heartbeat("G", "Auto")
+        await client.heartbeat("G", "Auto")
         await trio.sleep(0.01)
         assert '"%RETRY%G"' in (tmp_path / "config" / "topics.json").read_text()
         assert '"G"' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
@@ -82,17 +81,17 @@ async def test_offsets_are_saved_every_five_seconds_when_they_changed(
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         header = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "7"}
-        client.ask(15, header)
+        await client.ask(15, header)
         await trio.sleep(4.9)
         assert not path.exists()
         await trio.sleep(0.2)
         assert path.read_text() == '{\n\t"offsetTable":{\n\t\t"T@G":{0:7\n\t\t}\n\t}\n}'
         path.unlink()
         await trio.sleep(20)
-        client.ask(15, header)
+        await client.ask(15, header)
         await trio.sleep(20)
         assert not path.exists(), "nothing changed"
-        client.ask(15, header | {"commitOffset": "8"})
+        await client.ask(15, header | {"commitOffset": "8"})
     assert "{0:8" in path.read_text(), "saved at the stop"
     async with fake_broker(tmp_path) as broker:
         assert broker.context.offsets.query("G", "T", 0) == 8
@@ -133,8 +132,8 @@ async def test_what_was_sent_back_is_on_the_disk_before_the_offset_behind_it(
 
         monkeypatch.setattr("broker.services.table_files.save_table", watched)
         await trio.sleep(4.9)
-        assert client.ask(36, {"offset": offset, "group": "G", "delayLevel": "0"}).code == 0
-        client.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        assert (await client.ask(36, {"offset": offset, "group": "G", "delayLevel": "0"})).code == 0
+        await client.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
         await trio.sleep(0.2)
         assert seen == [True]
 
@@ -143,17 +142,18 @@ async def test_deliveries_that_cannot_be_put_on_the_disk_are_not_counted(
     tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "config" / "delayOffset.json"
+    make_durable, refuses = MessageStore.make_durable, True
+
+    async def failing(store: MessageStore) -> bool:
+        await trio.lowlevel.checkpoint()
+        return False if refuses else await make_durable(store)
+
+    monkeypatch.setattr(MessageStore, "make_durable", failing)
     async with fake_broker(tmp_path, flush_delay_offset_interval=2000) as broker:
-
-        async def failed() -> bool:
-            await trio.lowlevel.checkpoint()
-            return False
-
-        with monkeypatch.context() as patched:
-            patched.setattr(broker.context.store._flusher, "make_durable", failed)
-            broker.client().send("T", properties={"DELAY": "1"})
-            await trio.sleep(9)
-            assert not path.exists()
+        await broker.client().send("T", properties={"DELAY": "1"})
+        await trio.sleep(9)
+        assert not path.exists()
+        refuses = False
         await trio.sleep(2)
         assert b"1:1" in path.read_bytes()
 

@@ -23,14 +23,14 @@ COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 GROUP = "PG"
 
 
-def producer(broker: FakeBroker, group: str = GROUP, client_id: str | None = None) -> Client:
+async def producer(broker: FakeBroker, group: str = GROUP, client_id: str | None = None) -> Client:
     """A client that sends heartbeats of a producer group every 30 s until its connection is closed."""
     client = broker.client()
     data = HeartbeatData(
         client_id=client_id or f"client-{client.session.peer[1]}",
         producer_data_set=[ProducerData(group_name=group)],
     )
-    assert client.ask(34, None, encode_body(data)).code == 0
+    assert (await client.ask(34, None, encode_body(data))).code == 0
     broker.nursery.start_soon(_beat, client, encode_body(data))
     return client
 
@@ -40,14 +40,14 @@ async def _beat(client: Client, body: bytes) -> None:
         await trio.sleep(30)
         if client.session.closed:
             return
-        client.ask(34, None, body)
+        await client.ask(34, None, body)
 
 
-def send_half(
+async def send_half(
     client: Client, body: bytes = b"half", properties: Mapping[str, str] | None = None, **fields: Any
 ) -> Reply:
     """A half message for queue 2 of topic T, as Java's producer sends it."""
-    return client.ask(310, half_header(body.decode(), properties, **fields), body)
+    return await client.ask(310, half_header(body.decode(), properties, **fields), body)
 
 
 def half_header(
@@ -72,10 +72,10 @@ def end_header(
     }
 
 
-def end(client: Client, sent: Reply, state: int = COMMIT) -> Reply:
+async def end(client: Client, sent: Reply, state: int = COMMIT) -> Reply:
     """Ends the transaction of a half message that was sent."""
     offset = parse_offset_msg_id(sent.ext["msgId"])[2]
-    return client.ask(37, end_header(int(sent.ext["queueOffset"]), offset, state))
+    return await client.ask(37, end_header(int(sent.ext["queueOffset"]), offset, state))
 
 
 def questions(client: Client) -> list[tuple[CheckTransactionStateRequestHeader, MessageExt]]:
@@ -87,10 +87,10 @@ def questions(client: Client) -> list[tuple[CheckTransactionStateRequestHeader, 
     ]
 
 
-def answer(client: Client, state: int, number: int = -1) -> Reply:
+async def answer(client: Client, state: int, number: int = -1) -> Reply:
     """Answers a check, by default the last one."""
     header, _ = questions(client)[number]
-    return client.ask(37, end_header(header.tran_state_table_offset, header.commit_log_offset, state))
+    return await client.ask(37, end_header(header.tran_state_table_offset, header.commit_log_offset, state))
 
 
 def log(store: MessageStore) -> list[MessageExt]:

@@ -36,8 +36,8 @@ async def test_an_open_half_message_is_checked_and_committed(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        sent = send_half(client, properties={"TAGS": "A"})
+        client = await producer(broker)
+        sent = await send_half(client, properties={"TAGS": "A"})
         await trio.sleep(MINUTE - 1)
         assert questions(client) == []
         await trio.sleep(2)
@@ -56,8 +56,8 @@ async def test_an_open_half_message_is_checked_and_committed(
         assert message.properties == copy.properties
         assert (message.queue_offset, message.commit_log_offset) == (1, copy.commit_log_offset)
         assert (message.born_timestamp, message.born_host) == (first.born_timestamp, first.born_host)
-        assert answer(client, COMMIT).code == 0
-        assert [m.body for m in client.pulled("T", 2, expression="A")] == [b"half"]
+        assert (await answer(client, COMMIT)).code == 0
+        assert [m.body for m in await client.pulled("T", 2, expression="A")] == [b"half"]
         await trio.sleep(10 * MINUTE)
         assert len(questions(client)) == 1
         assert bodies(broker) == [b"half"]
@@ -66,14 +66,14 @@ async def test_an_open_half_message_is_checked_and_committed(
 
 async def test_ended_half_messages_are_skipped(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        sent = [send_half(client, str(n).encode()) for n in range(100)]
+        client = await producer(broker)
+        sent = [await send_half(client, str(n).encode()) for n in range(100)]
         for n in (*range(99, 50, -1), *range(50)):
-            end(client, sent[n], COMMIT if n % 2 else ROLLBACK)
+            await end(client, sent[n], COMMIT if n % 2 else ROLLBACK)
         await trio.sleep(MINUTE + 1)
         assert [message.body for _, message in questions(client)] == [b"50"]
         assert progress(broker) == (100, 99)
-        answer(client, ROLLBACK)
+        await answer(client, ROLLBACK)
         await trio.sleep(MINUTE)
         assert len(questions(client)) == 1
         assert progress(broker) == (101, 100)
@@ -84,10 +84,10 @@ async def test_op_messages_behind_an_open_one_are_not_used_up(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
+        client = await producer(broker)
         await trio.sleep(MINUTE - 5)
-        send_half(client, b"young")
-        end(client, send_half(client, b"ended"))
+        await send_half(client, b"young")
+        await end(client, await send_half(client, b"ended"))
         await trio.sleep(6)
         assert progress(broker) == (-1, -1), "the walk ends at the young one"
         await trio.sleep(MINUTE)
@@ -100,9 +100,9 @@ async def test_the_timeout_is_the_least_age(
     tmp_path: Path, autojump_clock: trio.abc.Clock, age: int, asked: int
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
+        client = await producer(broker)
         await trio.sleep(MINUTE - age)
-        send_half(client)
+        await send_half(client)
         await trio.sleep(age + 1)
         assert len(questions(client)) == asked
 
@@ -116,8 +116,8 @@ async def test_interval_timeout_and_number_of_checks_are_configured(
         "transaction_check_max": 3,
     }
     async with fake_broker(tmp_path, **settings) as broker:
-        client = producer(broker)
-        send_half(client)
+        client = await producer(broker)
+        await send_half(client)
         await trio.sleep(20)
         assert len(questions(client)) == 3
         assert bodies(broker, GIVEN_UP) == [b"half"]
@@ -127,8 +127,8 @@ async def test_a_half_message_is_given_up_after_15_checks(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        send_half(client, properties={"DELAY": "1"})
+        client = await producer(broker)
+        await send_half(client, properties={"DELAY": "1"})
         for n in range(15):
             await trio.sleep(MINUTE if n else MINUTE + 1)
             assert len(questions(client)) == n + 1
@@ -142,36 +142,36 @@ async def test_a_half_message_is_given_up_after_15_checks(
         newest = of_topic(broker, HALF)[-1]
         assert given_up.properties == newest.properties
         assert (given_up.queue_id, given_up.body, given_up.sys_flag) == (0, b"half", 0)
-        assert client.ask(29, {"topic": GIVEN_UP, "queueId": "0", "timestamp": "0"}).code == 0
+        assert (await client.ask(29, {"topic": GIVEN_UP, "queueId": "0", "timestamp": "0"})).code == 0
         assert progress(broker) == (16, -1)
         await trio.sleep(10 * MINUTE)
         assert len(of_topic(broker, GIVEN_UP)) == 1
-        assert client.send(GIVEN_UP).code == ResponseCode.NO_PERMISSION
+        assert (await client.send(GIVEN_UP)).code == ResponseCode.NO_PERMISSION
 
 
 async def test_a_check_can_be_resumed(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path, transaction_check_max=1) as broker:
-        client = producer(broker)
-        send_half(client)
+        client = await producer(broker)
+        await send_half(client)
         await trio.sleep(2 * MINUTE + 1)
         (given_up,) = of_topic(broker, GIVEN_UP)
         asked = len(questions(client))
-        reply = client.ask(323, {"msgId": given_up.offset_msg_id})
+        reply = await client.ask(323, {"msgId": given_up.offset_msg_id})
         assert (reply.code, reply.remark) == (0, None)
         newest = of_topic(broker, HALF)[-1]
         assert newest.properties["TRANSACTION_CHECK_TIMES"] == "0"
         await trio.sleep(MINUTE)
         assert len(questions(client)) == asked + 1
-        assert answer(client, COMMIT).code == 0
-        assert [m.body for m in client.pulled("T", 2)] == [b"half"]
+        assert (await answer(client, COMMIT)).code == 0
+        assert [m.body for m in await client.pulled("T", 2)] == [b"half"]
 
 
 @pytest.mark.parametrize("msg_id", ["", "no id", "7F00000100002A9F0000000000000000", "F" * 32, None])
 async def test_resumes_that_are_refused(tmp_path: Path, msg_id: str | None) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        client.send("T", b"no half message")
-        reply = client.ask(323, {} if msg_id is None else {"msgId": msg_id})
+        await client.send("T", b"no half message")
+        reply = await client.ask(323, {} if msg_id is None else {"msgId": msg_id})
         remark = "Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC."
         assert (reply.code, reply.remark) == (1, remark)
         assert len(log(broker.context.store)) == 1
@@ -181,8 +181,8 @@ async def test_a_half_message_older_than_the_files_is_given_up(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path, file_reserved_time=2) as broker:
-        client = producer(broker)
-        send_half(client, born_timestamp=virtual_now() - 2 * 3600 * 1000)
+        client = await producer(broker)
+        await send_half(client, born_timestamp=virtual_now() - 2 * 3600 * 1000)
         await trio.sleep(MINUTE + 1)
         assert questions(client) == []
         (given_up,) = of_topic(broker, GIVEN_UP)
@@ -193,8 +193,8 @@ async def test_a_message_from_the_future_is_checked_at_once(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        send_half(client, born_timestamp=virtual_now() + 3_600_000)
+        client = await producer(broker)
+        await send_half(client, born_timestamp=virtual_now() + 3_600_000)
         await trio.sleep(MINUTE + 1)
         assert len(questions(client)) == 1
 
@@ -203,8 +203,8 @@ async def test_the_immunity_of_a_message_postpones_the_check(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        send_half(client, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "150"})
+        client = await producer(broker)
+        await send_half(client, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "150"})
         await trio.sleep(2 * MINUTE + 1)
         assert questions(client) == []
         first, *copies = of_topic(broker, HALF)
@@ -222,8 +222,8 @@ async def test_an_invalid_immunity_is_the_timeout(
     tmp_path: Path, autojump_clock: trio.abc.Clock, text: str
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        send_half(client, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": text})
+        client = await producer(broker)
+        await send_half(client, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": text})
         await trio.sleep(MINUTE + 1)
         assert len(questions(client)) == 1
 
@@ -233,11 +233,11 @@ async def test_an_end_that_names_an_earlier_copy_ends_the_newest(
     tmp_path: Path, autojump_clock: trio.abc.Clock, immunity: dict[str, str]
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        sent = send_half(client, properties=immunity)
+        client = await producer(broker)
+        sent = await send_half(client, properties=immunity)
         await trio.sleep(2 * MINUTE + 1)
         asked = len(questions(client))
-        assert end(client, sent).code == 0
+        assert (await end(client, sent)).code == 0
         assert bodies(broker, OP) == [b"0", b"2"]
         await trio.sleep(5 * MINUTE)
         assert len(questions(client)) == asked
@@ -251,14 +251,14 @@ async def test_producers_take_turns_and_closed_ones_are_skipped(
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         first, second, gone, other = (
-            producer(broker),
-            producer(broker),
-            producer(broker),
-            producer(broker, "Another"),
+            await producer(broker),
+            await producer(broker),
+            await producer(broker),
+            await producer(broker, "Another"),
         )
         gone.session.close()
         for n in range(6):
-            send_half(first, str(n).encode())
+            await send_half(first, str(n).encode())
         await trio.sleep(MINUTE + 1)
         assert [len(questions(one)) for one in (first, second, gone, other)] == [3, 3, 0, 0]
         assert sorted(m.body for one in (first, second) for _, m in questions(one)) == [
@@ -270,9 +270,9 @@ async def test_without_a_producer_the_check_counts_and_waits(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        send_half(broker.client())
+        await send_half(broker.client())
         await trio.sleep(2 * MINUTE + 1)
-        client = producer(broker)
+        client = await producer(broker)
         await trio.sleep(MINUTE)
         ((_, message),) = questions(client)
         assert message.properties["TRANSACTION_CHECK_TIMES"] == "3"
@@ -282,8 +282,8 @@ async def test_a_full_disk_ends_the_scan_and_loses_nothing(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path, transaction_check_max=1) as broker:
-        client = producer(broker)
-        send_half(client)
+        client = await producer(broker)
+        await send_half(client)
         await trio.sleep(10)
         for _ in range(2):  # first for the copy, then for giving up
             stats, before = broker.context.store.stats, progress(broker)
@@ -300,11 +300,11 @@ async def test_a_half_message_without_room_for_a_counter_is_given_up(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
+        client = await producer(broker)
         used = len(b"UNIQ_KEY_KEY-half_WAIT_true_TRAN_MSG_true_PGROUP_PG_x_")
         used += len(b"_CLUSTER_DefaultCluster_REAL_TOPIC_T_REAL_QID_2")
-        assert send_half(client, properties={"x": "y" * (32767 - used)}).code == 0
-        send_half(client, b"next")
+        assert (await send_half(client, properties={"x": "y" * (32767 - used)})).code == 0
+        await send_half(client, b"next")
         await trio.sleep(MINUTE + 1)
         assert bodies(broker, GIVEN_UP) == [b"half"]
         assert [message.body for _, message in questions(client)] == [b"next"]
@@ -315,7 +315,7 @@ async def test_copies_are_on_the_disk_before_the_progress_counts(
     tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch, flush: str
 ) -> None:
     async with fake_broker(tmp_path, flush_disk_type=flush) as broker:
-        store, client = broker.context.store, producer(broker)
+        store, client = broker.context.store, await producer(broker)
         waiting = client.post(310, half_header("half"), b"half")
         assert (await client.wait(waiting)).code == 0
         seen = []
@@ -335,22 +335,22 @@ async def test_a_message_that_became_too_large_does_not_block_others(
     tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        large = send_half(client, b"x" * 2000)
-        send_half(client, b"small")
+        client = await producer(broker)
+        large = await send_half(client, b"x" * 2000)
+        await send_half(client, b"small")
         broker.context.reconfigure(replace(broker.context.config, max_message_size=1000))
         await trio.sleep(MINUTE + 1)
         assert [message.body for _, message in questions(client)] == [b"small"]
         assert caplog.text.count("is larger than maxMessageSize") == 1
         broker.context.reconfigure(replace(broker.context.config, max_message_size=4000))
-        assert end(client, large).code == 0
+        assert (await end(client, large)).code == 0
         assert bodies(broker) == [b"x" * 2000]
 
 
 async def test_a_slave_checks_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
-        send_half(client)
+        client = await producer(broker)
+        await send_half(client)
         broker.context.is_slave = True
         await trio.sleep(3 * MINUTE)
         assert questions(client) == []
@@ -360,9 +360,9 @@ async def test_a_scan_yields_to_other_tasks_and_ends_after_60_s(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = producer(broker)
+        client = await producer(broker)
         for n in range(200):
-            send_half(client, str(n).encode())
+            await send_half(client, str(n).encode())
         await trio.sleep(10)
         looks = iter(range(1000))
 

@@ -81,10 +81,10 @@ def content(record: MessageExt) -> tuple[object, ...]:
     )
 
 
-def send_as(client: Client, half: MessageExt) -> None:
+async def send_as(client: Client, half: MessageExt) -> None:
     """Sends the message that became this half message."""
     properties = {name: value for name, value in half.properties.items() if name not in ADDED}
-    reply = client.send(
+    reply = await client.send(
         half.properties["REAL_TOPIC"],
         half.body,
         queue_id=int(half.properties["REAL_QID"]),
@@ -107,7 +107,7 @@ async def test_half_commit_and_op_records_equal_those_of_java(tmp_path: Path, ja
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         for half in halves:
-            send_as(client, half)
+            await send_as(client, half)
         ours = of_topic(broker, HALF)
         assert [content(one) for one in ours] == [content(one) for one in halves]
         for commit in first:
@@ -115,7 +115,7 @@ async def test_half_commit_and_op_records_equal_those_of_java(tmp_path: Path, ja
             half = ours[number]
             group = half.properties["PGROUP"]
             header = end_header(half.queue_offset, half.commit_log_offset, group=group)
-            assert client.ask(37, header).code == 0
+            assert (await client.ask(37, header)).code == 0
             (mine,) = of(of_topic(broker, commit.topic)[-1:], commit.topic)
             assert content(mine) == content(commit)
             assert mine.prepared_transaction_offset == half.commit_log_offset
@@ -135,11 +135,11 @@ async def test_checked_half_messages_equal_those_of_java(
     theirs = [one for one in of(java, HALF, body) if body == UNENDED or "CHECK_IMM" in str(one.properties)]
     settings = {"transaction_check_interval": 3000, "transaction_time_out": 3000}
     async with fake_broker(tmp_path, **settings) as broker:
-        client = producer(broker, theirs[0].properties["PGROUP"])
+        client = await producer(broker, theirs[0].properties["PGROUP"])
         await trio.sleep(1.4)
         if body == IMMUNE:  # as in the recording, where another one in front of it ended the first walk
-            send_half(client)
-        send_as(client, theirs[0])
+            await send_half(client)
+        await send_as(client, theirs[0])
         await trio.sleep(70 if body == UNENDED else 11)
         ours = of(of_topic(broker, HALF), HALF, body)
         if body == IMMUNE:  # Java numbered its half queue from elsewhere
@@ -156,7 +156,7 @@ async def test_checked_half_messages_equal_those_of_java(
         answer_group = theirs[0].properties["PGROUP"]
         ((header, _),) = questions(client)
         fields = end_header(header.tran_state_table_offset, header.commit_log_offset, group=answer_group)
-        assert client.ask(37, fields).code == 0
+        assert (await client.ask(37, fields)).code == 0
         (commit,) = [
             one for one in java if one.sys_flag == 8 and one.topic == theirs[0].properties["REAL_TOPIC"]
         ]
@@ -174,13 +174,13 @@ async def test_checks_continue_in_a_folder_of_java(
     async with fake_broker(root, an_hour_later, **JAVA_FILES) as broker:
         store = broker.context.store
         assert broker.context.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == store.max_offset(HALF, 0) == 177
-        client = producer(broker, "seed_tx_producer")
+        client = await producer(broker, "seed_tx_producer")
         await trio.sleep(61)
         assert questions(client) == []
         assert store.max_offset(HALF, 0) == 177
         parked = store.get(GIVEN_UP, 0, 0, 1)
         given_up = decode_record(bytes(parked.views[0]))
-        assert client.ask(323, {"msgId": given_up.offset_msg_id}).code == 0
+        assert (await client.ask(323, {"msgId": given_up.offset_msg_id})).code == 0
         assert store.max_offset(HALF, 0) == 178
 
 
@@ -197,7 +197,7 @@ async def test_a_second_scan_of_a_java_folder_checks_only_open_messages(
     async with fake_broker(
         root, an_hour_later, **JAVA_FILES, file_reserved_time=10**6, transaction_check_max=10**6
     ) as broker:
-        client = producer(broker, "seed_tx_producer")
+        client = await producer(broker, "seed_tx_producer")
         await trio.sleep(61)
         assert broker.context.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 72
         asked = [message.body for _, message in questions(client)]

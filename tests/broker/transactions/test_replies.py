@@ -34,9 +34,9 @@ from tests.broker.transactions.support import (
 )
 
 
-def requester(broker: FakeBroker, code: int | None = 0) -> Client:
+async def requester(broker: FakeBroker, code: int | None = 0) -> Client:
     """The requester: it acknowledges a pushed reply with `code`, or never when that is None."""
-    client = producer(broker, "asking", REQUESTER)
+    client = await producer(broker, "asking", REQUESTER)
     if code is not None:
         client.session.answers[326] = lambda command: command.reply(code)
     return client
@@ -53,7 +53,7 @@ async def test_a_reply_is_pushed_to_the_requester_and_stored(
     tmp_path: Path, autojump_clock: trio.abc.Clock, code: int
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        asking, answering = requester(broker), broker.client()
+        asking, answering = await requester(broker), broker.client()
         await trio.sleep(5)
         reply = await reply_to(answering, code=code, sys_flag=0x305, flag=7)
         (stored,) = log(broker.context.store)
@@ -103,7 +103,7 @@ async def test_a_reply_without_a_requester_is_stored(tmp_path: Path) -> None:
 
 async def test_a_reply_without_an_address_is_refused(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
-        requester(broker)
+        await requester(broker)
         reply = await reply_to(broker.client(), properties={"CORRELATION_ID": "1"})
         assert (reply.code, reply.remark) == (1, "reply message properties[REPLY_TO_CLIENT] is null")
 
@@ -113,7 +113,7 @@ async def test_the_requester_fails_or_is_silent(
     tmp_path: Path, autojump_clock: trio.abc.Clock, code: int | None, seconds: int
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        requester(broker, code)
+        await requester(broker, code)
         start = trio.current_time()
         reply = await reply_to(broker.client())
         assert (reply.code, reply.remark) == (1, f"push reply message to {REQUESTER}fail.")
@@ -125,7 +125,7 @@ async def test_the_requester_disconnects(tmp_path: Path) -> None:
         raise RemoteClosed("gone")
 
     async with fake_broker(tmp_path) as broker:
-        asking = requester(broker)
+        asking = await requester(broker)
         asking.session.answers[326] = leave
         assert (await reply_to(broker.client())).remark == f"push reply message to {REQUESTER}fail."
         asking.session.close()
@@ -134,29 +134,29 @@ async def test_the_requester_disconnects(tmp_path: Path) -> None:
 
 async def test_the_newest_connection_of_a_client_gets_the_reply(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
-        old, new = requester(broker), requester(broker)
+        old, new = await requester(broker), await requester(broker)
         old.session.close()
         assert (await reply_to(broker.client())).code == 0
         assert [one.code for one in new.session.pushed] == [326]
-        assert new.ask(35, {"clientID": REQUESTER, "producerGroup": "asking"}).code == 0
+        assert (await new.ask(35, {"clientID": REQUESTER, "producerGroup": "asking"})).code == 0
         assert "not found" in ((await reply_to(broker.client())).remark or "")
 
 
 async def test_a_client_with_two_groups_is_found_until_it_leaves_both(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
-        client = requester(broker)
+        client = await requester(broker)
         table = broker.context.producers
         (channel,) = table.clients("asking") or []
         table.register("second", channel)
-        client.ask(35, {"clientID": REQUESTER, "producerGroup": "asking"})
+        await client.ask(35, {"clientID": REQUESTER, "producerGroup": "asking"})
         assert table.find(REQUESTER) is channel
-        client.ask(35, {"clientID": REQUESTER, "producerGroup": "second"})
+        await client.ask(35, {"clientID": REQUESTER, "producerGroup": "second"})
         assert table.find(REQUESTER) is None
 
 
 async def test_storing_replies_can_be_switched_off(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, store_reply_message_enable=False) as broker:
-        requester(broker)
+        await requester(broker)
         reply = await reply_to(broker.client(), queue_id=-1)
         assert (reply.code, reply.ext["msgId"], reply.ext["queueOffset"]) == (0, "0", "0")
         assert log(broker.context.store) == []
@@ -164,7 +164,7 @@ async def test_storing_replies_can_be_switched_off(tmp_path: Path) -> None:
 
 async def test_a_reply_that_cannot_be_stored_is_pushed(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, max_message_size=100) as broker:
-        asking = requester(broker)
+        asking = await requester(broker)
         reply = await reply_to(broker.client(), b"x" * 101)
         assert (reply.code, reply.ext["msgId"]) == (0, "0")
         assert len(asking.session.pushed[-1].body) == 101
@@ -193,4 +193,4 @@ async def test_early_requests_and_requests_without_fields_are_refused(tmp_path: 
     async with fake_broker(tmp_path, start_accept_send_request_time_stamp=START_MS * 2) as broker:
         reply = await reply_to(broker.client())
         assert (reply.code, (reply.remark or "")[:35]) == (1, "broker unable to service, until 207")
-        assert broker.client().ask(325, {"a": "G"}).code == 1
+        assert (await broker.client().ask(325, {"a": "G"})).code == 1
