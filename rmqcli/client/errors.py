@@ -200,9 +200,9 @@ class OnlineResetUnsupported(ClientError):
 
     def __init__(self, group: str, clients: int, wanted: str) -> None:
         super().__init__(
-            f"group {group} has running clients ({clients}), and its broker moves running consumers only to "
-            f"a time, the start or the end of a whole topic, not to {wanted}; stop the clients first, or reset "
-            "to start, end or @TIME"
+            f"group {group} has running clients ({clients}), and its broker moves running consumers only "
+            f"to a time, the start or the end of a whole topic, not to {wanted}; stop the clients first, "
+            "or reset to start, end or @TIME"
         )
         self.group = group
         self.clients = clients

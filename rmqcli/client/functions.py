@@ -30,7 +30,7 @@ async def called(
     abandon: bool = False,
     limiter: trio.CapacityLimiter | None = None,
 ) -> Any:
-    """The result; a plain function runs in a thread, for which a cancellation waits unless `abandon`."""
+    """Calls a function, a plain one in a thread; with `abandon`, a cancellation does not wait for it."""
     if is_async(function):
         return await function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=abandon, limiter=limiter)

@@ -168,7 +168,7 @@ class ClientInstance:
 
     @property
     def lasting_id(self) -> str:
-        """The client id of the next process, too, with the name DEFAULT by default; for offsets files."""
+        """The client id that the next process has too, for offsets files; the name is DEFAULT by default."""
         name = DEFAULT_NAME if self._instance_name is None else self._instance_name
         return client_id(self.ip, name, self._unit_name)
 
@@ -318,8 +318,8 @@ class ClientInstance:
 class Client:
     """Base of all clients: creates an instance, or shares one that is already entered.
 
-    Subclasses override `_open` and `_close`, which run inside the instance; `_close` also after an `_open`
-    that failed.
+    Subclasses override `_open` and `_close`, which run inside the instance; `_close` runs after a
+    failed `_open`, too.
     """
 
     def __init__(self, instance: ClientInstance | None, options: InstanceOptions) -> None:

@@ -40,11 +40,11 @@ def consistent_hash(
 ) -> list[MessageQueue]:
     """A ring of MD5 hashes; few queues move when a member joins or leaves (CONSISTENT_HASH)."""
     ring = {_hash(f"{member}-{number}"): member for member in clients for number in range(nodes)}
-    places = sorted(ring)
+    points = sorted(ring)
 
     def owner(queue: MessageQueue) -> str:
-        place = bisect_left(places, _hash(_java_text(queue)))
-        return ring[places[place % len(places)]]
+        index = bisect_left(points, _hash(_java_text(queue)))
+        return ring[points[index % len(points)]]
 
     return [queue for queue in queues if owner(queue) == client]
 

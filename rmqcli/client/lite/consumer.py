@@ -41,7 +41,7 @@ EVERYTHING: Mapping[str, str | MessageSelector] = MappingProxyType({})
 
 
 class LitePullConsumer(Client):
-    """Pulls ahead and returns messages from `poll`, after `await consumer.subscribe("topic")`, to one task.
+    """Pulls ahead, for one task that calls `poll` after `await consumer.subscribe("topic")`.
 
     More options: LiteSettings, InstanceOptions.
     """
@@ -233,7 +233,7 @@ class LitePullConsumer(Client):
         self._has_arrived()
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores these next offsets, by default those behind all polled messages; ClientError."""
+        """Stores these offsets, by default those behind all polled messages. ClientError if one fails."""
         if offsets is None:
             offsets = {q: held.consumed for q, held in self._held.items() if held.consumed is not None}
         offsets = self._namespace.wrap_queues(offsets)

@@ -97,7 +97,7 @@ class ClientRemotingProcessor:
         return {code for code, _ in self._handlers}
 
     def check_free(self, group: str) -> None:
-        """InvalidRequest if it has a consumer of this group: brokers know one by client id and group."""
+        """Raises InvalidRequest for the group of a consumer: brokers know one by client id and group."""
         if (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers:
             raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
 

@@ -350,5 +350,5 @@ class Producer(Requesting, Traceable, Client):
         if status is None:
             raise refusal(reply.code, reply.remark, address, request.code)
         header = read_answer(outgoing.operation, reply, address).header
-        place = self._namespace.unwrap_queue(queue) if self._namespace.name else queue
-        return send_result(status, outgoing.msg_id, place, header, reply.ext_fields or {})
+        short = self._namespace.unwrap_queue(queue) if self._namespace.name else queue
+        return send_result(status, outgoing.msg_id, short, header, reply.ext_fields or {})

@@ -51,8 +51,8 @@ def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
         for queue in queues:
             if queue.queue_id == queue_id and broker_name in (None, queue.broker_name):
                 return queue
-        place = f" on broker {broker_name}" if broker_name else ""
-        raise ValueError(f"topic {message.topic} has no writable queue {queue_id}{place}")
+        where = f" on broker {broker_name}" if broker_name else ""
+        raise ValueError(f"topic {message.topic} has no writable queue {queue_id}{where}")
 
     return select
 

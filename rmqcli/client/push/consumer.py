@@ -172,9 +172,9 @@ class PushConsumer(Traceable, Client):
         """The last error of a topic and of each of its queues that fail, by name of topic or queue."""
         wrapped, unwrap = self.instance.namespace.wrap(topic), self.instance.namespace.unwrap_queue
         return {
-            topic if isinstance(place, str) else str(unwrap(place)): error
-            for place, error in self._state.troubles.items()
-            if wrapped in (place, getattr(place, "topic", None))
+            topic if isinstance(key, str) else str(unwrap(key)): error
+            for key, error in self._state.troubles.items()
+            if wrapped in (key, getattr(key, "topic", None))
         }
 
     async def divided(self) -> None:

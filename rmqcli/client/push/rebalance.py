@@ -46,10 +46,10 @@ class PushRebalance(Rebalance):
     async def divided(self, topic: str, share: Share) -> None:
         state, mine = self._state, set(share.mine)
         state.troubles.pop(topic, None)
-        for place in [
+        for key in [
             one for one in state.troubles if getattr(one, "topic", None) == topic and one not in mine
         ]:
-            del state.troubles[place]
+            del state.troubles[key]
         held = [one for queue, one in state.queues.items() if queue.topic == topic and not one.retiring]
         leaving = [one for one in held if one.queue not in mine or self._broken(one)]
         if not leaving and mine <= state.queues.keys():

@@ -29,7 +29,7 @@ class SendBack:
         self._limit = state.settings.reconsume_limit(state.orderly)
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """True if a broker has the message again. `delay_level` 0: the broker decides, -1: dead letter."""
+        """Returns a message; True if a broker has it. `delay_level` 0: by the broker, -1: dead letter."""
         try:
             await self._to_broker(message, delay_level)
         except ClientError as error:

@@ -22,8 +22,8 @@ FAILED = 30.0
 
 def aside_for(latency: float) -> float:
     """The seconds for which a broker is avoided after a send that took `latency` seconds."""
-    place = bisect_right(LATENCY_MAX, latency)
-    return NOT_AVAILABLE[place - 1] if place else 0.0
+    index = bisect_right(LATENCY_MAX, latency)
+    return NOT_AVAILABLE[index - 1] if index else 0.0
 
 
 class _Fault(NamedTuple):

@@ -119,20 +119,20 @@ def published(
 ) -> Iterator[Published]:
     """One record per message, also of a batch; `cost` seconds are divided among them, as in Java."""
     ids, stored = result.msg_id.split(","), result.offset_msg_id.split(",")
-    for place, message in enumerate(messages):
+    for number, message in enumerate(messages):
         yield Published(
             began_ms,
             result.region_id,
             without_namespace(group),
             without_namespace(message.topic),
-            ids[place] if len(ids) == len(messages) else result.msg_id,
+            ids[number] if len(ids) == len(messages) else result.msg_id,
             message.tags,
             message.properties.get(PropertyName.KEYS),
             address,
             len(message.body),
             round(cost * 1000) // len(messages),
             message_type(message),
-            stored[place] if len(stored) == len(messages) else result.offset_msg_id,
+            stored[number] if len(stored) == len(messages) else result.offset_msg_id,
             result.status is SendStatus.SEND_OK,
         )
 
