@@ -184,10 +184,20 @@ async def test_a_body_with_a_wrong_flag_delays_no_other_message(
     assert line.startswith("T@broker-a:0, offset 8: ") and reason in line
 
 
-async def test_a_bomb_among_them_stays_packed() -> None:
+async def test_messages_that_are_too_long_together_are_left_for_the_next_pull() -> None:
     packed, bits = compress(b"abc" * 1000, "zlib")
-    messages = await read_messages(record(7, packed, sys_flag=bits) * 2, "broker-a", limit=5000)
-    assert [message.body for message in messages] == [b"abc" * 1000, packed]
+    bomb, bomb_bits = compress(bytes(6000), "zlib")
+    stored = [record(7, b"plain"), record(8, packed, sys_flag=bits), record(9, b"plain"), record(10, b"last")]
+    stored.insert(3, record(11, packed, sys_flag=bits))
+    reading = await read_messages(b"".join(stored), "broker-a", limit=5000)
+    assert [message.body for message in reading.messages] == [b"plain", b"abc" * 1000, b"plain"]
+    assert reading.cut_at == 11
+    with pytest.raises(CorruptReply, match="ask for fewer"):
+        reading.whole("broker-a")
+    alone = await read_messages(
+        record(7, bomb, sys_flag=bomb_bits) + record(8, packed, sys_flag=bits), "broker-a", limit=5000
+    )
+    assert [message.body for message in alone.whole("broker-a")] == [bomb, b"abc" * 1000]
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
@@ -199,20 +209,20 @@ async def test_much_is_decompressed_in_a_worker_in_order(kind: str, size: int) -
     bomb, bomb_bits = compress(bytes(size), kind)
     stored = record(7, b"first") + record(8, packed, sys_flag=bits) + record(9, b"last")
     with assert_checkpoints():
-        messages = await read_messages(stored, "broker-a")
+        messages = (await read_messages(stored, "broker-a")).messages
     assert [message.body for message in messages] == [b"first", plain, b"last"]
     assert {message.broker_name for message in messages} == {"broker-a"}
     assert len(bomb) < SMALL_PACKED
     with assert_checkpoints():
-        (message,) = await read_messages(record(1, bomb, sys_flag=bomb_bits), "broker-a")
+        (message,) = (await read_messages(record(1, bomb, sys_flag=bomb_bits), "broker-a")).messages
     assert message.body == bytes(size)
 
 
 async def test_little_is_decompressed_at_once() -> None:
     packed, bits = compress(b"abc" * 1000, "zlib")
     with assert_no_checkpoints():
-        messages = await read_messages(record(7, packed, sys_flag=bits) * 3 + record(9), "broker-a")
-    assert len(messages) == 4
+        reading = await read_messages(record(7, packed, sys_flag=bits) * 3 + record(9), "broker-a")
+    assert len(reading.messages) == 4
 
 
 async def test_damaged_messages_are_reported(cluster: Cluster, autojump_clock: Any) -> None:

@@ -19,7 +19,7 @@ from codec.operations.messages import QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
 from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import QueryResult
 from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
-from rmqcli.client.wire.messages import read_messages
+from rmqcli.client.wire.messages import Reading, read_messages
 
 MAX_LONG = 2**63 - 1
 UNIQ_MAX = 32  # messages a broker returns for a unique key
@@ -91,7 +91,8 @@ class MessageAdmin(Area):
                 raise
             name = VIEW_MESSAGE_BY_ID.name
             raise NotFound(ResponseCode.QUERY_NOT_FOUND, error.remark, address, name) from error
-        messages = await read_messages(answer.body, await self._broker_name(address))
+        broker_name = await self._broker_name(address)
+        messages = (await read_messages(answer.body, broker_name)).whole(broker_name)
         if not messages:
             raise NotFound(ResponseCode.QUERY_NOT_FOUND, None, address, VIEW_MESSAGE_BY_ID.name)
         return messages[0]
@@ -120,8 +121,8 @@ class MessageAdmin(Area):
         async def ask(name: str) -> list[MessageExt]:
             queue = MessageQueue(header.topic, name, 0)
             answer = await self.instance.find_in_queue(queue, QUERY_MESSAGE, header, extra)
-            messages = [] if answer is None else await read_messages(answer.body, name)
-            return [message for message in messages if matches(message)]
+            reading = Reading([]) if answer is None else await read_messages(answer.body, name)
+            return [message for message in reading.whole(name) if matches(message)]
 
         answers, failures = await gather(list(route.brokers), ask)
         if failures and not answers:

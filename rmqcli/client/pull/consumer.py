@@ -30,7 +30,7 @@ from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import pull_info
 from rmqcli.client.results import PullResult, PullStatus
-from rmqcli.client.wire.messages import read_messages
+from rmqcli.client.wire.messages import Reading, read_messages
 from rmqcli.client.wire.requests import read_answer
 
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even when it creates none by itself
@@ -215,11 +215,12 @@ class PullConsumer(OffsetCalls, Client):
             self._suggested[queue] = header.suggest_which_broker_id
         status = _STATUS[code]
         found = status is PullStatus.FOUND
-        messages = await read_messages(answer.body, queue.broker_name) if found else []
+        messages, cut_at = await read_messages(answer.body, queue.broker_name) if found else Reading([])
+        following = header.next_begin_offset if cut_at is None else cut_at
         self._namespace.unwrap_messages(messages)
         if tags:
             messages = [message for message in messages if message.tags in tags]
-        return PullResult(status, header.next_begin_offset, header.min_offset, header.max_offset, messages)
+        return PullResult(status, following, header.min_offset, header.max_offset, messages)
 
 
 async def notify(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import trio
+from msgspec.structs import replace
 
 from codec.codes import MASTER_ID, PullSysFlag, ResponseCode
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
@@ -88,7 +89,7 @@ class PullLoop:
             await self._begin_locked(held)
             reply = await self._ask(held, subscription)
             header = read_answer(PULL_MESSAGE, reply, held.queue.broker_name).header
-            messages = await self._messages(held, reply, header, subscription)
+            header, messages = await self._messages(held, reply, header, subscription)
             if self._state.subscriptions.get(held.queue.topic) is not subscription:
                 return 0.0  # selected by the former subscription: pull from the same offset again
         except BrokerRefused as error:
@@ -157,11 +158,14 @@ class PullLoop:
         reply: RemotingCommand,
         header: PullMessageResponseHeader,
         subscription: Subscription,
-    ) -> list[MessageExt]:
+    ) -> tuple[PullMessageResponseHeader, list[MessageExt]]:
+        """The messages of a reply, and its header, whose next offset is that of the first message left out."""
         held.suggested_broker = header.suggest_which_broker_id
         if reply.code != ResponseCode.SUCCESS:
-            return []
-        messages = await read_messages(reply.body, held.queue.broker_name)
+            return header, []
+        messages, cut_at = await read_messages(reply.body, held.queue.broker_name)
+        if cut_at is not None:
+            header = replace(header, next_begin_offset=cut_at)
         if subscription.tags:
             messages = [message for message in messages if message.tags in subscription.tags]
         ends = {
@@ -173,7 +177,7 @@ class PullLoop:
         if held.queue.topic.startswith(RETRY_PREFIX):
             as_original(messages, held.queue.topic)
         self._state.instance.namespace.unwrap_messages(messages)
-        return messages
+        return header, messages
 
     def _count(self, held: ProcessQueue, begun: float, pulled: int) -> None:
         counts = self._state.statistics[held.queue.topic]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import trio
 from msgspec.structs import force_setattr
@@ -26,14 +27,28 @@ SMALL_PACKED = 16 * 1024
 SMALL_PLAIN = 128 * 1024
 
 
+class Reading(NamedTuple):
+    """The messages of a reply in order; `cut_at` is the queue offset of the first one left out, if any."""
+
+    messages: list[MessageExt]
+    cut_at: int | None = None
+
+    def whole(self, broker_name: str) -> list[MessageExt]:
+        """The messages; CorruptReply if any were left out, for requests that cannot go on behind the others."""
+        if self.cut_at is not None:
+            text = "messages that are too long together once decompressed; ask for fewer"
+            raise CorruptReply(broker_name, text)
+        return self.messages
+
+
 async def read_messages(
     body: bytes | memoryview, broker_name: str, *, limit: int = MAX_DECOMPRESSED_TOGETHER
-) -> list[MessageExt]:
-    """The messages of a reply body in order, decompressed; CorruptReply when a record is damaged.
+) -> Reading:
+    """The messages of a reply body, decompressed; CorruptReply when a record is damaged.
 
-    A body that cannot be decompressed, or not within `limit` bytes together with those before it, stays as
-    stored and is logged: one such message must not keep those behind it from their readers. Java's client
-    drops all messages of the reply.
+    Ends before a message that does not fit within `limit` bytes together with those before it. A body that
+    cannot be decompressed at all stays as stored and is logged: one such message must not keep those behind
+    it from their readers. Java's client drops all messages of the reply.
     """
     try:
         messages = decode_records(body)
@@ -45,32 +60,43 @@ async def read_messages(
         if message.sys_flag & COMPRESSED:
             packed.append(message)
     if packed:
-        for message, plain in zip(packed, await plain_bodies(packed, limit), strict=True):
+        bodies = await plain_bodies(packed, limit)
+        for message, plain in zip(packed, bodies, strict=False):
             if isinstance(plain, bytes):
                 force_setattr(message, "body", plain)
             else:
                 queue = MessageQueue(message.topic, broker_name, message.queue_id)
                 log.error("%s, offset %d: %s; the body is as stored", queue, message.queue_offset, plain)
-    return messages
+        if len(bodies) < len(packed):
+            first = packed[len(bodies)]
+            at = next(index for index, message in enumerate(messages) if message is first)
+            return Reading(messages[:at], first.queue_offset)
+    return Reading(messages)
 
 
 async def plain_bodies(
     packed: Sequence[MessageExt], limit: int = MAX_DECOMPRESSED
 ) -> list[bytes | CodecError]:
-    """The plain body of each message, of at most `limit` bytes in total, or the error."""
+    """The plain body of each message, or the error.
+
+    Ends before a message whose plain body is too long only because of those before it: `limit` is for all.
+    """
     if sum(len(message.body) for message in packed) <= SMALL_PACKED:
         plain = _decompress(packed, min(limit, SMALL_PLAIN))
-        if all(isinstance(body, bytes) for body in plain):
+        if len(plain) == len(packed) and all(isinstance(body, bytes) for body in plain):
             return plain
     return await trio.to_thread.run_sync(partial(_decompress, packed, limit), abandon_on_cancel=True)
 
 
-def _decompress(packed: Sequence[MessageExt], room: int) -> list[bytes | CodecError]:
+def _decompress(packed: Sequence[MessageExt], limit: int) -> list[bytes | CodecError]:
     bodies: list[bytes | CodecError] = []
+    room, alone = limit, min(limit, MAX_DECOMPRESSED)
     for message in packed:
         try:
-            plain = decompress(message.body, message.sys_flag, limit=min(room, MAX_DECOMPRESSED))
+            plain = decompress(message.body, message.sys_flag, limit=min(room, alone))
         except CodecError as error:
+            if room < alone:
+                break
             bodies.append(error)
         else:
             bodies.append(plain)

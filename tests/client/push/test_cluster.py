@@ -16,7 +16,9 @@ import broker
 from codec.bodies.base import decode_body
 from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from codec.bodies.running import ConsumerRunningInfo
-from codec.codes import RequestCode
+from codec.codes import RequestCode, ResponseCode
+from codec.compression import MAX_DECOMPRESSED, compress
+from codec.headers.send import SendMessageRequestHeader
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import (
@@ -26,6 +28,7 @@ from rmqcli.client import (
     OrderlyContext,
     OrderlyResult,
     Producer,
+    PullConsumer,
     PushConsumer,
     PushSettings,
     ResetTarget,
@@ -222,3 +225,47 @@ async def test_an_application_that_is_cancelled_leaves_no_open_file(
                 while open_files(tmp_path) > before:  # noqa: ASYNC110
                     await trio.sleep(0.005)
     assert ended == 48
+
+
+@pytest.mark.parametrize("kind", ["zlib", "zstd"])
+async def test_honest_messages_behind_bombs_arrive_plain(cluster: Any, producer: Producer, kind: str) -> None:
+    """Messages of one reply that expand to more than 256 MiB together come with several pulls."""
+    await producer.send(Message.of(TOPIC, "first"), queue=MessageQueue(TOPIC, cluster.broker_name, 0))
+    bomb, bits = compress(bytes(MAX_DECOMPRESSED), kind)
+    honest = b"honest " * 1000
+    packed, _ = compress(honest, kind)
+    header = SendMessageRequestHeader(
+        producer_group="P",
+        topic=TOPIC,
+        default_topic=TOPIC,
+        default_topic_queue_nums=4,
+        queue_id=0,
+        sys_flag=bits,
+        born_timestamp=1,
+        flag=0,
+    )
+    for body in [bomb] * 5 + [packed] * 3:
+        reply = await producer.instance.call(cluster.broker_address, RequestCode.SEND_MESSAGE, header, body)
+        assert reply.code == ResponseCode.SUCCESS
+    lengths = [5] + [MAX_DECOMPRESSED] * 5 + [len(honest)] * 3
+    bodies: list[bytes] = []
+    done = trio.Event()
+
+    async def listen(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        bodies.extend(message.body for message in messages)
+        if len(bodies) == len(lengths):
+            done.set()
+        return ConsumeResult.SUCCESS
+
+    with trio.fail_after(PATIENCE):
+        async with PushConsumer(
+            GROUP, {TOPIC: "*"}, listen, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE
+        ):
+            await done.wait()
+    assert sorted(map(len, bodies)) == sorted(lengths)
+    assert bodies.count(honest) == 3
+    bodies.clear()
+    async with PullConsumer(namesrv=cluster.namesrv) as puller:
+        pulled = await puller.pull(MessageQueue(TOPIC, cluster.broker_name, 0), 0)
+        assert [len(message.body) for message in pulled.messages] == lengths[:5]
+        assert pulled.next_begin_offset == 5
