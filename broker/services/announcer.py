@@ -38,11 +38,6 @@ class Announcer:
         self.asked += 1
         self._wake.set()
 
-    @property
-    def is_settled(self) -> bool:
-        """True when no change waits for a registration."""
-        return self._register is None or self._done == self.asked
-
     async def settled(self) -> None:
         """Waits until everything announced so far is registered, at most MAX_WAIT_SECONDS."""
         wanted = self.asked if self._register is not None else -math.inf

@@ -16,7 +16,7 @@ from functools import partial
 import trio
 
 from broker.context import BrokerContext
-from broker.services.restore import real_place, restored
+from broker.services.messages import real_place, restored
 from broker.store.values import Arrival, PutStatus, StoreMessage
 from broker.supervisor import Services
 from codec.errors import CodecError
@@ -57,12 +57,11 @@ class DelayService:
             high = broker.store.max_offset(SystemTopic.SCHEDULE, level - 1)
             broker.delay_offsets.set(level, min(max(broker.delay_offsets.get(level), low), high))
         for queue_id in broker.store.queue_ids(SystemTopic.SCHEDULE):
-            waiting = broker.store.max_offset(SystemTopic.SCHEDULE, queue_id) - broker.delay_offsets.get(
-                queue_id + 1
-            )
-            if queue_id >= broker.delay_levels.highest and waiting > 0:
+            level, high = queue_id + 1, broker.store.max_offset(SystemTopic.SCHEDULE, queue_id)
+            waiting = high - broker.delay_offsets.get(level)
+            if level > broker.delay_levels.highest and waiting > 0:
                 text = "messageDelayLevel has no level %d: %d messages of it are not delivered"
-                _log.warning(text, queue_id + 1, waiting)
+                _log.warning(text, level, waiting)
 
     def start(self, services: Services) -> None:
         """Starts one service for each level."""

@@ -173,10 +173,8 @@ class Holds:
             heapq.heapify(self._deadlines)
 
 
-def _remove(
-    table: dict[Hashable, dict[Hold, None]] | dict[QueueKey, dict[Hold, None]], key: object, hold: Hold
-) -> None:
-    holds = table[key]  # type: ignore[index]
+def _remove(table: dict[Any, dict[Hold, None]], key: Hashable, hold: Hold) -> None:
+    holds = table[key]
     del holds[hold]
     if not holds:
-        del table[key]  # type: ignore[arg-type]
+        del table[key]

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broker.context import BrokerContext
+from broker.services.messages import hide, own_message
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.bodies.base import encode_body
 from codec.bodies.offsets import OffsetMovedEvent
 from codec.codes import ResponseCode
-from codec.hashing import tags_code
 from codec.headers.pull import PullMessageRequestHeader
 from codec.message_queue import MessageQueue
 from codec.names import SystemTopic
-from codec.properties import PropertyName, delay_level, encode_properties
+from codec.properties import PropertyName, delay_level
 
 SLOW_PUT_SECONDS = 0.001
 ILLEGAL = (
@@ -111,29 +111,6 @@ def park(broker: BrokerContext, message: StoreMessage) -> None:
         level = broker.delay_levels.highest
         message.properties[DELAY] = str(level)
     hide(message, SystemTopic.SCHEDULE, level - 1)
-
-
-def hide(message: StoreMessage, topic: str, queue_id: int) -> None:
-    """Moves a message to a system topic; its own topic and queue become REAL_TOPIC and REAL_QID."""
-    message.properties[PropertyName.REAL_TOPIC] = message.topic
-    message.properties[PropertyName.REAL_QID] = str(message.queue_id)
-    message.properties_text = encode_properties(message.properties)
-    message.topic, message.queue_id = topic, queue_id
-
-
-def own_message(broker: BrokerContext, topic: str, body: bytes, properties: dict[str, str]) -> StoreMessage:
-    """A message of the broker itself, with TAGS, for queue 0 of a system topic."""
-    return StoreMessage(
-        topic=topic,
-        queue_id=0,
-        body=body,
-        properties=properties,
-        properties_text=encode_properties(properties),
-        born_timestamp=broker.now_ms(),
-        born_host=broker.store_host,
-        sys_flag=broker.own_host_flags,
-        tags_code=tags_code(properties[PropertyName.TAGS]),
-    )
 
 
 def store_offset_moved(broker: BrokerContext, header: PullMessageRequestHeader, offset: int) -> None:

@@ -87,7 +87,7 @@ class Registration:
     async def unregister(self) -> None:
         """Unregisters the broker at every name server. Failures are logged."""
         header = self._identity(UnRegisterBrokerRequestHeader)
-        await self._everywhere(partial(self._unregister_at, header))
+        await self._everywhere(partial(self._request, UNREGISTER_BROKER, header, None))
 
     async def _refresh(self) -> None:
         """Registers as at each period."""
@@ -97,14 +97,14 @@ class Registration:
         wrapper = self._topics()
         await self._everywhere(partial(self._register_if_changed, wrapper))
 
-    async def _everywhere(self, action: Callable[[str], Awaitable[None]]) -> None:
+    async def _everywhere(self, action: Callable[[str], Awaitable[object]]) -> None:
         if not self.peers.is_running:
             return
         async with trio.open_nursery() as nursery:
             for address in split_addresses(self.config.namesrv_addr or ""):
                 nursery.start_soon(self._attempt, action, address)
 
-    async def _attempt(self, action: Callable[[str], Awaitable[None]], address: str) -> None:
+    async def _attempt(self, action: Callable[[str], Awaitable[object]], address: str) -> None:
         try:
             await action(address)
         except (BrokerError, CodecError) as error:
@@ -117,25 +117,22 @@ class Registration:
         self._down.discard(address)
 
     async def _register_at(self, header: RegisterBrokerRequestHeader, body: bytes, address: str) -> None:
-        answer = await self._request(address, REGISTER_BROKER, header, body)
+        answer = await self._request(REGISTER_BROKER, header, body, address)
         if answer.body is not None and self._on_order_topics is not None:
             self._on_order_topics(answer.body.table)
 
-    async def _unregister_at(self, header: UnRegisterBrokerRequestHeader, address: str) -> None:
-        await self._request(address, UNREGISTER_BROKER, header, None)
-
     async def _register_if_changed(self, wrapper: TopicConfigSerializeWrapper, address: str) -> None:
         header = self._identity(QueryDataVersionRequestHeader)
-        answer = await self._request(address, QUERY_DATA_VERSION, header, wrapper.data_version)
+        answer = await self._request(QUERY_DATA_VERSION, header, wrapper.data_version, address)
         if answer.header.changed:
             await self._register_at(*self._registration(wrapper), address)
 
     async def _request(
         self,
-        address: str,
         operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
         header: RequestT,
         body: RequestBodyT,
+        address: str,
     ) -> Answer[ReplyT, ReplyBodyT]:
         timeout = self.config.register_broker_timeout_mills / 1000
         reply = await self.peers.request(address, command_of(operation, header, body), timeout)

@@ -119,15 +119,13 @@ class StoreRates:
     def rates(self, *columns: str, unknown: str = "") -> str:
         """Rates of a sum of totals over 10 s, 1 min and 10 min; `unknown` where samples are missing."""
         samples = self._samples
-        parts = []
-        for span in SPANS:
-            if len(samples) > span:
-                first, last = samples[-span - 1], samples[-1]
-                counted = sum(getattr(last, name) - getattr(first, name) for name in columns)
-                parts.append(f"{counted * 1000 / max(1, last.time - first.time)}")
-            else:
-                parts.append(unknown)
-        return " ".join(parts)
+        last = samples[-1]
+
+        def rate(first: Totals) -> float:
+            counted: int = sum(getattr(last, name) - getattr(first, name) for name in columns)
+            return counted * 1000 / max(1, last.time - first.time)
+
+        return " ".join(f"{rate(samples[-n - 1])}" if len(samples) > n else unknown for n in SPANS)
 
     def sample(self) -> None:
         """Takes the next sample. Call this every second."""

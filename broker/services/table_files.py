@@ -109,6 +109,7 @@ class TableFiles:
         self._offsets = file("consumerOffset.json", offsets, ConsumerOffsetSerializeWrapper)
         self._delays = file("delayOffset.json", delays, DelayOffsetSerializeWrapper)
         self._filters = file("consumerFilter.json", filters, ConsumerFilterManager)
+        self._all = self._topics, self._groups, self._offsets, self._delays, self._filters
         self._filter_table = filters
         self._disk = disk
         self._in_thread = in_thread
@@ -116,7 +117,7 @@ class TableFiles:
 
     def load(self) -> None:
         """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks."""
-        for file in (self._topics, self._groups, self._offsets, self._delays, self._filters):
+        for file in self._all:
             file.load()
 
     def topics_changed(self) -> None:
@@ -141,7 +142,7 @@ class TableFiles:
     async def save_all(self) -> None:
         """Saves what is not saved yet; at the stop."""
         self._filter_table.clean()
-        for file in (self._topics, self._groups, self._offsets, self._delays, self._filters):
+        for file in self._all:
             await self._try(file)
 
     async def update_properties(self, path: Path, changed: Mapping[str, str]) -> None:

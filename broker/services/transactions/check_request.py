@@ -11,7 +11,7 @@ import logging
 
 from broker.context import BrokerContext
 from broker.net.handling import command_of
-from broker.services.restore import real_place
+from broker.services.messages import real_place
 from broker.store.values import AppendResult
 from codec.errors import LocalProtocolError
 from codec.headers.transactions import CheckTransactionStateRequestHeader

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.services.put import hide, own_message, put
-from broker.services.restore import real_place, restored
+from broker.services.messages import hide, own_message, real_place, restored
+from broker.services.put import put
 from broker.store.values import AppendResult, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.message import MessageExt

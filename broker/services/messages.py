@@ -1,13 +1,15 @@
-"""Stores a stored message again: sent back, delivered after its delay, or committed."""
+"""Messages that the broker makes: those that it stores again (sent back, delivered after their delay, committed),
+hides in a system topic, or writes itself."""
 
 from __future__ import annotations
 
+from broker.context import BrokerContext
 from broker.store.appending import MAX_TOPIC_BYTES
 from broker.store.values import StoreMessage
 from codec.hashing import tags_code
 from codec.ids import pack_host_text
 from codec.message import MessageExt
-from codec.properties import PropertyName
+from codec.properties import PropertyName, encode_properties
 
 MAX_QUEUE_DIGITS = 9
 
@@ -40,4 +42,27 @@ def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> S
         reconsume_times=original.reconsume_times,
         tags_code=tags_code(properties.get(PropertyName.TAGS)),
         wait_store=False,
+    )
+
+
+def hide(message: StoreMessage, topic: str, queue_id: int) -> None:
+    """Moves a message to a system topic; its own topic and queue become REAL_TOPIC and REAL_QID."""
+    message.properties[PropertyName.REAL_TOPIC] = message.topic
+    message.properties[PropertyName.REAL_QID] = str(message.queue_id)
+    message.properties_text = encode_properties(message.properties)
+    message.topic, message.queue_id = topic, queue_id
+
+
+def own_message(broker: BrokerContext, topic: str, body: bytes, properties: dict[str, str]) -> StoreMessage:
+    """A message of the broker itself, with TAGS, for queue 0 of a system topic."""
+    return StoreMessage(
+        topic=topic,
+        queue_id=0,
+        body=body,
+        properties=properties,
+        properties_text=encode_properties(properties),
+        born_timestamp=broker.now_ms(),
+        born_host=broker.store_host,
+        sys_flag=broker.own_host_flags,
+        tags_code=tags_code(properties[PropertyName.TAGS]),
     )
