@@ -276,9 +276,7 @@ class Appender:
         return sized
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        queues = self._by_topic.get(topic)
-        queue = queues.get(queue_id) if queues is not None else None
-        return queue if queue is not None else self._queues.ensure(topic, queue_id)
+        return self._by_topic.get(topic, _NO_QUEUES).get(queue_id) or self._queues.ensure(topic, queue_id)
 
     def _refusal(self, topic: bytes, message: StoreMessage) -> AppendResult | None:
         if not self._statistics.writable:

@@ -33,24 +33,6 @@ class CommitLog:
     checked, `rolled` after a new file was begun.
     """
 
-    __slots__ = (
-        "_ahead_at",
-        "_ahead_end",
-        "_attend_at",
-        "_last_end",
-        "_position",
-        "_read_since_trim",
-        "_space_at",
-        "_trim_at",
-        "_view",
-        "end",
-        "flushed",
-        "pages_wanted",
-        "rolled",
-        "segments",
-        "space_wanted",
-    )
-
     def __init__(self, segments: SegmentList) -> None:
         self.segments = segments
         self.end = 0
@@ -99,9 +81,8 @@ class CommitLog:
         self._last_end = self.segments.size - FILLER_HEAD_SIZE
 
     def shared_pages(self) -> list[Place]:
-        """File and position of the page that the next record shares with earlier ones."""
-        page = self.segments.shared_page(self.end)
-        return [] if page is None else [page]
+        """File and position of the page that the next record shares with earlier ones, if any."""
+        return self.segments.shared_pages(self.end)
 
     @property
     def next_start(self) -> int:

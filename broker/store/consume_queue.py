@@ -147,10 +147,10 @@ class ConsumeQueue:
 
     def shared_pages(self) -> list[Place]:
         """Files and positions of the pages that the next entry shares with earlier ones."""
-        ends = [(self.segments, self.end)]
+        pages = self.segments.shared_pages(self.end)
         if self.extension is not None:
-            ends.append((self.extension.segments, self.extension.end))
-        return [page for segments, end in ends if (page := segments.shared_page(end)) is not None]
+            pages += self.extension.segments.shared_pages(self.extension.end)
+        return pages
 
     def set_ready(self) -> None:
         """Notes that entries need nothing of the disk before the next file."""

@@ -42,17 +42,14 @@ class ConsumeQueues:
         queues = self.by_topic.setdefault(topic, {})
         queue = queues.get(queue_id)
         if queue is None:
-            folder = self._folder / topic / str(queue_id)
-            extension = self._extension(topic, queue_id)
-            queue = ConsumeQueue(self._disk, topic, queue_id, folder, self._file_size, extension)
-            queues[queue_id] = queue
+            place = Path(topic, str(queue_id))
+            extension = None
+            if self._extensions is not None:
+                extension = QueueExtension(self._disk, self._extensions[0] / place, self._extensions[1])
+            queue = queues[queue_id] = ConsumeQueue(
+                self._disk, topic, queue_id, self._folder / place, self._file_size, extension
+            )
         return queue
-
-    def _extension(self, topic: str, queue_id: int) -> QueueExtension | None:
-        if self._extensions is None:
-            return None
-        folder, file_size = self._extensions
-        return QueueExtension(self._disk, folder / topic / str(queue_id), file_size)
 
     def load(self) -> None:
         """Maps every queue folder. StoreSizeMismatch, StoreDamaged. Blocks."""

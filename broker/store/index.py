@@ -43,30 +43,8 @@ class Index:
     `offer` bring the file, and `resident` says that the pages were read (`IndexFile.load_pages`).
     """
 
-    __slots__ = (
-        "_disk",
-        "_folder",
-        "_items",
-        "_items_since_release",
-        "_now_ms",
-        "_pending",
-        "_slots",
-        "_spare",
-        "completed",
-        "deferred",
-        "file_wanted",
-        "files",
-        "resident",
-    )
-
     def __init__(
-        self,
-        disk: Disk,
-        folder: Path,
-        slots: int,
-        items: int,
-        *,
-        now_ms: Callable[[], int],
+        self, disk: Disk, folder: Path, slots: int, items: int, *, now_ms: Callable[[], int]
     ) -> None:
         self._disk = disk
         self._folder = folder
@@ -103,9 +81,7 @@ class Index:
 
     def drop_after(self, timestamp: int) -> None:
         """Removes files that were not complete and flushed at `timestamp` ms (load after an unclean stop)."""
-        for file in [file for file in self.files if file.end_timestamp > timestamp]:
-            self.files.remove(file)
-            file.destroy()
+        self._drop([file for file in self.files if file.end_timestamp > timestamp])
 
     def take_back(self) -> None:
         """After an unclean stop: takes back the last message, whose keys may be incomplete, and the rest."""
@@ -117,7 +93,10 @@ class Index:
 
     def truncate(self, end: int) -> None:
         """Removes files that know messages at or after `end`, which will be other messages from now on."""
-        for file in [file for file in self.files if file.end_offset >= end and file.count > 1]:
+        self._drop([file for file in self.files if file.end_offset >= end and file.count > 1])
+
+    def _drop(self, files: list[IndexFile]) -> None:
+        for file in files:
             self.files.remove(file)
             file.destroy()
 

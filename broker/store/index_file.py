@@ -34,19 +34,6 @@ _COUNT_AT = HEADER.size - SLOT.size
 class IndexFile:
     """A mapped index file. `count` is the number of the next item."""
 
-    __slots__ = (
-        "_items_at",
-        "_slots",
-        "begin_offset",
-        "begin_timestamp",
-        "capacity",
-        "count",
-        "end_offset",
-        "end_timestamp",
-        "segment",
-        "used_slots",
-    )
-
     def __init__(self, disk: Disk, path: Path, slots: int, items: int) -> None:
         self.segment = Segment(disk, path, 0, index_file_size(slots, items))
         self._slots = slots

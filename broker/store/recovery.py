@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from broker.store.checkpoint import Checkpoint
@@ -42,7 +43,7 @@ ZERO_BYTES = 8
 CHECKED_BYTES = 64 << 20
 RELEASED_BYTES = 16 << 20
 
-Visit = Callable[[int, RecordScan], None]
+Visit = Callable[[int, RecordScan], None] | None
 _log = logging.getLogger(__name__)
 
 
@@ -89,7 +90,8 @@ def _walk_segment(
             return segment.end, count, True
         if scan.physical_offset != base + position or _is_torn(view, position, scan):
             return base + position, count, False
-        visit(base + position, scan)
+        if visit is not None:
+            visit(base + position, scan)
         position += scan.total_size
         count += 1
         if position - released > RELEASED_BYTES:
@@ -135,7 +137,7 @@ def recover(
     for queue in queues if not clean and not same_boot else ():
         queue.distrust(start)
     dispatcher.partial = start > log.start
-    visit = _look if clean else dispatcher.put_entry
+    visit = None if clean else dispatcher.put_entry
     end, count = walk(log, start, visit, check_crc=config.check_crc_on_recover)
     log.end_at(end)
     if not clean:
@@ -155,10 +157,6 @@ def recover(
     for queue in queues:
         queue.correct_min(log.start)
     return RecoveryReport(start, end, count, rebuilt)
-
-
-def _look(offset: int, scan: RecordScan) -> None:
-    """The visit of a walk that only checks."""
 
 
 def _clean_start(log: CommitLog) -> int:
@@ -234,9 +232,5 @@ def _rebuild_gaps(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher)
     _log.warning("entries of consume queues are missing, they are rebuilt: %s", sorted(gaps))
     queues.destroy([queue for key in gaps if (queue := queues.find(*key)) is not None])
     dispatcher.partial = False
-
-    def visit(offset: int, scan: RecordScan) -> None:
-        dispatcher.put_entry_of(gaps, offset, scan)
-
-    walk(log, log.start, visit, end=log.end)
+    walk(log, log.start, partial(dispatcher.put_entry_of, gaps), end=log.end)
     return len(gaps)

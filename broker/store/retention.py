@@ -98,7 +98,7 @@ class Retention:
             self._manual_runs = max(self._manual_runs - 1, 0)
             pause_s = self.config.delete_commit_log_files_interval / 1000
             deleted = await self._delete(at_once=bool(at_once), pause_s=pause_s)
-        await self.follow_log()
+        await self._follow_log()
         return deleted
 
     def request_runs(self) -> None:
@@ -112,7 +112,7 @@ class Retention:
         """
         self.request_runs()
         deleted = await self._delete(at_once=False, pause_s=0)
-        await self.follow_log()
+        await self._follow_log()
         return deleted
 
     async def _delete(self, *, at_once: bool, pause_s: float) -> int:
@@ -136,17 +136,16 @@ class Retention:
             await self._destroy([segments.take_first()])
         return True
 
-    async def follow_log(self) -> int:
-        """Removes files of queues and index that lie before the log's start. Returns their number."""
+    async def _follow_log(self) -> None:
+        """Removes files of queues and index that lie before the log's start."""
         start = self._log.start
         if start <= self._cleaned_up_to:
-            return 0
+            return
         self._cleaned_up_to = start
         taken = self._index.take_expired(start) if self._index is not None else []
         for queue in list(self._queues):
             taken += await self._readiness.when_ready(queue.take_expired, start, self._readiness.require)
         await self._destroy(taken)
-        return len(taken)
 
     async def _destroy(self, segments: Sequence[Segment]) -> None:
         self._doomed += segments

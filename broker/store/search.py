@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from broker.errors import NotReady
 from broker.store.commit_log import CommitLog
@@ -66,24 +67,21 @@ class Search:
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that starts at an offset of the commit log."""
-        self._require(physical_offset, MIN_RECORD_SIZE)
+        self._require(self._log, physical_offset, MIN_RECORD_SIZE)
         record = self._log.record(physical_offset)
         if record is not None:
-            self._require(physical_offset, len(record))
+            self._require(self._log, physical_offset, len(record))
         return record
 
     def record_at_size(self, physical_offset: int, size: int) -> memoryview | None:
         """The bytes of a record whose size is known."""
-        self._require(physical_offset, size)
+        self._require(self._log, physical_offset, size)
         return self._log.slice(physical_offset, size)
 
-    def _require(self, offset: int, size: int) -> None:
-        if self._readiness.strict and (place := self._log.place(offset, size)) is not None:
-            self._readiness.require(*place, self._log.written_in(place[0]))
-
-    def _require_entries(self, queue: ConsumeQueue, queue_offset: int, count: int) -> None:
-        if self._readiness.strict and (place := queue.place(queue_offset, count)) is not None:
-            self._readiness.require(*place, queue.written_in(place[0]))
+    def _require(self, source: CommitLog | ConsumeQueue, offset: int, count: int) -> None:
+        """NotReady if bytes of the log, or entries of a queue, have to be read from the disk first."""
+        if self._readiness.strict and (place := source.place(offset, count)) is not None:
+            self._readiness.require(*place, source.written_in(place[0]))
 
     # --- queues
 
@@ -118,7 +116,7 @@ class Search:
         if queue is None:
             return []
         first = max(start, queue.min_offset)
-        self._require_entries(queue, first, count)
+        self._require(queue, first, count)
         return [
             (offset, size, code, queue.extended(code, self._readiness.require))
             for offset, size, code in queue.entries(first, count)
@@ -146,16 +144,13 @@ class Search:
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Store time of a message; -1 if it does not exist."""
         queue = self._queues.find(topic, queue_id)
-        return -1 if queue is None else self._store_time(queue, queue_offset)
-
-    def _store_time(self, queue: ConsumeQueue, queue_offset: int) -> int:
-        if not queue.min_offset <= queue_offset < queue.next_offset:
+        if queue is None or not queue.min_offset <= queue_offset < queue.next_offset:
             return -1
-        self._require_entries(queue, queue_offset, 1)
+        self._require(queue, queue_offset, 1)
         offset, size, _ = queue.entry(queue_offset)
         if offset < self._log.start:
             return -1
-        self._require(offset, MIN_RECORD_SIZE)
+        self._require(self._log, offset, MIN_RECORD_SIZE)
         return self._log.store_timestamp(offset, size)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
@@ -170,12 +165,11 @@ class Search:
         last = min(chosen.end // ENTRY_SIZE, queue.next_offset)
         if first >= last:
             return min(first, queue.next_offset)
-        right = first + bisect_left(
-            range(first, last), timestamp, key=lambda number: self._store_time(queue, number)
-        )
+        time_of = partial(self.store_time, topic, queue_id)
+        right = first + bisect_left(range(first, last), timestamp, key=time_of)
         if right == first:
             return first
         if right == last:
             return last - 1
-        above, below = self._store_time(queue, right), self._store_time(queue, right - 1)
+        above, below = time_of(right), time_of(right - 1)
         return right if above == timestamp or above - timestamp < timestamp - below else right - 1

@@ -40,6 +40,7 @@ class Segment:
         "is_resident",
         "load_pages",
         "path",
+        "release_pages",
         "size",
         "start",
         "view",
@@ -57,6 +58,7 @@ class Segment:
         self.view = self._file.view
         self.is_resident = self._file.is_resident
         self.load_pages = self._file.load_pages
+        self.release_pages = self._file.release_pages
 
     @property
     def end(self) -> int:
@@ -76,10 +78,6 @@ class Segment:
         """
         if position < self.size:
             self._file.clear_from(position)
-
-    def release_pages(self, position: int, length: int) -> None:
-        """Drops pages from the resident memory of this process; they stay in the page cache."""
-        self._file.release_pages(position, length)
 
     def populate_pages(self, position: int, length: int) -> bool:
         """Allocates and maps pages that will be written soon; False where the kernel cannot. Blocks."""
@@ -186,12 +184,10 @@ class SegmentList:
         index = (offset - segments[0].start) // self.size
         return segments[index] if 0 <= index < len(segments) else None
 
-    def shared_page(self, end: int) -> Place | None:
-        """The file and position where writing continues at `end`, unless a page begins there: that is new."""
+    def shared_pages(self, end: int) -> list[Place]:
+        """The file and position where writing continues at `end`; none if a page begins there: that is new."""
         segment = self.find(end)
-        if segment is None or not (end - segment.start) % PAGE:
-            return None
-        return segment, end - segment.start
+        return [(segment, end - segment.start)] if segment and (end - segment.start) % PAGE else []
 
     # --- growing
 

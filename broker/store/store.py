@@ -74,7 +74,12 @@ class MessageStore:
             queue_size,
             extensions if config.enable_consume_queue_ext else None,
         )
-        self._index = index = self._make_index()
+        slots, items = config.max_hash_slot_num, config.max_index_num
+        self._index = index = (
+            Index(disk, config.index_folder, slots, items, now_ms=now_ms)
+            if config.message_index_enable
+            else None
+        )
         self._checkpoint = Checkpoint(disk, config.checkpoint_file)
         self._flusher = flusher = Flusher(
             disk, config, log, queues, index, self._checkpoint, stats, in_thread
@@ -114,13 +119,6 @@ class MessageStore:
         self.clean_unused = retention.clean_unused
         self.clean_expired_consume_queues = retention.clean_expired_consume_queues
         self.delete_expired_files = retention.delete_expired_files
-
-    def _make_index(self) -> Index | None:
-        config = self.config
-        if not config.message_index_enable:
-            return None
-        folder, slots, items = config.index_folder, config.max_hash_slot_num, config.max_index_num
-        return Index(self._disk, folder, slots, items, now_ms=self._now_ms)
 
     def reconfigure(self, wanted: StoreConfig) -> None:
         """Applies what can change while the store is open."""
