@@ -14,8 +14,6 @@ from rmqcli.client.errors import ClientError, NotFound
 
 
 class BrokerAdmin(Area):
-    """Calls about brokers."""
-
     async def cluster_info(self) -> ClusterInfo:
         """All clusters, brokers and addresses that the name server knows (code 106)."""
         info = (await self.instance.ask_name_server(GET_BROKER_CLUSTER_INFO, None)).body

@@ -45,8 +45,6 @@ class Activity(NamedTuple):
 
 
 class ClientAdmin(Area):
-    """Calls about connected clients."""
-
     async def consumers(
         self, group: str, *, failures: dict[str, ClientError] | None = None
     ) -> ConsumerConnection:

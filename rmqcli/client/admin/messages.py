@@ -28,8 +28,6 @@ _UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 
 
 class MessageAdmin(Area):
-    """Calls that find messages."""
-
     async def query_by_key(
         self, topic: str, key: str, *, max_num: int = 64, begin: int = 0, end: int | None = None
     ) -> QueryResult:

@@ -41,8 +41,6 @@ READ_WRITE = Perm.READ | Perm.WRITE
 
 
 class TopicAdmin(FormerMethod, Area):
-    """Calls about topics."""
-
     former = "topics"
 
     async def names(self) -> list[str]:

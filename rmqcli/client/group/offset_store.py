@@ -42,8 +42,6 @@ class OffsetFileUnwritable(ClientError):
 
 
 class OffsetStore(Protocol):
-    """The interface of both stores."""
-
     async def load(self) -> None:
         """Prepares the store, once, before the first read."""
 
@@ -68,8 +66,6 @@ class OffsetStore(Protocol):
 
 
 class _Memory:
-    """Offsets in memory."""
-
     def __init__(self) -> None:
         self._table: dict[MessageQueue, int] = {}
 

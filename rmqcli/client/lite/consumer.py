@@ -360,11 +360,8 @@ class LitePullConsumer(Client):
     def _begin(self, queue: MessageQueue) -> None:
         held = self._held[queue] = AssignedQueue(queue)
         self._turn.append(held)
-
-        async def pull() -> None:
-            await self._pulling.run(held)
-
-        self.instance.start(pull, f"pulls of {queue.topic} {queue.broker_name} {queue.queue_id}")
+        pulls = partial(self._pulling.run, held)
+        self.instance.start(pulls, f"pulls of {queue.topic} {queue.broker_name} {queue.queue_id}")
 
     async def _announce(self) -> None:
         await self.instance.heartbeats.announce_consumer(

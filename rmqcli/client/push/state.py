@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from codec.bodies.heartbeat import ConsumeType
 from codec.message_queue import MessageQueue
@@ -19,8 +20,7 @@ from rmqcli.client.push.statistics import Statistics
 log = logging.getLogger("rmqcli.client.push")
 
 
-@dataclass(slots=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """The limits of the cache of one queue: messages, bytes."""
 
     messages: int
@@ -55,21 +55,17 @@ class GroupState:
         return self.orderly and not self.settings.broadcasting
 
     def threshold(self, topic: str) -> Thresholds:
-        found = self.thresholds.get(topic)
-        if found is None:
-            found = self.thresholds[topic] = Thresholds(
-                self.settings.queue_messages, self.settings.queue_bytes
-            )
-        return found
+        given = self.settings
+        return self.thresholds.get(topic) or Thresholds(given.queue_messages, given.queue_bytes)
 
     def share_out(self, topic: str) -> None:
         """Divides the thresholds of a topic among its queues."""
         owned = max(1, sum(queue.topic == topic for queue in self.queues))
-        given, found = self.settings, self.threshold(topic)
-        if given.topic_messages != -1:
-            found.messages = max(1, given.topic_messages // owned)
-        if given.topic_bytes != -1:
-            found.size = max(1, given.topic_bytes // owned)
+        given = self.settings
+        self.thresholds[topic] = Thresholds(
+            given.queue_messages if given.topic_messages == -1 else max(1, given.topic_messages // owned),
+            given.queue_bytes if given.topic_bytes == -1 else max(1, given.topic_bytes // owned),
+        )
 
     def acknowledge(self, held: ProcessQueue, offset: int) -> None:
         """Records that all messages before `offset` are consumed, unless the queue is closed."""

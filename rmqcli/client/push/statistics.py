@@ -24,6 +24,9 @@ class _Sample(NamedTuple):
     times: int
 
 
+_NEVER = _Sample(0.0, 0.0, 0)
+
+
 class _Item:
     """One running total: `value` summed over `times` additions."""
 
@@ -52,30 +55,29 @@ class _Item:
         samples.append(_Sample(at, self.value, self.times))
 
     def tps(self) -> float:
-        first, last = self._ends(self._minute)
-        return (last.value - first.value) / (last.at - first.at) if last.at > first.at else 0.0
+        return _rate(self._minute, "at")
 
     def average(self) -> float:
-        return self._average(self._minute)
+        return _rate(self._minute, "times")
 
     def latest_average(self) -> float:
         """The average per addition over the minute, or over the hour when that is 0."""
-        return self._average(self._minute) or self._average(self._hour)
-
-    def _average(self, samples: deque[_Sample]) -> float:
-        first, last = self._ends(samples)
-        return (last.value - first.value) / (last.times - first.times) if last.times > first.times else 0.0
+        return self.average() or _rate(self._hour, "times")
 
     def sum_of_hour(self) -> int:
-        first, last = self._ends(self._hour)
+        first, last = _ends(self._hour)
         return round(last.value - first.value)
 
-    @staticmethod
-    def _ends(samples: deque[_Sample]) -> tuple[_Sample, _Sample]:
-        return (samples[0], samples[-1]) if samples else (_NEVER, _NEVER)
+
+def _ends(samples: deque[_Sample]) -> tuple[_Sample, _Sample]:
+    return (samples[0], samples[-1]) if samples else (_NEVER, _NEVER)
 
 
-_NEVER = _Sample(0.0, 0.0, 0)
+def _rate(samples: deque[_Sample], unit: str) -> float:
+    """The increase of the value by unit: `at` (time) or `times`."""
+    first, last = _ends(samples)
+    count: float = getattr(last, unit) - getattr(first, unit)
+    return (last.value - first.value) / count if count > 0 else 0.0
 
 
 class TopicStatistics:
