@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -113,19 +114,15 @@ class ExportFolder:
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
         """Returns manifest entries, with their final paths, of the temporary files of these names."""
         entries: list[FileEntry] = []
-        numbers: dict[str, int] = {}
+        before = self.previous.files if self.previous is not None else []
+        numbers = Counter(file.path.rpartition("/")[0] for file in before)
         for name in names:
             folder = name.rpartition("/")[0]
-            number = numbers.get(folder, self._first_free(folder))
-            numbers[folder] = number + 1
-            path = f"{folder}/" * bool(folder) + f"part-{number:05d}.parquet"
+            path = f"{folder}/" * bool(folder) + f"part-{numbers[folder]:05d}.parquet"
+            numbers[folder] += 1
             entries.append(_entry(self.temporary / name, path))
             self._names[path] = name
         return entries
-
-    def _first_free(self, folder: str) -> int:
-        files = self.previous.files if self.previous is not None else []
-        return sum(file.path.rpartition("/")[0] == folder for file in files)
 
     def commit(
         self,

@@ -111,7 +111,8 @@ def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter
             return _from_the_end(file, data, count, chosen)
         except CorruptionError:
             pass
-    return _from_the_beginning(file, data, count, chosen)
+    places, damage = _places(file, data, 0)
+    return list(deque((at for at in places if _is_chosen(data, at, chosen)), count)), damage
 
 
 def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
@@ -148,11 +149,6 @@ def _places(file: NamedFile, data: memoryview, start: int) -> tuple[list[int], D
     except CorruptionError as error:
         return found, DamagedFile(file.path, error)
     return found, None
-
-
-def _from_the_beginning(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
-    places, damage = _places(file, data, 0)
-    return list(deque((at for at in places if _is_chosen(data, at, chosen)), count)), damage
 
 
 def _is_chosen(data: memoryview, position: int, chosen: RecordFilter) -> bool:

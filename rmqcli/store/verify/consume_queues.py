@@ -14,7 +14,7 @@ from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import is_address
 from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, require_zeros
-from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_filler
+from rmqcli.store.read.consume_queue import Queue, QueueEntry, entry_at, is_filler
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.vectorised import is_vectorised
@@ -174,29 +174,27 @@ def verify_part(part: QueuePart) -> Report:
     with mapped(part.file) as data, LogViews(part.log.files if part.log else []) as views:
         for begin in range(part.begin, part.end, _BLOCK_ENTRIES):
             end = min(begin + _BLOCK_ENTRIES, part.end)
-            _verify_block(
-                part, views, bytes(data[begin * ENTRY.size : end * ENTRY.size]), begin, last, report
-            )
+            _verify_block(part, views, data, range(begin, end), last, report)
             last = _last_offset(data, begin, end, last)
     return report
 
 
 def _verify_block(
-    part: QueuePart, views: LogViews, raw: bytes, begin: int, last: int, report: Report
+    part: QueuePart, views: LogViews, data: memoryview, numbers: range, last: int, report: Report
 ) -> None:
-    number = (part.file.base or 0) // ENTRY.size + begin
-    suspects: range | list[int] = range(len(raw) // ENTRY.size)
+    suspects: range | list[int] = range(len(numbers))
     if is_vectorised():
         from codec.scan.checks import suspect_entries
 
-        topic, queue_id = part.queue.topic, part.queue.queue_id
-        suspects, sound = suspect_entries(views, topic, queue_id, number, raw, last, check_crc=part.check_crc)
+        queue, first = part.queue[:2], (part.file.base or 0) // ENTRY.size + numbers.start
+        raw = bytes(data[numbers.start * ENTRY.size : numbers.stop * ENTRY.size])
+        suspects, sound = suspect_entries(views, *queue, first, raw, last, check_crc=part.check_crc)
         report.items += sound
     for place in suspects:
-        entry = _entry(part.file, raw, place, number, begin)
+        entry = entry_at(part.file, data, numbers[place])
         if entry.is_filler:
             continue
-        before = _last_offset(memoryview(raw), 0, place, last)
+        before = _last_offset(data, numbers.start, numbers[place], last)
         problem = _problem(entry, views, part.queue)
         if entry.commit_log_offset <= before:
             problem = (
@@ -208,11 +206,6 @@ def _verify_block(
             report.add(
                 Finding(part.file.path, entry.position, f"queue offset {entry.queue_offset}: {problem}")
             )
-
-
-def _entry(file: NamedFile, raw: bytes, place: int, number: int, begin: int) -> QueueEntry:
-    offset, size, code = ENTRY.unpack_from(raw, place * ENTRY.size)
-    return QueueEntry(number + place, offset, size, code, file, (begin + place) * ENTRY.size)
 
 
 def _problem(entry: QueueEntry, views: LogViews, queue: Queue) -> str | None:

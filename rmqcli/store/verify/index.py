@@ -202,19 +202,13 @@ def _verify_block(
         item = decode_item(data, part.slots, number)
         if place in suspected:
             # While the first item is written, the header still has the end of the file before.
-            problem = _problem(item, last, hashes, None if number == 1 else part.since)
+            problem = hashes.problem(item, last, None if number == 1 else part.since)
             if problem is None:
                 report.items += 1
             else:
                 position = item_position(part.slots, number)
                 report.add(Finding(part.file.path, position, f"item {number}: {problem}"))
         last = max(last, item.phy_offset)
-
-
-def _problem(item: IndexItem, last: int, hashes: _HashesOfRecords, since: int | None) -> str | None:
-    if item.phy_offset < last:
-        return f"its commit-log offset {item.phy_offset} is before that of the item before it"
-    return hashes.problem(item, since)
 
 
 class _HashesOfRecords:
@@ -225,8 +219,10 @@ class _HashesOfRecords:
         self._offset = -1
         self._known: tuple[int, list[int]] | None = None
 
-    def problem(self, item: IndexItem, since: int | None) -> str | None:
+    def problem(self, item: IndexItem, last: int, since: int | None) -> str | None:
         offset = item.phy_offset
+        if offset < last:
+            return f"its commit-log offset {offset} is before that of the item before it"
         try:
             if offset != self._offset:
                 self._known = self._read(offset)

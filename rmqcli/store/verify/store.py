@@ -159,7 +159,11 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
     if live or sum(one.messages for one in queue_ranges(store)) == of_log.items:
         return report  # as many entries as records: none is missing
-    spans = {key: span_of(queue.files) for queue in queues if (key := _key(queue)) is not None}
+    spans = {
+        (queue.topic, queue.queue_id): span_of(queue.files)
+        for queue in queues
+        if queue.topic is not None and queue.queue_id is not None
+    }
     known = {key: NOTHING for key in _known_queues(store) if key not in spans}
     for missing, count in sorted(find_missing_entries(log, {**known, **spans}).items()):
         name = f"{missing.topic} queue {missing.queue_id}"
@@ -178,10 +182,6 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
         place = store / "consumequeue" / missing.topic / str(missing.queue_id)
         report.add(Finding(place, (span.first if missing.is_before else span.end) * ENTRY_SIZE, text))
     return report
-
-
-def _key(queue: Queue) -> tuple[str, int] | None:
-    return None if queue.topic is None or queue.queue_id is None else (queue.topic, queue.queue_id)
 
 
 def _known_queues(store: Path) -> Iterator[tuple[str, int]]:
