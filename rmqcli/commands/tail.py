@@ -52,8 +52,9 @@ def tail(
     """Show the last messages of a topic and follow it.
 
     The last messages of all queues are merged by store time. Ends with Ctrl-C (exit code 130), after --count
-    messages, or after --idle seconds without a message (exit code 0). Continues when a broker comes back; a
-    broker that is unavailable at the start is followed as soon as it responds.
+    messages, after --idle seconds without a message, or when the reader of its output is gone (exit code 0).
+    Continues when a broker comes back; a broker that is unavailable at the start is followed as soon as it
+    responds.
     """
     from rmqcli.flows.following import Printer, follow_and_print
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans
@@ -61,6 +62,7 @@ def tail(
     from rmqcli.grammar.offset_range import OffsetRange
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
+    from rmqcli.render.pipe import reader_gone
 
     check_filter(tag, sql)
     printer = Printer(Output(), message_renderer(settings, format_text), count)
@@ -89,4 +91,16 @@ def tail(
                 since_ms=began_ms - _SKEW_MS,
             )
 
-    run_async(main)
+    async def watched() -> None:
+        import trio
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end_with_reader)
+            await main()
+            nursery.cancel_scope.cancel()
+
+    async def end_with_reader() -> None:
+        await reader_gone(1)
+        raise BrokenPipeError
+
+    run_async(watched)

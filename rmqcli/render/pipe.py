@@ -81,8 +81,15 @@ class Pipe:
 
     async def reader_gone(self) -> None:
         """Wait until the pipe has no reader."""
-        while not self._events(0) & select.POLLERR:  # noqa: ASYNC110  no event reports it
-            await trio.sleep(WATCH)
+        await reader_gone(self._descriptor)
+
+
+async def reader_gone(descriptor: int) -> None:
+    """Wait until a pipe has no reader; forever for any other file."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    while not any(events & select.POLLERR for _, events in poll.poll(0)):  # noqa: ASYNC110  no event reports it
+        await trio.sleep(WATCH)
 
 
 def _resized(descriptor: int) -> bool:

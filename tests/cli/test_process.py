@@ -61,6 +61,12 @@ def test_a_reader_that_had_enough(environment: dict[str, str], full: str) -> Non
         assert done.stdout.splitlines()[-1] == b"0"
 
 
+def test_a_tail_ends_with_its_reader(environment: dict[str, str], full: str) -> None:
+    """Also when no message arrives that it could not print."""
+    done = shell(f"rmq tail {full} | head -1 | wc -l; echo ${{PIPESTATUS[0]}}", environment)
+    assert (done.stdout.split(), done.stderr) == ([b"1", b"0"], b"")
+
+
 @pytest.mark.parametrize("options", ["", "--json"])
 def test_all_is_sent_when_nobody_reads_the_results(
     environment: dict[str, str], topic: str, options: str
