@@ -170,15 +170,16 @@ class TopicNotFound(NotFound):
 
 
 class NoRoute(TopicNotFound):
-    """No route of `topic` in the name server, nor one of TBW102 to create it."""
+    """No route of `topic` in the name server; `detail` continues the sentence, e.g. for TBW102."""
 
-    def __init__(self, topic: str, address: str, remark: str | None = None) -> None:
-        super().__init__(
-            ResponseCode.TOPIC_NOT_EXIST,
-            remark or f"no route of topic {topic}",
-            address,
-            RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
-        )
+    remedy = ""
+
+    def __init__(self, topic: str, address: str, remark: str | None = None, detail: str = "") -> None:
+        text = f"topic {topic} not found on name server {address}{detail}"
+        text += f"; create it with: rmq topic create {topic}"
+        request = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
+        super().__init__(ResponseCode.TOPIC_NOT_EXIST, text, address, request, concluded=True)
+        self.remark = remark or ""
         self.topic = topic
 
 
@@ -186,8 +187,8 @@ class GroupNotFound(NotFound):
     """SUBSCRIPTION_GROUP_NOT_EXIST (26)."""
 
     remedy = (
-        "it comes with its first consumer, or with rmq group create where the broker has "
-        "autoCreateSubscriptionGroup=false"
+        "it is created by its first consumer, unless autoCreateSubscriptionGroup=false, "
+        "or with: rmq group create"
     )
 
 

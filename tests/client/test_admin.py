@@ -397,7 +397,7 @@ async def test_group_that_no_broker_knows(cluster: Cluster, autojump_clock: Any)
         body(SubscriptionGroupWrapper(subscription_group_table={})),
     )
     async with admin_of(cluster) as admin:
-        with pytest.raises(GroupNotFound, match=r"^no broker knows group G; it comes"):
+        with pytest.raises(GroupNotFound, match=r"^no broker knows group G; it is created"):
             await admin.groups.describe("G")
         with pytest.raises(GroupNotFound):
             await admin.offsets.lags("G")
@@ -607,4 +607,4 @@ def test_the_text_of_a_refusal_has_no_loose_end() -> None:
         "See http://rocketmq.apache.org/docs/faq/ for further details."
     )
     text = str(GroupNotFound(26, remark, "a:1", "PULL_MESSAGE"))
-    assert "does not exist; it comes with its first consumer, or with rmq group create where" in text
+    assert "does not exist; it is created by its first consumer, unless" in text

@@ -220,8 +220,8 @@ class Routes:
         try:
             data = await self.fetch(SystemTopic.AUTO_CREATE, timeout)
         except NoRoute as error:
-            remark = f"no route of topic {topic}, and no broker creates topics by itself"
-            raise NoRoute(topic, error.address, remark) from None
+            detail = ", and no broker creates topics by itself"
+            raise NoRoute(topic, error.address, error.remark, detail) from None
         return data
 
     def _keep(self, topic: str, data: TopicRouteData, fallback: bool) -> Route:
