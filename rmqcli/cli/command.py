@@ -70,6 +70,8 @@ def _format_sections(command: Any, context: Any, formatter: Any) -> None:
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+        if record is not None and kind == "Arguments":
+            record = (parameter.metavar, record[1])  # without the type that typer adds
         if record is not None:
             sections[getattr(parameter, "rich_help_panel", None) or kind].append(record)
     for title, records in sections.items():
@@ -96,6 +98,10 @@ class _Quick:
 
 class SectionedCommand(_Quick, TyperCommand):
     """A command whose help lists the global options apart."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        # typer writes {TOPIC} for a required argument
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:

@@ -154,7 +154,7 @@ def _click_message(error: BaseException) -> str:
 
     text = printable(getattr(error, "format_message", error.__str__)())
     hint = f" (see: {context.command_path} --help)" if context is not None else ""
-    return f"{' '.join(text.split())}{hint}"
+    return f"{' '.join(text.split()).rstrip('.')}{hint}"
 
 
 def exit_code_of(error: BaseException) -> ExitCode:

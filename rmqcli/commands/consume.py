@@ -215,7 +215,7 @@ def _push_settings(
         "hash": allocate.consistent_hash,
     }
     if balance not in strategies:
-        raise usage_error(f"--balance {balance}: expected {', '.join(strategies)}")
+        raise usage_error(f"--balance {balance}: expected averagely, circle or hash")
     return PushSettings(
         message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
         consume_from=where,

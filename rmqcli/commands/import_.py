@@ -119,7 +119,7 @@ def _check(path: Path, queues: str) -> None:
     from importlib.util import find_spec
 
     if queues not in _CHOICES:
-        raise usage_error(f"--queues {queues}: expected {', '.join(_CHOICES)}")
+        raise usage_error(f"--queues {queues}: expected keep, hash or round-robin")
     lines_only = path.suffix in (".jsonl", ".ndjson", ".json")
     if not lines_only and find_spec("pyarrow") is None:
         raise usage_error("package pyarrow is not installed: pip install 'rmqcli[export]'")

@@ -65,7 +65,7 @@ def _node(command: Any, context: Any, path: tuple[str, ...], children: list[tupl
         path=path,
         summary=_first_sentence(description),
         description=description,
-        usage=" ".join(part.strip("{}") for part in command.collect_usage_pieces(context)),
+        usage=" ".join(command.collect_usage_pieces(context)),
         arguments=tuple(_argument(parameter, context) for parameter in arguments),
         options=tuple(_option(p, context) for p in parameters if p.param_type_name == "option"),
         examples=_examples(command.epilog or ""),

@@ -223,7 +223,7 @@ def test_files_that_cannot_be_read(rmq: Run, topic: str, tmp_path: Path) -> None
         (
             [".", "--topic", "T", "--queues", "x"],
             ExitCode.USAGE,
-            "--queues x: expected keep, hash, round-robin",
+            "--queues x: expected keep, hash or round-robin",
         ),
     ],
 )

@@ -115,7 +115,7 @@ def test_global_options_stand_anywhere(cli: Run, arguments: list[str]) -> None:
         (["query", "t", "--key", "a", "--time", "5"], "--time '5'"),
         (["topic", "update", "t"], "nothing to update"),
         (["topic", "create", "t", "--perm", "z"], "--perm 'z'"),
-        (["offsets", "reset", "-g", "g"], "--topic, --to missing"),
+        (["offsets", "reset", "-g", "g"], "specify --topic and --to, or --undo FILE"),
         (["offsets", "reset", "-g", "g", "-t", "t", "--to", "x"], "target 'x'"),
         (["offsets", "reset", "-g", "g", "--undo", "f"], "--undo cannot be combined"),
         (["topic", "list", "-n", "nonsense:x"], "nonsense"),
@@ -148,6 +148,14 @@ def test_files_that_are_not_there(cli: Run, tmp_path: Path) -> None:
     assert cli("broker", "-c", str(tmp_path / "no.conf")).code == ExitCode.NOT_FOUND
     (tmp_path / "bad.json").write_text("{}")
     assert cli("offsets", "reset", "--undo", str(tmp_path / "bad.json")).code == ExitCode.CORRUPT
+
+
+def test_help_names_arguments_as_they_are_typed(cli: Run) -> None:
+    lines = cli("send", "--help").out.decode().splitlines()
+    assert lines[0] == "Usage: rmq send [OPTIONS] TOPIC [BODY]"
+    begin = lines.index("Arguments:")
+    assert [line.split()[0] for line in lines[begin + 1 : begin + 3]] == ["TOPIC", "BODY"]
+    assert lines[begin + 1] == "  TOPIC  Name of the topic.  [required]"
 
 
 def test_the_help_of_a_group_has_whole_sentences(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:

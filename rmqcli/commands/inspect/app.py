@@ -25,7 +25,7 @@ QueueOption = Annotated[
 ]
 WhereOption = Annotated[
     str | None,
-    Option("--where", metavar="EXPR", help="Select rows by their columns (SQL92), e.g. 'size > 4096'."),
+    Option("--where", metavar="EXPR", help="Select rows by a condition over their columns (SQL92)."),
 ]
 CountOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=0, help="Show at most N items.")]
 VerifyOption = Annotated[bool, Option("--verify", help="Check structure and CRC; exit code 8 if damaged.")]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import ExplainOption, TableArgument, app
+from rmqcli.commands.inspect.app import TableArgument, app
+
+ExplainOption = Annotated[bool, Option("--explain", help="Show it field by field, with its bytes.")]
 
 
 @command(app, "checkpoint", example="rmq inspect checkpoint ~/store")

@@ -12,7 +12,11 @@ from rmqcli.render.table import Column
 def groups(
     settings: Settings, path: TableArgument, group: GroupOption = None, where: WhereOption = None
 ) -> None:
-    """Show the consumer groups in the broker's subscriptionGroup.json."""
+    """Show the consumer groups in the broker's subscriptionGroup.json.
+
+    --where knows group, consume_enable, consume_broadcast_enable, retry_queue_nums, retry_max_times and
+    broker_id.
+    """
     from rmqcli.render.store_view import show_values
     from rmqcli.store.read.tables import groups as read_groups
 

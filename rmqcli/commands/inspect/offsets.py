@@ -54,7 +54,7 @@ def offsets(
     """Show the committed offset and the lag of each group on each queue.
 
     -f prints the next message of each offset, if there is one. --stats adds up the queues of each group and
-    topic.
+    topic. --where knows group, topic, queue_id, offset, max_offset and lag.
     """
     from rmqcli.store.select.conditions import row_test
     from rmqcli.store.select.group_positions import group_positions, next_messages, topic_lags

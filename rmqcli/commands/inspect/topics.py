@@ -12,7 +12,10 @@ from rmqcli.render.table import Column
 def topics_table(
     settings: Settings, path: TableArgument, topics: TopicsOption = None, where: WhereOption = None
 ) -> None:
-    """Show the topics in the broker's topics.json."""
+    """Show the topics in the broker's topics.json.
+
+    --where knows topic, read_queue_nums, write_queue_nums, perm, topic_sys_flag and order.
+    """
     from rmqcli.render.store_view import show_values
     from rmqcli.store.read.tables import topics as read_topics
 

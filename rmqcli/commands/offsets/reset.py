@@ -93,6 +93,6 @@ def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, 
         missing = [
             name for name, value in (("--group", group), ("--topic", topic), ("--to", to)) if not value
         ]
-        raise usage_error(f"{', '.join(missing)} missing; or specify --undo FILE")
+        raise usage_error(f"specify {' and '.join(missing)}, or --undo FILE")
     check_group_name(group)
     return group, topic, ResetTarget(*parse_target(to, now_ms()))

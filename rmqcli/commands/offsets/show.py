@@ -42,7 +42,7 @@ def show(
 
     Piped output: topic, broker, queue, committed offset, maximum offset, lag, time of the last consumed
     message (epoch ms), client. An offset that was never committed is empty. Clients commit every few seconds;
-    --clients asks them for their current offsets; piped output: client, broker, queue, offset of the client,
+    --clients requests their current offsets; piped output: client, broker, queue, offset of the client,
     committed offset. Brokers and clients that do not respond are reported (exit code 3; 1 if no client
     responds).
     """

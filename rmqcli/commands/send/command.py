@@ -112,7 +112,7 @@ def send(
     error names the failed lines, and the exit code is 3.
 
     With --check, the command waits until every half message is decided and reports each check on standard
-    error. The exit code is 7 if --wait expires before.
+    error. The exit code is 7 if --wait expires first.
     """
     from rmqcli.cli.logs import client_log
     from rmqcli.flows.outgoing import Stamp, jobs_of
