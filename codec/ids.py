@@ -27,7 +27,7 @@ CACHED_HOSTS = 8192
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def pack_host(host: str, port: int) -> bytes:
-    """Packs an address and a port. Raises LocalProtocolError for an invalid address or no int32 port."""
+    """Packs an address and an int32 port. Raises LocalProtocolError when one of them is invalid."""
     try:
         return ipaddress.ip_address(host).packed + struct.pack(">i", port)
     except (ValueError, struct.error) as error:
@@ -45,7 +45,7 @@ def unpack_host(packed: bytes) -> tuple[str, int]:
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def host_text(packed: bytes) -> str:
-    """`ip:port` or `[v6]:port` of a packed host."""
+    """The text of a packed host, `ip:port` or `[v6]:port`."""
     return join_address(*unpack_host(packed))
 
 

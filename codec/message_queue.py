@@ -6,7 +6,7 @@ import msgspec
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
-    """One queue of a topic on one broker, ordered by topic, broker name and number like Java's."""
+    """One queue of a topic on one broker, ordered by topic, broker name and number as Java orders it."""
 
     topic: str
     broker_name: str

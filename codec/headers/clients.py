@@ -18,7 +18,7 @@ class ConsumeMessageDirectlyResultRequestHeader(Header, frozen=True, kw_only=Tru
 
 
 class GetAllProducerInfoRequestHeader(Header, frozen=True, kw_only=True):
-    """Without fields."""
+    """A header without fields."""
 
 
 class GetConsumerConnectionListRequestHeader(Header, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class GetConsumerListByGroupRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class GetConsumerListByGroupResponseHeader(Header, frozen=True, kw_only=True):
-    """Without fields."""
+    """A header without fields."""
 
 
 class GetConsumerRunningInfoRequestHeader(Header, frozen=True, kw_only=True):
@@ -54,4 +54,4 @@ class UnregisterClientRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class UnregisterClientResponseHeader(Header, frozen=True, kw_only=True):
-    """Without fields."""
+    """A header without fields."""

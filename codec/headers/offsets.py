@@ -91,4 +91,4 @@ class UpdateConsumerOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=T
 
 
 class UpdateConsumerOffsetResponseHeader(Header, frozen=True, kw_only=True):
-    """Without fields."""
+    """A header without fields."""

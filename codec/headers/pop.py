@@ -42,7 +42,7 @@ class PeekMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
 
 
 class PollingInfoRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
-    """Without fields of its own."""
+    """A header without fields of its own."""
 
 
 class PollingInfoResponseHeader(Header, frozen=True, kw_only=True):

@@ -24,4 +24,4 @@ class ViewMessageRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class ViewMessageResponseHeader(Header, frozen=True, kw_only=True):
-    """Without fields."""
+    """A header without fields."""

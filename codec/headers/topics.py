@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader
+from codec.names import SystemTopic
 
 
 class CreateTopicListRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """Without fields."""
+    """A header without fields."""
 
 
 class CreateTopicRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
@@ -14,7 +15,7 @@ class CreateTopicRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
     read_queue_nums: Int32
     write_queue_nums: Int32
     perm: Int32
-    default_topic: str = "TBW102"
+    default_topic: str = SystemTopic.AUTO_CREATE
     topic_filter_type: str = "SINGLE_TAG"
     topic_sys_flag: Int32 | None = None
     order: bool = False
@@ -32,7 +33,7 @@ class DeleteTopicRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class GetAllTopicConfigResponseHeader(Header, frozen=True, kw_only=True):
-    """Without fields."""
+    """A header without fields."""
 
 
 class GetTopicConfigRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ class EndTransactionRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
 
 
 class EndTransactionResponseHeader(Header, frozen=True, kw_only=True):
-    """Without fields."""
+    """A header without fields."""
 
 
 class ResumeCheckHalfMessageRequestHeader(Header, frozen=True, kw_only=True):

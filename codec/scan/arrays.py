@@ -1,4 +1,4 @@
-"""Array types and the sliding window over a buffer that most of this package works with. Needs NumPy."""
+"""Types and bytes that most of this package works with, and the sliding window over a buffer. Needs NumPy."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from codec.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+
 Buffer = bytes | bytearray | memoryview
 Array = np.ndarray[Any, np.dtype[Any]]
+NAME_END, PAIR_END = ord(NAME_VALUE_SEPARATOR), ord(PROPERTY_SEPARATOR)
 
 
 def windows(data: Any, size: int) -> Array:

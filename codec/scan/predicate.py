@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from codec.errors import CorruptionError
-from codec.properties import PropertyName
+from codec.properties import NAME_VALUE_SEPARATOR, PropertyName
 from codec.scan.arrays import Array
 from codec.scan.arrow_arrays import pieces
 from codec.scan.blocks import BLOCK_RECORDS, Bounds, RecordBlock, blocks_backwards, in_range, sound_blocks
@@ -163,7 +163,7 @@ def _one_of(name: str, texts: Iterable[str]) -> Test | None:
     if name in COLUMNS and name != "tags":
         return None
     name = PropertyName.TAGS if name == "tags" else name
-    return _holding([f"{name}\x01{text}" for text in texts])
+    return _holding([f"{name}{NAME_VALUE_SEPARATOR}{text}" for text in texts])
 
 
 def _topic(texts: Iterable[str]) -> Test | None:

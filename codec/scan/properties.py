@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from codec.scan.arrays import Array
+from codec.scan.arrays import NAME_END, PAIR_END, Array
 from codec.scan.arrow_arrays import of_one_width, pieces
 from codec.scan.property_shapes import AlikePairs, split_alike
 
-_PAIR_END = 2
 _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of these bits fit int64
 
 
@@ -109,13 +108,13 @@ def _behind_separators(texts: pa.BinaryArray) -> tuple[Array, Array]:
     data = np.frombuffer(buffer or b"", dtype=np.uint8)[: offsets[-1]]
     if not data.flags.writeable:
         data = data.copy()
-    data[offsets[:-1]] = _PAIR_END
+    data[offsets[:-1]] = PAIR_END
     return data, offsets
 
 
 def _split(data: Array, offsets: Array) -> PropertyColumns:
-    marks = np.flatnonzero(data - np.uint8(1) < _PAIR_END)  # \x01 and \x02: 0 becomes 255
-    begins_pair = np.append(data[marks] == _PAIR_END, True)
+    marks = np.flatnonzero(data - np.uint8(NAME_END) < PAIR_END)  # \x01 and \x02: 0 becomes 255
+    begins_pair = np.append(data[marks] == PAIR_END, True)
     marks = np.append(marks, len(data))
     heads = np.flatnonzero(begins_pair)
     places = marks[heads]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codec.scan.arrays import Array, windows
+from codec.scan.arrays import NAME_END, PAIR_END, Array, windows
 
 _STEP = 32
 """Table widths are multiples of this."""
@@ -22,7 +22,7 @@ _MOST_PAD = _STEP + _LEAST_PAD
 _TABLE_BYTES = 1 << 18
 """The size of a table: it stays in the processor's cache."""
 _NOT_ASCII = 0x80
-_NAME_END, _PAIR_END, _PLAIN = 1, 2, 3
+_PLAIN = PAIR_END + 1
 
 
 def equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array:
@@ -69,7 +69,7 @@ def _pads(width: int) -> tuple[Array, Array]:
     for pad in range(_LEAST_PAD, min(_MOST_PAD, width + 1)):
         keep[pad, pad:] = 0xFF
         fill[pad, : len(_HEAD)] = tuple(_HEAD)
-        fill[pad, pad - 1] = _PAIR_END
+        fill[pad, pad - 1] = PAIR_END
         fill[pad, pad:] = 0
     return keep.view(np.uint64), fill.view(np.uint64)
 
@@ -83,8 +83,8 @@ def _table_parses(table: Array) -> bool:
     # When the separators of all rows stand where those of the first do, the first row decides for all.
     if np.array_equal(kinds[size:], kinds[:-size]):
         data = data[: table[:1].nbytes]
-    marks = np.flatnonzero(data - np.uint8(_NAME_END) < _PAIR_END)  # 0 becomes 255
-    is_pair_end = data[marks] == _PAIR_END
+    marks = np.flatnonzero(data - np.uint8(NAME_END) < PAIR_END)  # 0 becomes 255
+    is_pair_end = data[marks] == PAIR_END
     touching = marks[1:] - marks[:-1] == 1
     # A pair that ends without a name end, or a name end where the name should begin.
     wrong = is_pair_end[:-1] & (is_pair_end[1:] != touching)

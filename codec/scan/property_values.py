@@ -14,10 +14,8 @@ import numpy as np
 
 from codec.hashing import index_key_hash, java_string_hash, tags_code
 from codec.properties import MAX_PROPERTIES_LENGTH, PropertyName
-from codec.scan.arrays import Array, windows
+from codec.scan.arrays import NAME_END, PAIR_END, Array, windows
 
-_NAME_END = 1
-_PAIR_END = 2
 _BLANK = 32
 _MASK = (1 << 32) - 1
 _POWERS = np.cumprod(np.append(1, np.full(MAX_PROPERTIES_LENGTH, 31)).astype(np.uint32), dtype=np.uint32)
@@ -71,8 +69,8 @@ def join_properties(data: memoryview, rows: Rows) -> JoinedProperties:
     starts, ends = rows["properties_start"], rows["properties_end"]
     text = b"\x02".join([*cut(data, starts, ends), b""])
     joined = np.frombuffer(text, dtype=np.uint8)
-    marks = np.flatnonzero((joined == _NAME_END) | (joined == _PAIR_END))
-    is_pair_end = joined[marks] == _PAIR_END
+    marks = np.flatnonzero((joined == NAME_END) | (joined == PAIR_END))
+    is_pair_end = joined[marks] == PAIR_END
     before = np.concatenate(([-1], marks[:-1]))
     opens_piece = np.concatenate(([True], is_pair_end[:-1]))
     return JoinedProperties(

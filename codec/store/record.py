@@ -38,7 +38,7 @@ _PREFIX_V4 = PREFIXES[0]
 _unpack_v4 = _PREFIX_V4.struct.unpack_from
 _SIZE_V4 = _PREFIX_V4.size
 _unpack_head = HEAD.unpack_from
-_LONG = struct.Struct(">q")
+_unpack_store_timestamp = _PREFIX_V4.part("store_timestamp").unpack_from
 _FILLER_REST = (0, 0, 0, 0, 0, b"", b"")
 _TOTAL_SIZE, _MAGIC, _SYS_FLAG, _BODY_LENGTH = map(
     _PREFIX_V4.names.index, ("total_size", "magic", "sys_flag", "body_length")
@@ -80,7 +80,7 @@ def store_timestamp_at(buffer: Buffer, position: int = 0) -> int:
     try:
         fields = _unpack_v4(buffer, position)
         offset = _STORE_TIMESTAMP[fields[_SYS_FLAG] & HOST_BITS]
-        return int(_LONG.unpack_from(buffer, position + offset)[0])
+        return int(_unpack_store_timestamp(buffer, position + offset)[0])
     except struct.error:
         raise CorruptionError("no room for a record", position) from None
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from codec.compression import decompress
 from codec.errors import CorruptionError, SelectorError
 from codec.message import MessageExt
+from codec.properties import PropertyName
 from codec.selector import Dialect, Predicate, parse_sql92, parse_tags
 
 
@@ -90,7 +91,9 @@ class RecordFilter(NamedTuple):
             and (self.queue_id is None or message.queue_id == self.queue_id)
             and (not self.tags or message.tags in self.tags)
             and (
-                self.key is None or self.key in message.keys or self.key == message.properties.get("UNIQ_KEY")
+                self.key is None
+                or self.key in message.keys
+                or self.key == message.properties.get(PropertyName.UNIQ_KEY)
             )
             and (self.where is None or self.where.matches(Columns(message)))
         )
