@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import re
 from operator import attrgetter
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from codec.codes import LanguageCode, SerializeType
 from codec.errors import RemoteProtocolError
-from codec.headers.base import Header, bool_attributes, bool_names
+from codec.headers.base import Header, Int32, bool_attributes, bool_names
 from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
 
 _LANGUAGE_NUMBERS: Final = {language.name: int(language) for language in LanguageCode}
 _LANGUAGE_NAMES: Final = {int(language): language.name for language in LanguageCode}
-
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class _WrittenHeader(msgspec.Struct, gc=False):
@@ -68,13 +66,13 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 class _StrictHeader(msgspec.Struct, gc=False):
     """A JSON header in the form of all known peers, for the fast pass."""
 
-    code: _Int32 = 0
+    code: Int32 = 0
     extFields: dict[str, str] | None = None
-    flag: _Int32 = 0
+    flag: Int32 = 0
     language: str | None = None
-    opaque: _Int32 = UNKNOWN_OPAQUE
+    opaque: Int32 = UNKNOWN_OPAQUE
     remark: str | None = None
-    version: _Int32 = 0
+    version: Int32 = 0
 
 
 HeaderT = TypeVar("HeaderT", bound=Header)
@@ -84,12 +82,12 @@ class _DirectHeader(msgspec.Struct, Generic[HeaderT], gc=False):
     """A JSON header whose ext fields are the typed header of the request."""
 
     extFields: HeaderT
-    code: _Int32 = 0
-    flag: _Int32 = 0
+    code: Int32 = 0
+    flag: Int32 = 0
     language: str | None = None
-    opaque: _Int32 = UNKNOWN_OPAQUE
+    opaque: Int32 = UNKNOWN_OPAQUE
     remark: str | None = None
-    version: _Int32 = 0
+    version: Int32 = 0
 
 
 _Number = int | float | str | bool | None
