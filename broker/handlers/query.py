@@ -16,7 +16,7 @@ from broker.services.table_files import table_text
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
 from codec.codes import ResponseCode
-from codec.headers.query import (
+from codec.headers.pull import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,

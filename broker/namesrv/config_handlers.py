@@ -12,7 +12,7 @@ from broker.namesrv.state import NameServerState
 from broker.net.handling import Reply, Request
 from codec.bodies.route import KVTable
 from codec.codes import ResponseCode
-from codec.headers.kv import (
+from codec.headers.routes import (
     DeleteKVConfigRequestHeader,
     GetKVConfigRequestHeader,
     GetKVConfigResponseHeader,

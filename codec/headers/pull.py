@@ -1,4 +1,7 @@
-"""Headers of pulling. Offsets are queue offsets; `suspend_timeout_millis` is ms."""
+"""Headers of reading messages: by pull, by key, or by commit-log offset.
+
+Offsets of a pull are queue offsets; `suspend_timeout_millis` is ms, timestamps are epoch ms.
+"""
 
 from __future__ import annotations
 
@@ -28,3 +31,25 @@ class PullMessageResponseHeader(Header, frozen=True, kw_only=True):
     topic_sys_flag: Int32 | None = None
     group_sys_flag: Int32 | None = None
     forbidden_type: Int32 | None = None
+
+
+class QueryMessageRequestHeader(Header, frozen=True, kw_only=True):
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
+
+
+class QueryMessageResponseHeader(Header, frozen=True, kw_only=True):
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64
+
+
+class ViewMessageRequestHeader(Header, frozen=True, kw_only=True):
+    offset: Int64
+    topic: str | None = None
+
+
+class ViewMessageResponseHeader(Header, frozen=True, kw_only=True):
+    """A header without fields."""

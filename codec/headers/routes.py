@@ -1,4 +1,4 @@
-"""Headers between brokers, clients and the name server: registration, routes, write permission.
+"""Headers of a name server: registration, routes, write permission, key-value table.
 
 `body_crc32` is the 31-bit CRC of the body as sent; 0 is not checked.
 """
@@ -87,3 +87,27 @@ class WipeWritePermOfBrokerRequestHeader(Header, frozen=True, kw_only=True):
 
 class WipeWritePermOfBrokerResponseHeader(Header, frozen=True, kw_only=True):
     wipe_topic_count: Int32
+
+
+class DeleteKVConfigRequestHeader(Header, frozen=True, kw_only=True):
+    namespace: str
+    key: str
+
+
+class GetKVConfigRequestHeader(Header, frozen=True, kw_only=True):
+    namespace: str
+    key: str
+
+
+class GetKVConfigResponseHeader(Header, frozen=True, kw_only=True):
+    value: str | None = None
+
+
+class GetKVListByNamespaceRequestHeader(Header, frozen=True, kw_only=True):
+    namespace: str
+
+
+class PutKVConfigRequestHeader(Header, frozen=True, kw_only=True):
+    namespace: str
+    key: str
+    value: str

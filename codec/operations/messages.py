@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from codec.codes import RequestCode as R
-from codec.headers import pull, query, send, transactions
+from codec.headers import pull, send, transactions
 from codec.operations.access import GET, PUB, SUB, UPDATE, on_cluster, on_group, on_topic
 from codec.operations.operation import Operation
 
@@ -23,5 +23,5 @@ PUSH_REPLY_MESSAGE_TO_CLIENT: Final = Operation(R.PUSH_REPLY_MESSAGE_TO_CLIENT, 
 RECALL_MESSAGE: Final = Operation(R.RECALL_MESSAGE, "C→B", request=send.RecallMessageRequestHeader, reply=send.RecallMessageResponseHeader, access=(on_topic(PUB),))
 PULL_MESSAGE: Final = Operation(R.PULL_MESSAGE, "C→B", request=pull.PullMessageRequestHeader, reply=pull.PullMessageResponseHeader, reply_body=bytes, access=(on_topic(SUB), on_group(SUB)))
 LITE_PULL_MESSAGE: Final = Operation(R.LITE_PULL_MESSAGE, "C→B", request=pull.PullMessageRequestHeader, reply=pull.PullMessageResponseHeader, reply_body=bytes, access=(on_topic(SUB), on_group(SUB)))
-QUERY_MESSAGE: Final = Operation(R.QUERY_MESSAGE, "C→B", request=query.QueryMessageRequestHeader, reply=query.QueryMessageResponseHeader, reply_body=bytes, access=(on_topic(SUB, GET),))
-VIEW_MESSAGE_BY_ID: Final = Operation(R.VIEW_MESSAGE_BY_ID, "C/A→B", request=query.ViewMessageRequestHeader, reply=query.ViewMessageResponseHeader, reply_body=bytes, access=(on_cluster(GET),))
+QUERY_MESSAGE: Final = Operation(R.QUERY_MESSAGE, "C→B", request=pull.QueryMessageRequestHeader, reply=pull.QueryMessageResponseHeader, reply_body=bytes, access=(on_topic(SUB, GET),))
+VIEW_MESSAGE_BY_ID: Final = Operation(R.VIEW_MESSAGE_BY_ID, "C/A→B", request=pull.ViewMessageRequestHeader, reply=pull.ViewMessageResponseHeader, reply_body=bytes, access=(on_cluster(GET),))

@@ -22,7 +22,7 @@ from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from codec.bodies.stats import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
 from codec.codes import RequestCode
 from codec.headers.base import from_ext
-from codec.headers.query import QueryMessageRequestHeader
+from codec.headers.pull import QueryMessageRequestHeader
 from codec.headers.topics import CreateTopicRequestHeader
 from codec.ids import UniqIdFactory, pack_host
 from codec.message_queue import MessageQueue

@@ -17,8 +17,7 @@ from codec.headers.brokers import RegisterMessageFilterClassRequestHeader
 from codec.headers.clients import UnregisterClientRequestHeader
 from codec.headers.offsets import GetMaxOffsetRequestHeader
 from codec.headers.pop import NotificationResponseHeader
-from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.headers.query import ViewMessageRequestHeader
+from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader, ViewMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.headers.topics import CreateTopicRequestHeader
 from codec.remoting.frame import RemotingCommand, decode_frame

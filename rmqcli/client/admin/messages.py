@@ -11,7 +11,7 @@ from collections.abc import Callable
 from codec.addresses import MAX_PORT, join_address
 from codec.codes import ResponseCode
 from codec.errors import CodecError
-from codec.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
+from codec.headers.pull import QueryMessageRequestHeader, ViewMessageRequestHeader
 from codec.ids import parse_offset_msg_id, time_of_uniq_id
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue

@@ -9,7 +9,11 @@ from codec.bodies.config import TopicConfig
 from codec.bodies.route import TopicRouteData
 from codec.bodies.stats import TopicOffset
 from codec.codes import Perm
-from codec.headers.kv import DeleteKVConfigRequestHeader, GetKVConfigRequestHeader, PutKVConfigRequestHeader
+from codec.headers.routes import (
+    DeleteKVConfigRequestHeader,
+    GetKVConfigRequestHeader,
+    PutKVConfigRequestHeader,
+)
 from codec.headers.topics import (
     CreateTopicRequestHeader,
     DeleteTopicFromNamesrvRequestHeader,
