@@ -7,12 +7,17 @@ are bounded together: above `max_partial_bytes` the one that holds most is close
 from __future__ import annotations
 
 import logging
+import resource
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config import BrokerConfig, NamesrvConfig
 
 if TYPE_CHECKING:
     from broker.net.session import Session
+
+RESERVED = 256
+"""Descriptors that connections leave to files; a quarter of them where there are fewer than 1,024."""
 
 _log = logging.getLogger("broker.net.server")
 
@@ -27,18 +32,29 @@ class SessionLimits(NamedTuple):
 
 
 class ServerLimits(NamedTuple):
-    """Bounds of one server. `idle_seconds` is serverChannelMaxIdleTimeSeconds of NettyServerConfig."""
+    """Bounds of one server. `idle_seconds` is serverChannelMaxIdleTimeSeconds of NettyServerConfig.
+
+    A connection whose file descriptor is above `max_descriptor` is refused: the kernel gives the lowest free
+    number, so that many are in use, and the store needs the rest.
+    """
 
     max_connections: int = 16384
     idle_seconds: float = 120.0
     session: SessionLimits = SessionLimits()
     max_partial_bytes: int = 512 * 1024 * 1024
+    max_descriptor: int = sys.maxsize
 
     @classmethod
     def of(cls, config: BrokerConfig | NamesrvConfig) -> ServerLimits:
         """The bounds that a configuration sets."""
         session = SessionLimits(max_outgoing_bytes=config.max_outgoing_bytes)
-        return cls(config.max_connections, config.server_channel_max_idle_time_seconds, session)
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return cls(
+            config.max_connections,
+            config.server_channel_max_idle_time_seconds,
+            session,
+            max_descriptor=sys.maxsize if soft == resource.RLIM_INFINITY else soft - min(soft // 4, RESERVED),
+        )
 
 
 class PartialFrames:

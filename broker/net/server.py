@@ -130,10 +130,8 @@ class Server:
     def _accept_waiting(self, listener: socket.socket, nursery: trio.Nursery) -> None:
         for _ in range(ACCEPTS_PER_WAKE):
             sock, peer = listener.accept()
-            if len(self.sessions) >= self._limits.max_connections:
-                _log.warning(
-                    "%s: connection of %s refused: %d are open", self._name, peer, len(self.sessions)
-                )
+            if refusal := self._refusal(sock):
+                _log.warning("%s: connection of %s refused: %s", self._name, peer, refusal)
                 sock.close()
                 continue
             local = sock.getsockname()
@@ -141,6 +139,16 @@ class Server:
                 SocketTransport(sock, self._read_buffer), (peer[0], peer[1]), (local[0], local[1])
             )
             nursery.start_soon(self._run, session)
+
+    def _refusal(self, sock: socket.socket) -> str:
+        """Why a connection is too many; empty if it is not."""
+        if len(self.sessions) >= self._limits.max_connections:
+            return f"{len(self.sessions)} are open"
+        if sock.fileno() > self._limits.max_descriptor:
+            return (
+                f"{sock.fileno()} files and connections are open, raise the limit of the process (ulimit -n)"
+            )
+        return ""
 
     def _session(self, transport: Transport, peer: tuple[str, int], local: tuple[str, int]) -> Session:
         session = Session(

@@ -35,6 +35,10 @@ from broker.store.segment import Segment
 from broker.store.statistics import Statistics
 from broker.supervisor import Services
 
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+"""Files could not be opened: nothing was synced, and nothing is lost by another attempt."""
+DESCRIPTOR_PAUSE_SECONDS = 0.2
+
 _log = logging.getLogger(__name__)
 
 
@@ -136,10 +140,16 @@ class Flusher:
             self._index.drain()
 
     async def _guarded(self, flush: Callable[[], Any]) -> None:
-        try:
-            await flush()
-        except OSError as error:
-            self._fail(error)
+        while True:
+            try:
+                await flush()
+                return
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    self._fail(error)
+                    return
+                _log.warning("a flush waits for a free file descriptor: %s", error)
+            await trio.sleep(DESCRIPTOR_PAUSE_SECONDS)
 
     def _fail(self, error: OSError) -> None:
         if not self._has_failed:
@@ -196,6 +206,8 @@ class Flusher:
             try:
                 await self._in_thread(function, *arguments)
             except OSError as error:
+                if error.errno in NO_DESCRIPTOR:
+                    raise
                 self._fail(error)
         if self._has_failed:
             raise OSError(errno.EIO, "a flush of the store failed")

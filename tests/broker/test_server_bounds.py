@@ -63,6 +63,27 @@ async def test_connections_over_the_limit_are_closed_and_the_others_served(nurse
     assert (await clients[1].ask(request())).code == 0
 
 
+async def test_connections_leave_descriptors_to_the_store(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that came first are served, and so is a new one as soon as there is room."""
+    with socket.socket() as lowest_free:
+        limits = ServerLimits(max_descriptor=lowest_free.fileno() + 8)
+    connect, server = await over_tcp(nursery, {ECHO: echo}, limits)
+    clients = [Client(connect()) for _ in range(3)]
+    for client in clients:
+        assert (await client.ask(request())).code == 0
+    others = [Client(connect()) for _ in range(9)]
+    assert await others[-1].is_closed()
+    assert "ulimit -n" in caplog.text
+    for client in [*clients[1:], *others]:
+        await client.stream.aclose()
+    while len(server.sessions) > 1:
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    assert (await Client(connect()).ask(request(body=b"in"))).body == b"in"
+    assert (await clients[0].ask(request())).code == 0
+
+
 async def test_a_peer_that_does_not_read_pushes_is_closed_at_the_bound(nursery: trio.Nursery) -> None:
     limits = ServerLimits(session=SessionLimits(max_outgoing_bytes=4 << 20))
     connect, server = await over_tcp(nursery, {ECHO: echo}, limits)

@@ -148,3 +148,37 @@ def test_a_file_that_could_not_be_synced_is_not_left_behind(call: str) -> None:
     with pytest.raises(OSError, match="Input/output"):
         segments.build(0)
     assert disk.list(segments.folder) == []
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+async def test_a_flush_without_a_free_descriptor_is_tried_again(
+    code: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    left = 7
+
+    def refuse(name: str) -> None:
+        nonlocal left
+        if name == "sync_file" and left:
+            left -= 1
+            raise OSError(code, "Too many open files")
+
+    disk = SimulatedDisk()
+    config = small_config(ROOT, flush_disk_type="SYNC_FLUSH")
+    failing = Failing(0, of_flushes=True)
+    async with open_store(
+        config, now_ms=Clock(step=3), store_host=HOST, in_thread=failing.in_thread, disk=disk
+    ) as store:
+        result = store.append(message(1))
+        disk.on_call = refuse
+        assert await store.wait_flushed(result.physical_offset + result.size)
+        assert not left
+        left = 7
+        assert store.append(message(2)).status is PutStatus.PUT_OK
+        assert await store.make_durable()
+        left = 1 << 30
+        result = store.append(message(3))
+        assert not await store.wait_flushed(result.physical_offset + result.size)
+        left = 0
+        assert await store.wait_flushed(result.physical_offset + result.size)
+        assert store.stats.writable
+    assert disk.state(config.abort_file) is None
