@@ -16,7 +16,7 @@ PATIENCE = 75
 _GROUP = "spark.jobGroup.id"
 
 Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
-"""Called with the number of tasks; the context manager yields a function that receives finished tasks."""
+"""A function of the number of tasks; its context yields a receiver of finished tasks."""
 Look = Callable[[], tuple[int, int]]
 """Returns the running and the finished tasks."""
 

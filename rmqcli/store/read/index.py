@@ -170,7 +170,7 @@ class IndexSpread:
 
 
 def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:
-    """True when a file has items of a range of offsets and store times; `last` is ignored."""
+    """Returns True when a file has items of a range of offsets and store times; `last` is ignored."""
     offsets = _meet(header.begin_phy_offset, header.end_phy_offset, wanted.begin, wanted.end)
     times = _meet(header.begin_timestamp, header.end_timestamp, wanted.begin_time, wanted.end_time)
     return offsets and times and not wanted.only_new

@@ -81,7 +81,7 @@ class LogReader(LogViews):
             return None
 
     def read(self, offset: int) -> Found | None:
-        """As `find`, but returns None only for a record that retention removed. Raises DamagedFile."""
+        """Does what `find` does; None is only a record that retention removed. Raises DamagedFile."""
         if offset < self.bases[0]:
             return None
         if offset >= self.bases[-1] + self.files[-1].size:

@@ -61,7 +61,7 @@ class StoreReport:
 
 
 Steps = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Called with the name of a part and its bytes without holes; yields a function that receives progress."""
+"""A function of a part's name and bytes without holes; its context yields a receiver of progress."""
 
 
 @contextmanager

@@ -23,9 +23,7 @@ from rmqcli.store.read.commit_log import as_written
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.log_reader import LogReader
-from rmqcli.store.verify import commit_log
 from rmqcli.store.verify import consume_queues as verify_queues_module
-from rmqcli.store.verify import store as verify_store_module
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
 
@@ -87,19 +85,12 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield found
 
 
-def test_verification_while_a_broker_writes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_while_a_broker_writes(broker: Broker) -> None:
     """New records, entries and whole files are written before and between all steps."""
-    check = commit_log.verify_commit_log
 
     def much(*_: object) -> None:
         for _number in range(700):
             broker.write()
-
-    def late(*arguments: Any) -> Any:
-        much()
-        return check(*arguments)
-
-    monkeypatch.setattr(verify_store_module, "verify_commit_log", late)
 
     @contextmanager
     def step(name: str, size: int) -> Iterator[Callable[[int], None]]:

@@ -25,9 +25,11 @@ Found = list[tuple[str | None, int | None, QueueEntry]] | str
 EVERYTHING = OffsetRange()
 
 
-def found(root: Path, key: str, wanted: OffsetRange = EVERYTHING) -> Found:
+def found(
+    root: Path, key: str, wanted: OffsetRange = EVERYTHING, reader: Callable[[Path], LogReader] = LogReader
+) -> Found:
     entries: list[tuple[str | None, int | None, QueueEntry]] = []
-    with LogReader(root) as log:
+    with reader(root) as log:
         choice = EntryChoice(wanted, key=key, log=log)
         try:
             for queue in queue_folders(root):
@@ -58,10 +60,14 @@ def test_the_same_ones(store_clean: JavaStore, block: int) -> None:
         assert len(many) == count
 
 
-def test_few_records_are_read(store_clean: JavaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_records_are_read(store_clean: JavaStore) -> None:
     read: list[int] = []
-    monkeypatch.setattr(LogReader, "read", lambda self, offset: read.append(offset))
-    assert found(store_clean.root, "key-7") == []
+
+    class FindsNothing(LogReader):
+        def read(self, offset: int) -> None:
+            read.append(offset)
+
+    assert found(store_clean.root, "key-7", reader=FindsNothing) == []
     assert 1 <= len(read) < 120
 
 
