@@ -1,8 +1,8 @@
 """Every code that a broker serves, asked once as a client would: what must be in the answer, or in the broker
 after it. Every put of a handler needs the disk first, so that the request is handled again.
 
-An answer names what was stored, counted or changed. Where a young broker has nothing to tell or to do (GET_MIN_OFFSET,
-DELETE_EXPIRED_COMMITLOG, CLEAN_EXPIRED_CONSUMEQUEUE) that is in `handlers/test_admin.py`.
+An answer names what was stored, counted or changed. Where a young broker has nothing to report or to do
+(GET_MIN_OFFSET, DELETE_EXPIRED_COMMITLOG, CLEAN_EXPIRED_CONSUMEQUEUE) that is in `handlers/test_admin.py`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ CREATE = {
 LOCKS = b'{"consumerGroup":"G","clientId":"c","mqSet":[{"topic":"T","brokerName":"broker-a","queueId":0}]}'
 LOCKED = MessageQueue("T", "broker-a", 0)
 GROUP = b'{"groupName":"H","retryMaxTimes":5}'
-SQL = b'{"clientId":"c","group":"G","subscriptionData":{"topic":"T","subString":"a >","expressionType":"SQL92"}}'
+SUBSCRIPTION = b'{"topic":"T","subString":"a >","expressionType":"SQL92"}'
+SQL = b'{"clientId":"c","group":"G","subscriptionData":' + SUBSCRIPTION + b"}"
 HEARTBEAT = b'{"clientID":"me","producerDataSet":[{"groupName":"Mine"}]}'
 BATCH = encode_batch([Message(topic="T", body=b"x"), Message(topic="T", body=b"y")])
 REPLY_TO = {"REPLY_TO_CLIENT": "client-40002", "CORRELATION_ID": "1"}
@@ -63,8 +64,9 @@ FROM_CLIENT = b"from the client"
 
 
 class Scene(NamedTuple):
-    """Three messages m0, m1, m2 with key k in queue 0 of T; a consumer of group G that has 1 of them behind it; a producer
-    of PG with a half message, and what the store says of them."""
+    """Three messages m0, m1, m2 with key k in queue 0 of T; a consumer of group G that consumed one of them; a
+    producer of PG with a half message; and the replies to their sends.
+    """
 
     broker: FakeBroker
     admin: Client
@@ -111,7 +113,7 @@ def stored(topic: str, count: int) -> Holds:
 
 
 def after(check: Callable[[Any], object]) -> Holds:
-    """What is true of the broker when it has answered."""
+    """A fact about the broker once it has answered."""
     return lambda scene, reply: reply.code == 0 and check(scene.context)
 
 

@@ -1,7 +1,8 @@
 """A disk that takes 100 ms for every call delays only the requests that need it.
 
-On the virtual clock a send of a bystander takes as long as it waited for others. Calls that the event loop makes itself would stop
-everybody, whatever the clock says: the simulated disk counts them, and there must be none.
+On the virtual clock a send of a bystander takes as long as it waited for others. Calls that the event loop
+makes itself would stop everybody, whatever the clock says: the simulated disk counts them, and there must be
+none.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def p99(took: list[float]) -> float:
 
 
 async def keep_busy(cluster: broker.MemoryCluster, disk: SimulatedDisk) -> None:
-    """Creates topics by sending, fills and rolls files, deletes topics, commits offsets, reads and queries cold pages."""
+    """Creates and deletes topics, rolls files, commits offsets, reads and queries cold pages."""
     async with (
         Producer(**cluster.client(), timeout=60, send_timeout=60) as producer,
         PullConsumer("G", **cluster.client(), timeout=60) as consumer,
@@ -77,7 +78,7 @@ async def keep_busy(cluster: broker.MemoryCluster, disk: SimulatedDisk) -> None:
 
 
 async def deliver_later(cluster: broker.MemoryCluster, disk: SimulatedDisk) -> None:
-    """Makes services store messages: delayed ones in new topics, sent-back ones, both ends of transactions, and checks.
+    """Makes services store messages: delayed and sent-back ones, both ends of transactions, and checks.
 
     Each begins files of queues, and the large bodies those of the log.
     """

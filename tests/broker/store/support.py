@@ -1,4 +1,4 @@
-"""Makes stores and messages, and rebuilds what a store should hold from its commit log alone, with the codec only."""
+"""Makes stores and messages; rebuilds queues and index from a commit log alone, with the codec only."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def message(
 
 
 def killed(root: Path, target: Path, *, power_lost: bool = False) -> Path:
-    """What a killed process leaves of a folder that is in use; after a power loss the machine has another boot id."""
+    """A copy of a folder in use, as a killed process leaves it; after a power loss the boot id is another."""
     shutil.copytree(root, target)
     if power_lost and (target / "abort").exists():
         (target / "abort").write_bytes(b"")
@@ -198,7 +198,7 @@ def _put(file: bytearray, slots: int, key_hash: int, record: Any) -> None:
 
 
 def queue_bytes(root: Path) -> dict[str, bytes]:
-    """What the queue files of a folder hold up to the last unit, by `topic/queueId`."""
+    """The content of the queue files of a folder up to the last entry, by `topic/queueId`."""
     content: dict[str, bytes] = defaultdict(bytes)
     for path in sorted((root / "consumequeue").rglob("*")):
         if path.is_file():

@@ -1,4 +1,4 @@
-"""What goes in comes out: statuses, limits, filters, rolling, batches, refusals."""
+"""Appends and reads: statuses, limits, filters, rolling, batches, refusals."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
 def test_a_queue_or_index_file_that_cannot_be_created(
     tmp_path: Path, name: str, last_taken: PutStatus
 ) -> None:
-    """The record is in the log then: nothing more is taken, the next start gives it its queue entry and its index items."""
+    """The record is in the log: no more are accepted, and the next start adds its entry and index items."""
     with loaded(small_config(tmp_path)) as store:
         (tmp_path / name).write_bytes(b"in the way")
         results = [store.append(message(number)).status for number in range(300)]

@@ -1,4 +1,4 @@
-"""The extension of consume queues: Java's bytes, reads through addresses, and what recovery and retention make of it."""
+"""The extension of consume queues: Java's bytes, reads through addresses, recovery and retention."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def files(root: Path, topic: str = "TopicA", queue_id: int = 0) -> dict[str, byt
 
 def codes(root: Path) -> list[int]:
     """The tags codes of the entries of TopicA/0."""
-    return [ENTRY.unpack_from(entries, at)[2] for entries in [queue_bytes(root)["TopicA/0"]] for at in range(0, len(entries), 20)]  # fmt: skip
+    return [code for _, _, code in ENTRY.struct.iter_unpack(queue_bytes(root)["TopicA/0"])]
 
 
 def fill(store: MessageStore, count: int, first: int = 0) -> None:

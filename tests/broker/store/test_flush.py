@@ -1,4 +1,4 @@
-"""What is flushed when; who waits for it. The clock is virtual, the worker thread a recorder."""
+"""Times of flushes, and sends that wait for one. The clock is virtual, the worker thread a recorder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that is killed while it writes the index: what the next one completes equals a rebuild, item for item."""
+"""A process killed while it writes the index: what the next one completes equals a rebuild."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ITEMS = 15
 
 
 class Killed(Exception):
-    """Where the process ends."""
+    """The end of the process."""
 
 
 class Layout:

@@ -1,4 +1,4 @@
-"""Folders that a Java broker wrote: every message is served, and what is rebuilt here equals what Java wrote."""
+"""Folders that a Java broker wrote: every message is served, and rebuilt files equal those of Java."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def open_java(root: Path, **settings: Any) -> Any:
 
 
 def served(store: MessageStore, line: dict[str, Any]) -> bool:
-    """Whether the message of a dump line comes out of its queue at its offset, byte for byte."""
+    """True if the message of a dump line is read from its queue at its offset, byte for byte."""
     result = store.get(line["topic"], line["queueId"], line["queueOffset"], 1)
     if result.count != 1:
         return False
@@ -88,7 +88,7 @@ def test_every_acknowledged_message_survives_the_kill(copy_java_store: Copy) -> 
 
 
 def test_queue_ends_after_the_kill_are_those_of_java(copy_java_store: Copy) -> None:
-    """Java's status was taken when its broker had delivered delayed messages to some queues, some of them again."""
+    """Java's status is of a time when its broker had delivered delayed messages, some of them twice."""
     java = copy_java_store("store-killed")
     lines = (java.folder / "after-recovery.txt").read_text().splitlines()
     status = [line.split() for line in lines if not line.startswith("#")]

@@ -1,4 +1,4 @@
-"""Who writes much finds the next pages there; who writes little, or flushes every message, costs none."""
+"""Pages that are allocated before a busy writer needs them; none for a slow one, or with SYNC_FLUSH."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Span = tuple[int, int, int]
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
-    """What was had ahead, with limits of a few messages."""
+    """The pages that were allocated ahead, with limits of a few messages."""
     had: list[Span] = []
     real = Segment.populate_pages
 

@@ -1,7 +1,7 @@
 """A hundred power cuts: a store on a simulated disk is cut off at a random call to the disk and opened again.
 
-What was acknowledged with SYNC_FLUSH, what had been flushed with ASYNC_FLUSH and the last saved table are there; queues and index
-agree with the log; the store goes on and survives the next cut.
+What was acknowledged with SYNC_FLUSH, what had been flushed with ASYNC_FLUSH and the last saved table are
+there; queues and index agree with the log; the store continues and survives the next cut.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of a configuration changes while the store is open, and what only a new start changes."""
+"""Settings that change while the store is open, and others that need a new start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store makes of a folder that was left in a bad state."""
+"""Recovery of folders that were left in a bad state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COUNT = 150
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What is left of a process that was killed after 150 messages to 3 queues of one topic."""
+    """The folder of a process that was killed after 150 messages to 3 queues of one topic."""
     with loaded(small_config(tmp_path / "used")) as store:
         for number in range(COUNT):
             store.append(message(number, queue_id=number % 3))
@@ -67,7 +67,7 @@ def overwrite(path: Path, position: int, data: bytes) -> None:
 
 
 def log_end(folder: Path) -> int:
-    """Where the last record of the last file ends, as a position in that file."""
+    """The end of the last record, as a position in the last file."""
     last = Rebuild(folder).records[-1]
     return last.commit_log_offset % LOG_SIZE + last.store_size
 
@@ -182,7 +182,7 @@ def test_damage_that_loses_nothing(
 
 
 def test_queues_are_rebuilt_whole_though_recovery_starts_late(folder: Path) -> None:
-    """The checkpoint lets recovery start at the last file; a queue folder that is gone needs the first one."""
+    """Recovery starts at the last file by the checkpoint; a missing queue needs the first one."""
     checkpoint = Checkpoint(REAL, folder / "checkpoint")
     checkpoint.load(START_MS)
     checkpoint.physic = checkpoint.logics = START_MS + 1_000_000
@@ -287,7 +287,7 @@ def test_the_log_size_of_the_files_is_adopted(folder: Path) -> None:
 def test_after_a_kill_only_the_end_is_checked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, clean: bool
 ) -> None:
-    """Pages of a killed process are all there: what the queues know well before the end needs no second look."""
+    """Pages of a killed process are all there: records that queues know before the end are not read."""
     monkeypatch.setattr("broker.store.recovery.CHECKED_BYTES", 5_000)
     if clean:
         (folder / "abort").unlink()

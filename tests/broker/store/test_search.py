@@ -16,7 +16,7 @@ UNITS = 16
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[MessageStore]:
-    """40 messages, one each 100 ms, in three queue files that look as written when their last message came."""
+    """40 messages, one each 100 ms, in three queue files with the times of their last messages."""
     clock = Clock()
     with loaded(small_config(tmp_path), clock) as store:
         for number in range(40):
