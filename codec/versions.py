@@ -6,7 +6,6 @@ number before. Releases of 3.x follow each other in the same way, but their seri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 CURRENT_VERSION = 409
@@ -28,24 +27,15 @@ _SERIES = {
 }
 
 
-def _enumerate_names() -> Iterator[str]:
-    yield from _BEFORE_3_0_1
-    for (major, minor), (first, last) in _SERIES.items():
-        for patch in range(first, last + 1):
-            release = f"V{major}_{minor}_{patch}"
-            yield f"{release}_SNAPSHOT"
-            yield release
-    yield "HIGHER_VERSION"
-
-
 @cache
 def _names() -> tuple[str, ...]:
-    return tuple(_enumerate_names())
-
-
-@cache
-def _numbers() -> dict[str, int]:
-    return {name: number for number, name in enumerate(_names())}
+    releases = [
+        f"V{major}_{minor}_{patch}"
+        for (major, minor), (first, last) in _SERIES.items()
+        for patch in range(first, last + 1)
+    ]
+    both = (name for release in releases for name in (f"{release}_SNAPSHOT", release))
+    return (*_BEFORE_3_0_1, *both, "HIGHER_VERSION")
 
 
 def version_name(number: int) -> str:
@@ -53,13 +43,3 @@ def version_name(number: int) -> str:
     fails."""
     names = _names()
     return names[number] if 0 <= number < len(names) else names[-1]
-
-
-def version_number(text: str) -> int:
-    """The number of ``4.9.8``, ``4.9.8-SNAPSHOT`` or ``V4_9_8``. Raises ValueError for a release that the
-    enum does not have."""
-    name = text.strip().upper().replace(".", "_").replace("-", "_")
-    number = _numbers().get(name, _numbers().get(f"V{name}"))
-    if number is None:
-        raise ValueError(f"no RocketMQ release {text!r} is known")
-    return number

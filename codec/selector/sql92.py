@@ -12,12 +12,12 @@ compiled.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from codec.errors import SelectorError
-from codec.selector.sql92_compile import Evaluation, compile_tree
+from codec.selector.sql92_compile import compile_tree
 from codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
 from codec.selector.sql92_tree import Node, property_names
 
@@ -42,7 +42,8 @@ class Predicate:
 
     text: str
     dialect: Dialect
-    _evaluate: Evaluation = field(repr=False, compare=False)
+    evaluate: Callable[[Mapping[str, str]], bool | None] = field(repr=False, compare=False)
+    """TRUE, FALSE or unknown (None) for a message's properties. Raises ValueError when one does not convert."""
     names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """The names of the properties in the filter."""
     tree: Node | None = field(default=None, repr=False, compare=False)
@@ -50,14 +51,9 @@ class Predicate:
     def matches(self, properties: Mapping[str, str]) -> bool:
         """True when the filter selects a message with these properties."""
         try:
-            return self._evaluate(properties) is True
+            return self.evaluate(properties) is True
         except ValueError:
             return False
-
-    def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """TRUE, FALSE or unknown (None). Raises ValueError when a property does not convert."""
-        result: bool | None = self._evaluate(properties)
-        return result
 
 
 @lru_cache(maxsize=CACHED)
