@@ -12,7 +12,9 @@ import socket
 import msgspec
 
 from broker.config.servers import ServerConfig
+from codec.store.consume_queue import ENTRY_SIZE, FILE_ENTRIES
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
+from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 
 
 class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
@@ -113,7 +115,7 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     store_path_commit_log: str | None = None
     store_path_d_ledger_commit_log: str | None = None
     mapped_file_size_commit_log: int = 1024 * 1024 * 1024
-    mapped_file_size_consume_queue: int = 300000 * 20
+    mapped_file_size_consume_queue: int = FILE_ENTRIES * ENTRY_SIZE
     enable_consume_queue_ext: bool = False
     mapped_file_size_consume_queue_ext: int = 48 * 1024 * 1024
     bit_map_length_consume_queue_ext: int = 64
@@ -163,8 +165,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     access_message_in_memory_max_ratio: int = 40
     message_index_enable: bool = True
     message_index_safe: bool = False
-    max_hash_slot_num: int = 5000000
-    max_index_num: int = 5000000 * 4
+    max_hash_slot_num: int = FILE_SLOTS
+    max_index_num: int = FILE_ITEMS
     max_msgs_num_batch: int = 64
     default_query_max_num: int = 32
     message_delay_level: str = DEFAULT_DELAY_LEVELS

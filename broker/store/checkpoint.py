@@ -38,18 +38,13 @@ class Checkpoint:
             self.physic, self.logics, self.index = times
 
     @property
-    def min_timestamp(self) -> int:
-        """Everything stored before is safe in log and queues."""
-        return max(min(self.physic, self.logics) - layout.SAFETY, 0)
-
-    @property
-    def min_timestamp_index(self) -> int:
-        """Everything stored before is safe in log, queues and index."""
-        return min(self.min_timestamp, self.index)
+    def times(self) -> layout.Checkpoint:
+        """What the file says if it is saved now."""
+        return layout.Checkpoint(self.physic, self.logics, self.index)
 
     def content(self) -> bytes:
         """The content of the file as of now."""
-        return layout.encode_checkpoint(layout.Checkpoint(self.physic, self.logics, self.index))
+        return layout.encode_checkpoint(self.times)
 
     def save(self, content: bytes) -> None:
         """Writes what `content` returned, and syncs. Blocks."""

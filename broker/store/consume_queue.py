@@ -20,8 +20,8 @@ from broker.store.consume_queue_ext import QueueExtension, Require
 from broker.store.segment import Place, Segment, SegmentList
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from codec.store.consume_queue_ext import ExtensionEntry, is_address
+from codec.store.file_names import RECOVERED_FILES
 
-RECOVERED_FILES = 3
 _pack = ENTRY.struct.pack_into
 _unpack = ENTRY.struct.unpack_from
 _walk = ENTRY.struct.iter_unpack

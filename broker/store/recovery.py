@@ -33,10 +33,10 @@ from broker.store.dispatch import Dispatcher
 from broker.store.index import Index
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
+from codec.store.file_names import RECOVERED_FILES
 from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
 from codec.store.record_layout import MAGIC_FILLER, MAGIC_V1, MAGIC_V2
 
-RECOVERED_FILES = 3
 INDEX_CATCH_UP = 2 << 30
 """Bytes of log, from its end, that are read at most to complete the index."""
 ZERO_BYTES = 8
@@ -165,7 +165,8 @@ def _clean_start(log: CommitLog) -> int:
 
 def _unclean_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
     with_index = config.message_index_enable and config.message_index_safe
-    limit = checkpoint.min_timestamp_index if with_index else checkpoint.min_timestamp
+    times = checkpoint.times
+    limit = times.min_timestamp_index if with_index else times.min_timestamp
     for segment in reversed(log.segments.segments):
         if 0 < _first_timestamp(segment) <= limit:
             return segment.start

@@ -37,11 +37,12 @@ class Checkpoint(NamedTuple):
 
     @property
     def min_timestamp(self) -> int:
-        """Recovery after a crash starts at a segment whose first record is not younger than this."""
+        """Everything stored before is safe in log and queues."""
         return max(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - SAFETY, 0)
 
     @property
     def min_timestamp_index(self) -> int:
+        """Everything stored before is safe in log, queues and index."""
         return min(self.min_timestamp, self.index_msg_timestamp)
 
 

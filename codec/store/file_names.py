@@ -12,6 +12,9 @@ INDEX_NAME_LENGTH = 17
 MAX_OFFSET = 2**63 - 1
 NAME_PATTERN = "[0-9]" * NAME_LENGTH
 """Glob pattern of commit log and consume queue file names."""
+RECOVERED_FILES = 3
+"""The last files of the log and of each queue, which a start walks entry by entry (Java `CommitLog`,
+`ConsumeQueue.recover`)."""
 
 
 def file_name(offset: int) -> str:

@@ -12,6 +12,7 @@ from codec.hashing import tags_code
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import is_address
+from codec.store.file_names import RECOVERED_FILES
 from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, require_zeros
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, entry_at, is_filler
@@ -23,8 +24,6 @@ from rmqcli.store.workers import ALONE, Progress, Workers
 
 PART_ENTRIES = 1 << 17
 _BLOCK_ENTRIES = 1 << 13
-_RECOVERED_FILES = 3
-"""The last files of a queue, which a start walks entry by entry (Java `ConsumeQueue.recover`)."""
 
 
 class QueuePart(NamedTuple):
@@ -57,7 +56,7 @@ class Repairs:
 
     def take(self, queue: Queue, file: NamedFile, position: int, last: int) -> bool:
         """Returns True, and keeps the hole, if repaired; `last` is the commit-log offset before it."""
-        if self._from is None or file not in queue.files.files[-_RECOVERED_FILES:]:
+        if self._from is None or file not in queue.files.files[-RECOVERED_FILES:]:
             return False
         if last < self._from > self._log_begin:
             return False
