@@ -1,4 +1,4 @@
-"""Registration of a broker at name servers, over loopback sockets and a virtual clock."""
+"""Registration of a broker at name servers: over loopback sockets, or in memory on a virtual clock."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import trio.testing
 from broker.config import BrokerConfig
 from broker.errors import RemoteClosed, RemoteTimeout
 from broker.namesrv import open_name_server
-from broker.net.network import TCP
+from broker.net.network import TCP, Network
 from broker.net.peers import Peers
 from broker.net.server import Server
 from broker.net.session import Session
 from broker.services.registration import Registration
+from broker.testing.memory_network import HOST, MemoryNetwork
 from codec.addresses import join_address
 from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
 from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES
+from tests.support import PATIENCE
 
 REGISTER, QUERY, UNREGISTER = (
     RequestCode.REGISTER_BROKER,
@@ -46,11 +48,12 @@ class Recorder:
             return None
         return request.reply(self.code, "told so", {"changed": self.changed})
 
-    async def start(self, nursery: trio.Nursery, port: int = 0) -> None:
-        listener = TCP.listen("127.0.0.1", port)
+    async def start(self, nursery: trio.Nursery, network: Network = TCP, port: int = 0) -> None:
+        listener = network.listen(HOST, port)
         self.address = join_address(*listener.address)
         server = Server(dict.fromkeys((REGISTER, QUERY, UNREGISTER), self.handle))
         await nursery.start(server.serve, listener.sockets)
+        listener.serve_with(server)
 
     @property
     def codes(self) -> list[int]:
@@ -61,10 +64,9 @@ class Recorder:
 
 
 @pytest.fixture
-def clock(autojump_clock: trio.testing.MockClock) -> trio.testing.MockClock:
-    # Time stands still while the kernel carries bytes from one end to the other.
-    autojump_clock.autojump_threshold = 0.02
-    return autojump_clock
+def memory(nursery: trio.Nursery) -> MemoryNetwork:
+    """A network that a virtual clock waits for."""
+    return MemoryNetwork(nursery)
 
 
 def wrapper(*names: str, counter: int = 1) -> TopicConfigSerializeWrapper:
@@ -72,9 +74,9 @@ def wrapper(*names: str, counter: int = 1) -> TopicConfigSerializeWrapper:
     return TopicConfigSerializeWrapper(topics, DataVersion(1, counter))
 
 
-def registration(namesrv: str, **settings: object) -> Registration:
+def registration(namesrv: str, network: Network = TCP, **settings: object) -> Registration:
     config = BrokerConfig(broker_name="broker-a", namesrv_addr=namesrv, **settings)  # type: ignore[arg-type]
-    return Registration(config, "127.0.0.1:10911", lambda: wrapper("T", "U"))
+    return Registration(config, "127.0.0.1:10911", lambda: wrapper("T", "U"), network=network)
 
 
 async def launch(nursery: trio.Nursery, broker: Registration) -> None:
@@ -120,27 +122,28 @@ async def test_a_master_registers_with_id_0(nursery: trio.Nursery, role: str, br
 
 
 async def test_it_registers_at_each_period_within_bounds(
-    nursery: trio.Nursery, clock: trio.testing.MockClock
+    nursery: trio.Nursery, memory: MemoryNetwork, autojump_clock: trio.abc.Clock
 ) -> None:
-    recorder, hasty = Recorder(), Recorder()
-    await recorder.start(nursery)
-    await hasty.start(nursery)
-    await launch(nursery, registration(recorder.address))
-    await launch(nursery, registration(hasty.address, register_name_server_period=1))
+    recorder, hasty, lazy = Recorder(), Recorder(), Recorder()
+    for port, (server, period) in enumerate([(recorder, 30_000), (hasty, 3000), (lazy, 90_000)], 9876):
+        await server.start(nursery, memory, port)
+        await launch(nursery, registration(server.address, memory, register_name_server_period=period))
     await trio.sleep(95)
     assert recorder.codes == [REGISTER] * 4
     assert len(hasty.codes) == 10
+    await trio.sleep(30)
+    assert len(lazy.codes) == 3
     header = recorder.requests[0].ext_fields or {}
     assert header["haServerAddr"] == "127.0.0.1:10912"
     assert header["brokerId"] == "0"
 
 
 async def test_without_force_it_registers_only_changes(
-    nursery: trio.Nursery, clock: trio.testing.MockClock
+    nursery: trio.Nursery, memory: MemoryNetwork, autojump_clock: trio.abc.Clock
 ) -> None:
     recorder = Recorder()
-    await recorder.start(nursery)
-    await launch(nursery, registration(recorder.address, force_register=False))
+    await recorder.start(nursery, memory, 9876)
+    await launch(nursery, registration(recorder.address, memory, force_register=False))
     await trio.sleep(65)
     assert recorder.codes == [REGISTER, QUERY, QUERY]
     recorder.changed = "true"
@@ -161,20 +164,20 @@ async def test_the_permission_of_a_broker_limits_every_topic(nursery: trio.Nurse
 
 
 async def test_a_name_server_that_is_down_is_logged_once_and_retried(
-    nursery: trio.Nursery, clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    nursery: trio.Nursery,
+    memory: MemoryNetwork,
+    autojump_clock: trio.abc.Clock,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "broker.services.registration")
-    free = TCP.listen("127.0.0.1", 0)
-    port = free.address[1]
-    free.close()
     up, late = Recorder(), Recorder()
-    await up.start(nursery)
-    await launch(nursery, registration(f"127.0.0.1:{port};{up.address};not-an-address"))
+    await up.start(nursery, memory, 9876)
+    await launch(nursery, registration(f"{HOST}:9877;{up.address};not-an-address", memory))
     await trio.sleep(65)
     assert up.codes == [REGISTER] * 3
-    assert caplog.text.count(f"127.0.0.1:{port}: cannot connect") == 1
+    assert caplog.text.count(f"{HOST}:9877: cannot connect") == 1
     assert caplog.text.count("not-an-address") >= 1
-    await late.start(nursery, port)
+    await late.start(nursery, memory, 9877)
     await trio.sleep(30)
     assert late.codes == [REGISTER]
     assert "registered again" in caplog.text
@@ -183,14 +186,15 @@ async def test_a_name_server_that_is_down_is_logged_once_and_retried(
 @pytest.mark.parametrize("code", [1, None])
 async def test_a_name_server_that_refuses_or_is_silent_does_not_stop_the_broker(
     nursery: trio.Nursery,
-    clock: trio.testing.MockClock,
+    memory: MemoryNetwork,
+    autojump_clock: trio.abc.Clock,
     caplog: pytest.LogCaptureFixture,
     code: int | None,
 ) -> None:
     recorder = Recorder(code)
-    await recorder.start(nursery)
+    await recorder.start(nursery, memory, 9876)
     start = trio.current_time()
-    await launch(nursery, registration(recorder.address))
+    await launch(nursery, registration(recorder.address, memory))
     assert trio.current_time() - start == pytest.approx(0 if code else 6, abs=0.5)
     assert ("told so" if code else "did not answer") in caplog.text
 
@@ -217,22 +221,22 @@ async def test_a_lost_connection_is_opened_again(nursery: trio.Nursery) -> None:
     await nursery.start(Server({REGISTER: handle}).serve, listener.sockets)
     peers = Peers("test")
     with pytest.raises(RemoteClosed):
-        await peers.request(address, RemotingCommand(REGISTER), 5)
+        await peers.request(address, RemotingCommand(REGISTER), PATIENCE)
     await nursery.start(peers.run)
     ask = RemotingCommand(REGISTER)
-    assert (await peers.request(address, ask, 5)).code == 0
+    assert (await peers.request(address, ask, PATIENCE)).code == 0
     with pytest.raises(RemoteClosed):
-        await peers.request(address, ask, 5)
-    assert (await peers.request(address, ask, 5)).code == 0
+        await peers.request(address, ask, PATIENCE)
+    assert (await peers.request(address, ask, PATIENCE)).code == 0
     assert len({session.id for session in sessions}) == 2
 
 
 async def test_a_request_that_fails_leaves_no_waiter(
-    nursery: trio.Nursery, clock: trio.testing.MockClock
+    nursery: trio.Nursery, memory: MemoryNetwork, autojump_clock: trio.abc.Clock
 ) -> None:
     recorder = Recorder(code=None)
-    await recorder.start(nursery)
-    peers = Peers("test")
+    await recorder.start(nursery, memory, 9876)
+    peers = Peers("test", network=memory)
     server = await nursery.start(peers.run)
     for _ in range(5):
         with pytest.raises(RemoteTimeout):
