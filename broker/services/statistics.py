@@ -170,9 +170,9 @@ def _cells_of_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
     return [cell] if cell is not None else []
 
 
-def _cells_of_group(statistics: Statistics, key: str) -> Iterable[Cell]:
+def _of_group(cells: Mapping[GroupKey, Cell], key: str) -> Iterable[Cell]:
     topic, _, group = key.rpartition("@")
-    return [cell for (name, _, of), cell in statistics.gets.items() if name == topic and of == group]
+    return [cell for (name, _, of), cell in cells.items() if name == topic and of == group]
 
 
 def _cells_of_group_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
@@ -187,11 +187,6 @@ def _cells_of_latency(statistics: Statistics, key: str) -> Iterable[Cell]:
     queue, _, rest = key.partition("@")
     topic, _, group = rest.rpartition("@")
     return _cells_of_group_queue(statistics, f"{topic}@{queue}@{group}")
-
-
-def _send_backs(statistics: Statistics, key: str) -> Iterable[Cell]:
-    topic, _, group = key.rpartition("@")
-    return [cell for (name, _, of), cell in statistics.send_backs.items() if name == topic and of == group]
 
 
 def _all_puts(statistics: Statistics, key: str) -> Iterable[Cell]:
@@ -210,12 +205,12 @@ _FINDERS: Mapping[str, tuple[Callable[[Statistics, str], Iterable[Cell]], int, b
     "TOPIC_PUT_SIZE": (_cells_of_topic, SIZE, AVERAGED),
     "QUEUE_PUT_NUMS": (_cells_of_queue, NUMS, AVERAGED),
     "QUEUE_PUT_SIZE": (_cells_of_queue, SIZE, AVERAGED),
-    "GROUP_GET_NUMS": (_cells_of_group, NUMS, AVERAGED),
-    "GROUP_GET_SIZE": (_cells_of_group, SIZE, AVERAGED),
+    "GROUP_GET_NUMS": (lambda counted, key: _of_group(counted.gets, key), NUMS, AVERAGED),
+    "GROUP_GET_SIZE": (lambda counted, key: _of_group(counted.gets, key), SIZE, AVERAGED),
     "GROUP_GET_LATENCY": (_cells_of_latency, LATENCY, AVERAGED),
     "QUEUE_GET_NUMS": (_cells_of_group_queue, NUMS, AVERAGED),
     "QUEUE_GET_SIZE": (_cells_of_group_queue, SIZE, AVERAGED),
-    "SNDBCK_PUT_NUMS": (_send_backs, NUMS, AVERAGED),
+    "SNDBCK_PUT_NUMS": (lambda counted, key: _of_group(counted.send_backs, key), NUMS, AVERAGED),
     "BROKER_PUT_NUMS": (_all_puts, NUMS, not AVERAGED),
     "BROKER_GET_NUMS": (_all_gets, NUMS, not AVERAGED),
 }

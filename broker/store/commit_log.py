@@ -26,6 +26,10 @@ AHEAD_BYTES = 4 * 1024 * 1024
 SPACE_STEP = 1024 * 1024
 
 
+def _nothing() -> None:
+    """Stands for a listener."""
+
+
 class CommitLog:
     """`end` is the offset of the next record, `flushed` the end of what is known to be on the disk.
 
@@ -42,9 +46,9 @@ class CommitLog:
         self.set_ready()
         self._trim_at = self._ahead_at = self._ahead_end = self._space_at = self._attend_at = segments.size
         self._read_since_trim = 0
-        self.pages_wanted: Callable[[], None] | None = None
-        self.space_wanted: Callable[[], None] | None = None
-        self.rolled: Callable[[], None] | None = None
+        self.pages_wanted: Callable[[], None] = _nothing
+        self.space_wanted: Callable[[], None] = _nothing
+        self.rolled: Callable[[], None] = _nothing
 
     @property
     def start(self) -> int:
@@ -98,8 +102,7 @@ class CommitLog:
             self._view[self._position : self._position + FILLER_HEAD_SIZE] = encode_filler(room)
         self._attach(segment, 0)
         self.end = start
-        if self.rolled is not None:
-            self.rolled()
+        self.rolled()
 
     def _attach(self, segment: Segment, position: int) -> None:
         self._view = segment.view
@@ -136,12 +139,10 @@ class CommitLog:
             self._trim(end)
         if end >= self._ahead_at:
             self._ahead_at = self.segments.size
-            if self.pages_wanted is not None:
-                self.pages_wanted()
+            self.pages_wanted()
         if end >= self._space_at:
             self._space_at = end + SPACE_STEP
-            if self.space_wanted is not None:
-                self.space_wanted()
+            self.space_wanted()
         self._set_attend()
 
     def pages_ahead(self) -> tuple[Segment, int, int]:

@@ -192,7 +192,7 @@ class ConsumeQueue:
         return segment, start - segment.start, max(end - start, 0)
 
     def entries(self, queue_offset: int, count: int) -> Iterator[tuple[int, int, int]]:
-        """The entries there."""
+        """The entries at `place(queue_offset, count)`."""
         return entries_at(self.place(queue_offset, count))
 
     def written_in(self, segment: Segment) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from broker.store.consume_queue import ConsumeQueue, QueueGap
+from broker.store.consume_queue import QueueGap
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
 from codec.properties import decode_properties
@@ -49,8 +49,9 @@ class Dispatcher:
         queue = self._queues.ensure(_topic_text(scan.topic), scan.queue_id)
         if offset + scan.total_size <= queue.max_physical_offset:
             return
-        if scan.queue_offset == 0 and queue.next_offset:
-            queue = self._restart(queue)
+        if scan.queue_offset == 0 and queue.next_offset:  # the topic was deleted and created again
+            self._queues.destroy([queue])
+            queue = self._queues.ensure(queue.topic, queue.queue_id)
         if self.partial and scan.queue_offset and not queue.segments.segments:
             self.gaps.add((queue.topic, queue.queue_id))
             return
@@ -59,11 +60,6 @@ class Dispatcher:
             queue.put(scan.queue_offset, offset, scan.total_size, code, scan.store_timestamp)
         except QueueGap:
             self.gaps.add((queue.topic, queue.queue_id))
-
-    def _restart(self, queue: ConsumeQueue) -> ConsumeQueue:
-        """A younger record with queue offset 0: the topic was deleted and made again in between."""
-        self._queues.destroy([queue])
-        return self._queues.ensure(queue.topic, queue.queue_id)
 
     def put_index(self, offset: int, scan: RecordScan) -> None:
         if self._index is None or offset <= self.indexed or not has_index_items(scan.sys_flag):

@@ -102,14 +102,11 @@ async def allocate_pages(log: CommitLog, in_thread: InThread) -> None:
         wanted.set()
 
     log.pages_wanted = want
-    try:
-        while True:
-            await wanted.wait()
-            wanted = trio.Event()
-            if not await in_thread(_populate, *log.pages_ahead()):
-                return
-    finally:
-        log.pages_wanted = None
+    while True:
+        await wanted.wait()
+        wanted = trio.Event()
+        if not await in_thread(_populate, *log.pages_ahead()):
+            return
 
 
 def _populate(segment: Segment, position: int, length: int) -> bool:

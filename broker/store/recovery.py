@@ -131,7 +131,8 @@ def recover(
         if index is not None:
             index.truncate(0)
         return RecoveryReport(0, 0, 0, 0)
-    start = _clean_start(log) if clean else _unclean_start(config, log, checkpoint)
+    last_files = log.segments.segments[-RECOVERED_FILES:]
+    start = last_files[0].start if clean else _unclean_start(config, log, checkpoint)
     if clean or same_boot:
         start = max(start, _record_before_end(log, queues))
     for queue in queues if not clean and not same_boot else ():
@@ -157,10 +158,6 @@ def recover(
     for queue in queues:
         queue.correct_min(log.start)
     return RecoveryReport(start, end, count, rebuilt)
-
-
-def _clean_start(log: CommitLog) -> int:
-    return log.segments.segments[-RECOVERED_FILES:][0].start
 
 
 def _unclean_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
