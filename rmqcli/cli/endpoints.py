@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from codec.addresses import DEFAULT_NAMESRV
@@ -21,14 +20,6 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.files import replace_file
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A named cluster."""
-
-    name: str
-    namesrv: str
 
 
 def name_servers(namesrv: str | None = None, profile_name: str | None = None) -> str:
@@ -44,12 +35,11 @@ def environment_name_servers() -> str | None:
 def _candidates(namesrv: str | None, profile_name: str | None) -> Iterator[str | None]:
     yield namesrv
     if profile_name:
-        yield profile(profile_name).namesrv
+        yield profile(profile_name)
     yield environment_name_servers()
     if named := os.environ.get("RMQ_PROFILE"):
-        yield profile(named).namesrv
-    if default := load_profiles().get("default"):
-        yield default.namesrv
+        yield profile(named)
+    yield load_profiles().get("default")
     yield DEFAULT_NAMESRV
 
 
@@ -70,8 +60,8 @@ def check_name(name: str) -> str:
     return name
 
 
-def load_profiles() -> dict[str, Profile]:
-    """Return all profiles; none if there is no file. Raise CommandError if the file is malformed."""
+def load_profiles() -> dict[str, str]:
+    """Return the name servers by profile; none if there is no file. CommandError if the file is malformed."""
     import tomllib
 
     path = profiles_path()
@@ -84,15 +74,15 @@ def load_profiles() -> dict[str, Profile]:
     return {name: _profile(path, name, table) for name, table in tables.items()}
 
 
-def _profile(path: Path, name: str, table: object) -> Profile:
+def _profile(path: Path, name: str, table: object) -> str:
     namesrv = table.get("namesrv") if isinstance(table, Mapping) else None
     if not isinstance(namesrv, str) or not namesrv:
         raise CommandError(f'{path}: profile {name} requires a line namesrv = "host:port"')
-    return Profile(name, namesrv)
+    return namesrv
 
 
-def profile(name: str) -> Profile:
-    """Return the profile; raise CommandError(NOT_FOUND) if there is none of this name."""
+def profile(name: str) -> str:
+    """Return the name servers of the profile; raise CommandError(NOT_FOUND) if there is none of this name."""
     found = load_profiles()
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
@@ -102,12 +92,10 @@ def profile(name: str) -> Profile:
     return found[name]
 
 
-def save_profiles(profiles: Mapping[str, Profile]) -> Path:
+def save_profiles(profiles: Mapping[str, str]) -> Path:
     """Write all profiles to a temporary file and rename it, so that a reader never sees half a file."""
     path = profiles_path()
-    tables = [
-        f"[profiles.{entry.name}]\nnamesrv = {_toml_text(entry.namesrv)}\n" for entry in profiles.values()
-    ]
+    tables = [f"[profiles.{name}]\nnamesrv = {_toml_text(namesrv)}\n" for name, namesrv in profiles.items()]
     replace_file(path, "\n".join(tables).encode())
     return path
 

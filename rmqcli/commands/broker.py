@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
+from broker.config import BrokerConfig
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.endpoints import environment_name_servers
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.serving import (
-    ConfigOption,
-    SetOption,
-    announce,
-    configure,
-    log_to_stderr,
-    opened,
-    run_until_stopped,
-)
+from rmqcli.commands.common.serving import Configuration, announce, log_to_stderr, opened, run_until_stopped
 from rmqcli.render.output import warn
-
-if TYPE_CHECKING:
-    from broker.config import BrokerConfig
 
 app = single_command()
 
@@ -45,8 +35,7 @@ StoreOption = Annotated[
 @command(app, "broker", example="rmq broker -c broker.conf\nrmq broker -n 10.0.0.5:9876 --store /data/rmq")
 def broker(
     settings: Settings,
-    config: ConfigOption = None,
-    properties: SetOption = None,
+    configuration: Configuration,
     port: PortOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -56,8 +45,6 @@ def broker(
     server is -n, or namesrvAddr of the file, or RMQ_NAMESRV or NAMESRV_ADDR; without any of these the broker
     does not register.
     """
-    from broker.config import BrokerConfig
-
     log_to_stderr(settings)
     environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}
@@ -67,7 +54,7 @@ def broker(
         "namesrvAddr": settings.namesrv if settings.given.namesrv or settings.given.profile else None,
     }
     fixed = {name: value for name, value in options.items() if value is not None}
-    found = configure(BrokerConfig, config, properties or [], defaults, fixed)
+    found = configuration.of(BrokerConfig, defaults, fixed)
     if not (found.namesrv_addr or "").strip("; ,"):
         warn("no name server is configured (namesrvAddr): clients cannot find this broker")
     run_until_stopped(lambda stack: _start(stack, settings, found))

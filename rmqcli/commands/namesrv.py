@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
+from broker.config import NamesrvConfig
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.serving import (
-    ConfigOption,
-    SetOption,
-    announce,
-    configure,
-    log_to_stderr,
-    opened,
-    run_until_stopped,
-)
-
-if TYPE_CHECKING:
-    from broker.config import NamesrvConfig
+from rmqcli.commands.common.serving import Configuration, announce, log_to_stderr, opened, run_until_stopped
 
 app = single_command()
 
@@ -48,18 +38,14 @@ def split_listen(text: str | None) -> tuple[str, int | None]:
 
 
 @command(app, "namesrv", example="rmq namesrv\nrmq namesrv -c namesrv.conf --listen 127.0.0.1:9876")
-def namesrv(
-    settings: Settings, config: ConfigOption = None, properties: SetOption = None, listen: ListenOption = None
-) -> None:
+def namesrv(settings: Settings, configuration: Configuration, listen: ListenOption = None) -> None:
     """Run a name server until Ctrl-C or SIGTERM (exit code 0).
 
     Reads the property names of Java's namesrv.conf; unknown properties are reported and ignored.
     """
-    from broker.config import NamesrvConfig
-
     log_to_stderr(settings)
     host, port = split_listen(listen)
-    found = configure(NamesrvConfig, config, properties or [], {}, {})
+    found = configuration.of(NamesrvConfig)
     run_until_stopped(lambda stack: _start(stack, settings, found, host, port))
 
 

@@ -5,25 +5,15 @@ from __future__ import annotations
 import tempfile
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
+from broker.config import BrokerConfig, NamesrvConfig
 from codec.addresses import DEFAULT_NAMESRV_PORT
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.serving import (
-    ConfigOption,
-    SetOption,
-    announce,
-    configure,
-    log_to_stderr,
-    opened,
-    run_until_stopped,
-)
-
-if TYPE_CHECKING:
-    from broker.config import BrokerConfig
+from rmqcli.commands.common.serving import Configuration, announce, log_to_stderr, opened, run_until_stopped
 
 app = single_command()
 
@@ -57,19 +47,18 @@ rmq up --port 0 --namesrv-port 0 --json""",
 )
 def up(
     settings: Settings,
+    *,
     port: PortOption = 10911,
     namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
     host: HostOption = "127.0.0.1",
     store: StoreOption = None,
-    config: ConfigOption = None,
-    properties: SetOption = None,
+    configuration: Configuration,
 ) -> None:
     """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
 
     With --json, prints one line when both accept connections: {"namesrv": "...", "broker": "...", "store":
     "..."}.
     """
-    from broker.config import BrokerConfig
     from broker.config.servers import java_name
     from broker.testing.embedded import light_file_sizes
 
@@ -85,7 +74,7 @@ def up(
             "bindAddress": host,
             "storePathRootDir": str(folder.absolute()),
         }
-        broker = configure(BrokerConfig, config, properties or [], defaults, fixed)
+        broker = configuration.of(BrokerConfig, defaults, fixed)
         run_until_stopped(lambda servers: _start(servers, settings, broker, host, namesrv_port))
 
 
@@ -94,7 +83,6 @@ async def _start(
 ) -> None:
     import msgspec
 
-    from broker.config import NamesrvConfig
     from broker.namesrv import open_name_server
     from broker.node import open_broker
 

@@ -30,13 +30,13 @@ async def level_at(producer: Producer, queues: Sequence[MessageQueue], delay: st
     """Return the level of exactly this length on the brokers of `queues`."""
     tables: dict[str, Table] = {}
 
-    async def ask(queue: MessageQueue) -> None:
+    async def read(queue: MessageQueue) -> None:
         tables[queue.broker_name] = await _table(producer, queue)
 
     one_each = {queue.broker_name: queue for queue in queues}
     async with trio.open_nursery() as nursery:
         for queue in one_each.values():
-            nursery.start_soon(ask, queue)
+            nursery.start_soon(read, queue)
     return chosen_level({broker: tables[broker] for broker in sorted(one_each)}, delay)
 
 

@@ -2,7 +2,7 @@
 (`enablePropertyFilter`).
 
 Every broker checks the condition first: a pull with an invalid one would return everything. A broker that
-cannot be reached then is asked before its first pull.
+cannot be reached then checks it before its first pull.
 """
 
 from __future__ import annotations

@@ -47,14 +47,17 @@ ENTRY_COLUMNS = (
     Column("SIZE", "size", number=True),
     Column("TAGS CODE", "tagsCode", number=True),
 )
+STORED_COLUMNS = (
+    Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
+    Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
+)
 _TOPIC_COLUMNS = (
     Column("TOPIC", "topic"),
     Column("QUEUES", "queues", number=True),
     Column("MESSAGES", "messages", number=True),
     Column("BYTES", "bytes", size, number=True),
     Column("BODIES", "bodyBytes", size, number=True),
-    Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
-    Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
+    *STORED_COLUMNS,
 )
 _QUEUE_COLUMNS = (
     Column("TOPIC", "topic"),

@@ -88,7 +88,7 @@ async def reader_gone(descriptor: int) -> None:
     """Wait until a pipe has no reader; forever for any other file."""
     poll = select.poll()
     poll.register(descriptor, 0)
-    while not any(events & select.POLLERR for _, events in poll.poll(0)):  # noqa: ASYNC110  no event reports it
+    while not any(events & select.POLLERR for _, events in poll.poll(0)):  # noqa: ASYNC110  see WATCH
         await trio.sleep(WATCH)
 
 

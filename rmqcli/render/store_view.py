@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from rmqcli.render.inspection import finding_object, to_seconds
+from rmqcli.render.inspection import STORED_COLUMNS, finding_object, to_seconds
 from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import Column, objects, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, size
@@ -30,8 +30,7 @@ _TOPIC_COLUMNS = (
     Column("TOPIC", "topic"),
     Column("QUEUES", "queues", number=True),
     Column("MESSAGES", "messages", number=True),
-    Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
-    Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
+    *STORED_COLUMNS,
 )
 _QUEUE_COLUMNS = (
     Column("TOPIC", "topic"),
@@ -39,8 +38,7 @@ _QUEUE_COLUMNS = (
     Column("MESSAGES", "messages", number=True),
     Column("MIN", "minOffset", number=True),
     Column("MAX", "maxOffset", number=True),
-    Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
-    Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
+    *STORED_COLUMNS,
 )
 QUEUE_KEYS = tuple(column.key for column in _QUEUE_COLUMNS)
 _GROUP_COLUMNS = (

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from codec.addresses import DEFAULT_NAMESRV
-from rmqcli.cli.endpoints import Profile, load_profiles, profiles_path, save_profiles
+from rmqcli.cli.endpoints import load_profiles, profiles_path, save_profiles
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Given, Settings
 from tests.cli.conftest import Run
@@ -21,7 +21,7 @@ def test_names_are_whole_whatever_the_address_says() -> None:
 
 def test_the_order_of_name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().namesrv == DEFAULT_NAMESRV
-    save_profiles({"default": Profile("default", "default:1"), "prod": Profile("prod", "prod:1")})
+    save_profiles({"default": "default:1", "prod": "prod:1"})
     assert Settings().namesrv == "default:1"
     monkeypatch.setenv("RMQ_PROFILE", "prod")
     assert Settings().namesrv == "prod:1"

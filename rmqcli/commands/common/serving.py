@@ -14,8 +14,9 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -27,6 +28,7 @@ from broker.config.checks import unsupported
 from broker.errors import ConfigError
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.logs import OneLine
+from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.render import Output
@@ -49,31 +51,33 @@ T = TypeVar("T")
 _NOT_LOCAL = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN)
 
 
-def configure(
-    kind: type[Config],
-    path: Path | None,
-    settings: Sequence[str],
-    defaults: Mapping[str, str],
-    fixed: Mapping[str, str],
-) -> Config:
-    """Return the configuration: `defaults`, overridden by the file, by `--set`, and by `fixed` (dedicated
-    options).
+@dataclass(frozen=True, slots=True)
+class Configuration(OptionGroup):
+    """The configuration of a server: a file, and properties that override it."""
 
-    Warn about unknown and unsupported properties; turn ConfigError into a usage error.
-    """
-    given = [_property(text) for text in settings]
-    try:
-        entries = {**defaults, **(read_properties(path) if path else {}), **dict(given), **fixed}
-        config, unknown = config_from_properties(kind, entries)
-    except ConfigError as error:
-        missing = path is not None and not path.exists()
-        raise CommandError(str(error), ExitCode.NOT_FOUND if missing else ExitCode.USAGE) from error
-    for name in unknown:
-        warn(f"ignoring unknown property {name}")
-    if isinstance(config, BrokerConfig):
-        for text in unsupported(config):
-            warn(text)
-    return config
+    config: ConfigOption = None
+    properties: SetOption = None
+
+    def of(
+        self, kind: type[Config], defaults: Mapping[str, str] = {}, fixed: Mapping[str, str] = {}
+    ) -> Config:
+        """Return `defaults`, overridden by the file, by `--set`, and by `fixed` (dedicated options).
+
+        Warn about unknown and unsupported properties; turn ConfigError into a usage error.
+        """
+        path, given = self.config, [_property(text) for text in self.properties or []]
+        try:
+            entries = {**defaults, **(read_properties(path) if path else {}), **dict(given), **fixed}
+            config, unknown = config_from_properties(kind, entries)
+        except ConfigError as error:
+            missing = path is not None and not path.exists()
+            raise CommandError(str(error), ExitCode.NOT_FOUND if missing else ExitCode.USAGE) from error
+        for name in unknown:
+            warn(f"ignoring unknown property {name}")
+        if isinstance(config, BrokerConfig):
+            for text in unsupported(config):
+                warn(text)
+        return config
 
 
 def _property(text: str) -> tuple[str, str]:

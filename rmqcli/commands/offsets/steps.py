@@ -82,7 +82,7 @@ class Reset:
             warn(f"group {plan.group} does not exist yet: it will start there")
 
     def apply(self, plan: ResetPlan, wait: float) -> None:
-        """Apply the plan, waiting up to `wait` seconds for running clients; the exit code tells if all queues
+        """Apply the plan, waiting up to `wait` seconds for running clients; exit code 3 or 1 if a queue has not
         moved.
         """
         path = write_undo(plan)
