@@ -1,4 +1,4 @@
-"""Runs command lines in this process, so that coverage and debuggers see them; against one embedded cluster."""
+"""Runs command lines in this process, where coverage and debuggers see them, against one embedded cluster."""
 
 from __future__ import annotations
 

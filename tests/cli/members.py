@@ -21,7 +21,7 @@ __all__ = ["Member", "member"]
 
 
 class Member:
-    """What one has consumed; `fails` makes its listener raise, `result` is what it answers."""
+    """The bodies that a member consumed; `fails` makes its listener raise, `result` is its result."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []

@@ -1,4 +1,4 @@
-"""`rmq consume` against a running cluster: what it prints, acknowledges, gives to commands, and leaves alone."""
+"""`rmq consume` against a running cluster: messages printed, acknowledged, passed to commands, or left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rmq export` as typed: ranges mean what they mean to `rmq pull`, errors are one line, nothing half is left."""
+"""`rmq export` as typed: ranges as for `rmq pull`, errors in one line, no partial output."""
 
 from __future__ import annotations
 

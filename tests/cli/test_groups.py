@@ -1,4 +1,4 @@
-"""`rmq group`, `rmq cluster producers` and `rmq offsets clone` against a running cluster and running members."""
+"""`rmq group`, `rmq cluster producers` and `rmq offsets clone`, with a running cluster and members."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_clones_that_cannot_be(rmq: Run, arguments: tuple[str, ...], code: ExitC
 def test_a_group_has_no_place_where_it_never_was(
     rmq: Run, topic: str, group: str, command: tuple[str, ...]
 ) -> None:
-    """A broker says 0 for every queue that it is asked for: a name that was mistyped would have a lag, or move a group there."""
+    """A broker returns 0 for any queue: a mistyped name would have a lag, or would move a group there."""
     rmq("send", topic, "x")
     words = [word.format(group=group, topic=topic) for word in command]
     unknown = rmq(*words)

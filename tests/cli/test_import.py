@@ -1,4 +1,4 @@
-"""`rmq import` as typed: what was exported or pulled comes back equal; nothing is sent twice, failed rows are named."""
+"""`rmq import` as typed: messages come back equal, nothing is sent twice, failed rows are named."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def new_topic(rmq: Run, name: str, queues: int = 4) -> str:
 
 
 def contents(rmq: Run, topic: str) -> list[Any]:
-    """What must come through, queue by queue in order."""
+    """The fields that must come through, queue by queue in order."""
     found = rmq("pull", topic, "--json").json_lines
     found.sort(key=lambda line: (line["queueId"], line["queueOffset"]))
     for line in found:
@@ -251,7 +251,7 @@ def test_no_name_server(cli: Run, tmp_path: Path) -> None:
 def test_killed_in_the_middle(
     rmq: Run, cluster: Cluster, topic: str, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Interrupted: exactly the rest is sent. Killed: nothing is lost, and only what was under way may be there twice."""
+    """Interrupted: exactly the rest is sent. Killed: nothing is lost, only pending sends may arrive twice."""
     total = 3000
     path = lines_of(tmp_path / "a.jsonl", [{"body": f"{n}", "queueId": n % 4} for n in range(total)])
     kept = tmp_path / f"a.jsonl.{topic}.import"
@@ -284,7 +284,7 @@ def test_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full(rmq: Run, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The note of what is sent takes a part of a line without a word: that ends the import, and the next goes on."""
+    """The progress file silently takes a part of a line: this ends the import, and the next one resumes."""
     path = lines_of(tmp_path / "in.jsonl", [{"body": str(number)} for number in range(3)])
     note = tmp_path / "note"
     write = os.write

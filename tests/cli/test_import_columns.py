@@ -1,4 +1,4 @@
-"""Parquet that others wrote: each of Arrow's types either means what it says or is refused by the name of its column."""
+"""Parquet of other writers: each Arrow type is read as what it is, or refused by the name of its column."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_verify(commitlog: Run, consumequeue: Run) -> None:
 
 
 def test_verify_of_a_queue_without_its_log(cli: Run, store_clean: JavaStore, tmp_path: Path) -> None:
-    """What is not looked at is told of."""
+    """A part that is not checked is reported."""
     copy = shutil.copytree(store_clean.root / "consumequeue/SeedTx/1", tmp_path / "SeedTx/1")
     alone = cli("inspect", "consumequeue", str(copy), "--verify")
     assert (alone.code, alone.out[:6]) == (ExitCode.DONE, b"sound:")

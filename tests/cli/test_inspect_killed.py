@@ -1,4 +1,4 @@
-"""What rebuild and salvage leave when they are stopped, or killed, in the middle: nothing that looks like a store."""
+"""Rebuild and salvage that are stopped or killed in the middle leave nothing that looks like a store."""
 
 from __future__ import annotations
 

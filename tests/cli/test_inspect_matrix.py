@@ -1,4 +1,4 @@
-"""Every inspection with every option: what the table of docs/inspect.md says it has works, anything else names who has it."""
+"""Every inspection with every option: those in docs/inspect.md work, an error names who has others."""
 
 from __future__ import annotations
 

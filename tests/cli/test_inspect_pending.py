@@ -54,7 +54,7 @@ def test_delayed_messages_are_chosen(delay: Shown, pending: list[Any]) -> None:
 
 
 def test_delayed_messages_by_a_condition(delay: Shown, pending: list[Any]) -> None:
-    """Over columns and properties of messages, their level and when they are due; over levels when it names nothing else."""
+    """A condition over columns and properties of messages, level and due time, or over levels alone."""
     topic = pending[0].properties["REAL_TOPIC"]
     mine = [m.msg_id for m in pending if m.properties["REAL_TOPIC"] == topic and m.properties["DELAY"] == "2"]
     where = f"topic = '{topic}' AND level = 2"
@@ -130,7 +130,7 @@ def test_half_messages_are_chosen(cli: Run, copy_java_store: Copy) -> None:
 
 @pytest.fixture
 def offsets(cli: Run, copy_java_store: Copy) -> Callable[..., Any]:
-    """load_group is 81, 82, 85 and 86 messages behind in the queues of LoadA; here of LoadB, too: at its end, and beyond."""
+    """load_group lags by 81, 82, 85 and 86 messages in LoadA; here also in LoadB, at its end and beyond."""
     store = copy_java_store("store-killed")
     path = store.root / "config/consumerOffset.json"
     path.write_text(path.read_text().replace('load_group":{', 'load_group":{9:7,', 1))

@@ -1,4 +1,4 @@
-"""What is imported when: a person who asks for help must not wait for what the help does not need."""
+"""Imports by command: help must not wait for modules that it does not need."""
 
 from __future__ import annotations
 

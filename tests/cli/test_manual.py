@@ -1,4 +1,4 @@
-"""What is checked in is what the command tree makes, and shells and man can read it."""
+"""The files checked in are those of the command tree, and shells and man can read them."""
 
 from __future__ import annotations
 
@@ -84,8 +84,11 @@ def test_man_reads_the_pages_without_a_warning() -> None:
 
 
 def complete(*words: str) -> set[str]:
-    """What bash offers for the last word."""
-    script = 'source "$1"; shift; COMP_WORDS=(rmq "$@"); COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); _rmq; printf "%s\\n" "${COMPREPLY[@]}"'
+    """Return the completions of the last word in bash."""
+    script = (
+        'source "$1"; shift; COMP_WORDS=(rmq "$@"); COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); _rmq; '
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
     command = ["bash", "-c", script, "bash", str(ROOT / "completions" / "rmq.bash"), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stderr == ""
@@ -122,7 +125,7 @@ def test_zsh_shows_backslashes() -> None:
 
 
 def offered(shell: str, *words: str) -> set[str]:
-    """What zsh or fish offers for the last word; FILES or VALUE when a file or any text is expected."""
+    """Return the completions in zsh or fish; FILES or VALUE if a file or any text is expected."""
     assert shutil.which(shell), f"the package {shell} is needed"
     if shell == "zsh":
         command = ["zsh", "-f", "-c", IN_ZSH, "zsh", "completions/_rmq", *words]

@@ -1,4 +1,4 @@
-"""What only a process of its own shows: signals, closed streams, pipes, terminals, servers."""
+"""Behaviour of whole processes: signals, closed streams, pipes, terminals, servers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_all_is_sent_when_nobody_reads_the_results(
     environment: dict[str, str], topic: str, options: str
 ) -> None:
     done = shell(
-        f"seq 1 3000 | rmq send {topic} {options} | head -1; echo ${{PIPESTATUS[1]}}; rmq pull {topic} | wc -l",
+        f"seq 1 3000 | rmq send {topic} {options} | head -1; echo ${{PIPESTATUS[1]}}; "
+        f"rmq pull {topic} | wc -l",
         environment,
     )
     assert (done.stdout.splitlines()[1:], done.stderr) == ([b"0", b"3000"], b"")
@@ -166,7 +167,7 @@ def unlock(cluster: Cluster, group: str, queue: MessageQueue) -> None:
 def test_a_consumer_that_is_told_to_end_leaves_its_group(
     environment: dict[str, str], rmq: Run, cluster: Cluster, topic: str, ending: signal.Signals
 ) -> None:
-    """What it did is acknowledged, and its locks are free: who comes next does not wait for them to expire."""
+    """Its work is acknowledged and its locks are free: the next member does not wait until they expire."""
     group = f"g_{topic}"
     rmq("send", topic, "--queue", "0", stdin=b"1\n2\n3\n")
     command = ["consume", topic, "-g", group, "--orderly", "--from", "first"]

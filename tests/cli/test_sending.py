@@ -30,7 +30,7 @@ TOPIC, NAMESRV, BROKER = "orders", "ns:9876", "a:10911"
 
 
 class Broker:
-    """Stores messages in `seconds`, many requests at once. It refuses `refused` bodies; a body in `fatal` ends it.
+    """Stores messages in `seconds`, many requests at once; refuses `refused` bodies, and ends with `fatal`.
 
     `sent` holds the bodies, message ids and queue of each request, `times` when they came.
     """

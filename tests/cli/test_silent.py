@@ -1,4 +1,4 @@
-"""Processes that hang: clients that do not answer a broker, a broker that does not answer at all. They are stopped by a signal."""
+"""Processes that hang, stopped by a signal: clients that do not reply to a broker, and a silent broker."""
 
 from __future__ import annotations
 

@@ -1,18 +1,20 @@
-"""--sql: what the properties of a message decide, against brokers that filter and one that does not."""
+"""`--sql`: conditions over properties, with brokers that filter and one that does not."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import trio
+from trio.testing import MockClock
 
+import broker
 from broker.testing.embedded import Cluster, embedded_in_thread
-from codec.codes import ResponseCode
-from codec.message_queue import MessageQueue
+from broker.testing.memory_network import LOST, Lost
+from codec.codes import RequestCode, ResponseCode
+from codec.remoting.frame import RemotingCommand
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.client import BrokerRefused, RequestTimeout
+from rmqcli.client import Admin, PullConsumer
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.flows.sql_reading import filtered
 from tests.cli.conftest import Run
@@ -90,38 +92,29 @@ def test_a_broker_that_filters_by_tags_only_is_named_with_the_remedy(
     assert result.err == expected
 
 
-class Refusing:
-    """Answers the check of a condition with what is in `answers`, one after the other; None: the broker takes it."""
+async def test_a_silent_broker_checks_the_condition_before_its_first_pull(autojump_clock: MockClock) -> None:
+    """It does not reply to the first check, refuses the second, and accepts the third."""
+    asked: Counter[int] = Counter()
 
-    group = client_id = "readers"
-    message_queues = min_offset = max_offset = search_offset = None
+    async def on_request(_: str, request: RemotingCommand) -> RemotingCommand | Lost | None:
+        asked[request.code] += 1
+        if request.code != RequestCode.CHECK_CLIENT_CONFIG or asked[request.code] > 2:
+            return None
+        refused = request.reply(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "no end")
+        return LOST if asked[request.code] == 1 else refused
 
-    def __init__(self, *answers: Exception | None) -> None:
-        self.instance = self
-        self.answers = list(answers)
-        self.pulled = 0
-
-    async def broker_addresses(self, queue: MessageQueue) -> list[str]:
-        return [queue.broker_name]
-
-    async def ask(self, *_arguments: Any) -> None:
-        await trio.lowlevel.checkpoint()
-        if answer := self.answers.pop(0):
-            raise answer
-
-    async def pull(self, *_arguments: Any, **_options: Any) -> None:
-        self.pulled += 1
-
-
-async def test_a_broker_that_was_silent_is_asked_about_the_condition_before_its_first_pull() -> None:
-    unreadable = BrokerRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "no end", "b", "CHECK_CLIENT_CONFIG")
-    consumer: Any = Refusing(RequestTimeout("b", "CHECK_CLIENT_CONFIG", 1.0), unreadable, None)
-    queue = MessageQueue("orders", "b", 0)
-    reader, expression, lost = await filtered(consumer, [queue], "*", "price >")
-    assert list(lost) == [queue]
-    with pytest.raises(InvalidInput, match="--sql: no end"):
-        await reader.pull(queue, 0, expression=expression)
-    assert consumer.pulled == 0
-    for _ in range(2):
-        await reader.pull(queue, 0, expression=expression)
-    assert (consumer.pulled, consumer.answers) == (2, [])
+    async with (
+        broker.embedded_in_memory(on_request=on_request, enable_property_filter=True) as cluster,
+        Admin(**cluster.client()) as admin,
+        PullConsumer(**cluster.client()) as consumer,
+    ):
+        await admin.topics.create("orders", read_queues=1, write_queues=1)
+        (queue,) = await consumer.message_queues("orders")
+        reader, expression, lost = await filtered(consumer, [queue], "*", "price > 1")
+        assert list(lost) == [queue]
+        with pytest.raises(InvalidInput, match="--sql: no end"):
+            await reader.pull(queue, 0, expression=expression)
+        assert asked[RequestCode.PULL_MESSAGE] == 0
+        for _ in range(2):
+            await reader.pull(queue, 0, expression=expression)
+        assert (asked[RequestCode.PULL_MESSAGE], asked[RequestCode.CHECK_CLIENT_CONFIG]) == (2, 3)

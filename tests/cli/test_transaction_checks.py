@@ -1,4 +1,4 @@
-"""`rmq send --transaction unknown --check`: a producer that stays and answers a broker that asks every 0.1 s, three times."""
+"""`rmq send --transaction unknown --check`: a producer that answers a broker's checks, three every 0.1 s."""
 
 from __future__ import annotations
 
