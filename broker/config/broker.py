@@ -1,5 +1,5 @@
 """Every property of a 4.9.8 broker with its Java default: BrokerConfig, MessageStoreConfig, NettyServerConfig
-and NettyClientConfig in one flat value. Sizes are bytes and times milliseconds unless a comment says otherwise.
+and NettyClientConfig in one flat value. Sizes are bytes and times milliseconds unless a comment differs.
 
 Properties of thread pools and buffers that have no effect here are kept, so that a broker.conf made for Java
 can be loaded, shown and changed as in Java.

@@ -62,5 +62,5 @@ class SqlSelection:
         return one is None or one.predicate is None or one.predicate.matches(properties)
 
     def accepts_record(self, record: memoryview) -> bool:
-        """The same for a stored record, as `MessageStore.get` asks. CorruptionError."""
+        """True when a stored record is selected, as `MessageStore.get` asks. CorruptionError."""
         return self.accepts(decode_properties(scan_record(record).properties))

@@ -107,7 +107,7 @@ def retry_group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
 def retry_limit(
     group: SubscriptionGroupConfig, header: SendHeader | ConsumerSendMsgBackRequestHeader, version: int
 ) -> int:
-    """How often a message is sent back before it goes to the dead-letter topic."""
+    """The number of times that a message is sent back before it goes to the dead-letter topic."""
     if version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
         return header.max_reconsume_times
     return group.retry_max_times

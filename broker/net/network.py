@@ -1,4 +1,4 @@
-"""How a node listens and connects: over TCP, or in memory (`broker.testing.memory_network`); its address."""
+"""The listeners and connections of a node, over TCP or in memory, and its address."""
 
 from __future__ import annotations
 

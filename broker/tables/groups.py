@@ -57,7 +57,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
 
 
 def can_have_retry_topic(group: str) -> bool:
-    """True when the name can be a part of a folder's name: 4.9 accepts even one that leads out of the store."""
+    """True when the name can be part of a folder's name: 4.9 accepts even one that leads out of the store."""
     try:
         name = retry_topic(group).encode()
     except UnicodeEncodeError:

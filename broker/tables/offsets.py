@@ -1,5 +1,5 @@
-"""How far each group has consumed each queue (Java class `ConsumerOffsetManager`), and how far each delay level
-has been delivered (`ScheduleMessageService`).
+"""The offsets up to which groups have consumed queues (Java class `ConsumerOffsetManager`), and up to which
+delay levels have been delivered (`ScheduleMessageService`).
 
 An offset is the next queue offset to read or deliver. No range is checked: a smaller offset than the stored
 one is accepted. `dirty` says that something changed since the last save.

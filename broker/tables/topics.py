@@ -64,7 +64,7 @@ def system_topics(
 class TopicTable(ConfigTable[TopicConfig]):
     """Topic name → config, with the version that the name servers compare.
 
-    `system` are configs that exist from the start; their names, and RocketMQ's own, cannot be created or deleted.
+    `system` are configs that exist from the start; these and RocketMQ's own cannot be created or deleted.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class TopicTable(ConfigTable[TopicConfig]):
     def inherit(
         self, topic: str, default_topic: str, queues: int, *, sys_flag: int = 0
     ) -> TopicConfig | None:
-        """Creates a topic like the default topic that its producer names; None when that cannot be inherited."""
+        """Creates a topic like the default topic that its producer names; None if that is not inheritable."""
         default = self._configs.get(default_topic)
         if default is None or not default.perm & Perm.INHERIT:
             return None
@@ -123,7 +123,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         return config, True
 
     def set_order_topics(self, ordered: Iterable[str]) -> bool:
-        """Marks exactly these topics as ordered (ORDER_TOPIC_CONFIG of a name server); True when one changed."""
+        """Marks exactly these topics as ordered (ORDER_TOPIC_CONFIG of name servers); True if one changed."""
         wanted = set(ordered)
         changed = False
         for name, config in list(self._configs.items()):

@@ -6,8 +6,8 @@
 
 A power cut keeps what was synced, and of the rest a random part: single 4 KiB pages, lengths of files, and
 creations, renames and removals, each or not, whatever their order. The seed decides. A sync that `on_call`
-fails with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them. Files are sparse; time
-stamps are those of `now_ms`.
+fails with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them.
+Files are sparse; time stamps are those of `now_ms`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from broker.disk.lock import locked
 
 CAPACITY = 1 << 40
 ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
-"""How likely an unsynced page or operation survives; one of them is drawn for each power cut, for pages
-and operations apart."""
+"""The odds that an unsynced page or operation survives; each power cut draws one for pages and one for
+operations."""
 CHANGES_SEEN = 1 << 20
 """Up to this size a file's modification time follows writes through a mapping; that of a larger one its
 syncs."""
@@ -38,7 +38,7 @@ syncs."""
 class _File:
     """Content now, and as it is on the platter.
 
-    `dropped` is the content at a sync that failed; `cold` holds numbers of pages that are not in the page cache.
+    `dropped` is the content at a sync that failed; `cold` are numbers of pages outside the page cache.
     """
 
     def __init__(self, now_ms: int) -> None:
@@ -347,7 +347,7 @@ def _copied(content: bytes, file: _File, durable: bytes) -> _File:
 
 
 def _without_dropped(file: _File) -> bytes:
-    """The content as a sync after a failed one leaves it: pages that were not written since stay as they were."""
+    """The content that a sync after a failed one leaves: pages not written since stay as they were."""
     now = file.content()
     pages = []
     for start in range(0, len(now), PAGE):

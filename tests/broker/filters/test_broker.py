@@ -1,4 +1,4 @@
-"""SQL92 subscriptions at a broker: heartbeats, pulls, pulls that wait, the file, the bit maps, who looks into queues."""
+"""SQL92 subscriptions at a broker: heartbeats, pulls, held pulls, the file, bit maps, views of queues."""
 
 from __future__ import annotations
 

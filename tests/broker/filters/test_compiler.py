@@ -1,4 +1,4 @@
-"""Long expressions are compiled in a worker thread, once, and everything else in the event loop waits for none."""
+"""Long expressions are compiled once, in a worker thread; nothing else in the event loop waits for them."""
 
 from __future__ import annotations
 

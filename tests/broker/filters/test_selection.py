@@ -1,4 +1,4 @@
-"""What a SQL92 pull lets through: the bit map of the queue's extension first, the properties of the record then."""
+"""The messages of a SQL92 pull: first the bit map of the queue's extension decides, then their properties."""
 
 from __future__ import annotations
 

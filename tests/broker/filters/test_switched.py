@@ -1,4 +1,4 @@
-"""enablePropertyFilter switched while the broker runs: 4.9.8 asks the setting at every pull and every check, not at the heartbeat."""
+"""enablePropertyFilter switched at run time: as in 4.9.8, pulls and checks heed it, heartbeats do not."""
 
 from __future__ import annotations
 

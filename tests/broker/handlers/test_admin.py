@@ -439,7 +439,7 @@ async def test_a_changed_limit_of_the_store_counts_for_the_next_message(tmp_path
     "entry", [b"flushDiskType=FOO", b"maxMessageSize=0", b"deleteWhen=99", b"messageDelayLevel=1s 2x"]
 )
 async def test_a_value_that_means_nothing_changes_nothing(tmp_path: Path, entry: bytes) -> None:
-    """What a broker would not start with it does not take while it runs."""
+    """A running broker refuses the values with which it would not start."""
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         before = await client.ask(26)

@@ -1,7 +1,7 @@
-"""Headers and bodies that no client would send: every handler answers with a code that 4.9.8 has for it, and stays whole.
+"""Headers and bodies that no client would send: every handler answers with a code that 4.9.8 has for it.
 
-Each request is a right one with one or two wrong values. A header or body that cannot be read is SYSTEM_ERROR in Java, too;
-nothing else may come out of a handler as an exception.
+Each request is a right one with one or two wrong values. A header or body that cannot be read is SYSTEM_ERROR
+in Java, too; nothing else may come out of a handler as an exception.
 """
 
 from __future__ import annotations

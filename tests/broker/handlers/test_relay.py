@@ -1,4 +1,4 @@
-"""What the broker asks of running consumers for an administrator."""
+"""Requests of the broker to running consumers, for an administrator."""
 
 from __future__ import annotations
 

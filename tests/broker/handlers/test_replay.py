@@ -1,8 +1,8 @@
-"""What Java's clients and mqadmin once asked a 4.9.8 broker, asked again of this one.
+"""The requests of Java's clients and mqadmin to a 4.9.8 broker, sent again to this one.
 
-The recording lacks some connections, so messages, groups and topics of theirs are not known here; and it has SQL92, which
-this broker refuses. Where the state does not matter the answer must be Java's: code,
-remark, and the names of the ext fields.
+The recording lacks some connections, so messages, groups and topics of theirs are not known here; and it has
+SQL92, which this broker refuses. Where the state does not matter the answer must be Java's: code, remark, and
+the names of the ext fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a broker says of itself: GET_BROKER_RUNTIME_INFO and single statistic items."""
+"""GET_BROKER_RUNTIME_INFO and single statistic items: the broker about itself."""
 
 from __future__ import annotations
 

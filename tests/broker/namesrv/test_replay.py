@@ -1,8 +1,9 @@
-"""The name server answers what a Java client and broker once asked Java's as Java's did.
+"""The name server answers the recorded requests of a Java client and broker as Java's did.
 
-Some connections are missing in the recording, so the name server that was recorded knew topics and order entries that
-are not registered in it. The order entries are put in first; a question about a topic that no recorded registration has
-named yet must be answered with "no route" (one with a data version that is no news names none); topic lists must hold what was registered, which is part of what was recorded.
+Some connections are missing in the recording, so the name server that was recorded knew topics and order
+entries that are not registered in it. The order entries are put in first; a request for the route of a topic
+that no recorded registration has named yet must be answered with "no route" (one with a data version that is
+no news names none); topic lists must hold what was registered, which is part of what was recorded.
 """
 
 from __future__ import annotations

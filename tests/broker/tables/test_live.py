@@ -1,4 +1,4 @@
-"""What lives as long as its client: locks of queues, and what a group subscribes to."""
+"""Locks of queues and subscriptions live as long as their clients."""
 
 from __future__ import annotations
 
