@@ -89,11 +89,8 @@ async def reply_behind(
         await work()
     except OSError as error:
         reply = request.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-    if isinstance(reply, RemotingCommand):
-        session.respond(request, reply)
-    elif not request.is_oneway:
-        session.queue_reply(reply)
-        session.flush()
+    session.respond(request, reply)
+    session.flush()
 
 
 class Dispatcher:

@@ -27,7 +27,7 @@ from codec.errors import CodecError
 from codec.fastjson_writer import JsonDialect
 from codec.headers.base import ext_encoder, from_ext, to_ext
 from codec.operations.operation import AnyOperation, Operation
-from codec.remoting.command import RemotingCommand
+from codec.remoting.frame import RemotingCommand, encode_short_reply
 from codec.versions import CURRENT_VERSION
 
 PYTHON = LanguageCode.PYTHON
@@ -72,7 +72,7 @@ Answered = (
     | bytes
     | None
 )
-Encode = Callable[[RemotingCommand, AnyReply], RemotingCommand]
+Encode = Callable[[RemotingCommand, AnyReply], RemotingCommand | bytes]
 TypedHandler = Callable[[ContextT, Request[RequestT, RequestBodyT]], Answered[ReplyT, ReplyBodyT]]
 
 
@@ -146,12 +146,12 @@ def _with_ext(error: Refusal | CodecError, ext_fields: Mapping[str, str]) -> Ref
 
 
 def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]] | None = None) -> Encode:
-    """Compiles how the replies of an operation become commands."""
+    """Compiles how the replies of an operation become commands, or frames where that is quick."""
     usual_remark, encode_reply = operation.remark, operation.encode_reply
     reply_type: Any = operation.reply
     ext_of = to_ext if reply_type is None else ext_encoder(reply_type)
 
-    def encode(command: RemotingCommand, reply: AnyReply) -> RemotingCommand:
+    def encode(command: RemotingCommand, reply: AnyReply) -> RemotingCommand | bytes:
         header = reply.header
         if reply.body is None:
             ext_fields, body = None if header is None else ext_of(header), b""
@@ -159,14 +159,17 @@ def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]]
             ext_fields, body = encode_reply(header, reply.body, reply.dialect)
         if common_ext is not None:
             ext_fields = {**common_ext(), **(ext_fields or {})}
-        remark = reply.remark
+        remark = usual_remark if reply.remark is None else reply.remark
+        is_short = remark is None and not (body or reply.views or command.serialize_type)
+        if is_short and ext_fields is not None:
+            return encode_short_reply(reply.code, ext_fields, command.opaque)
         return RemotingCommand(
             reply.code,
             ext_fields,
             body,
             command.opaque,
             RPC_RESPONSE,
-            usual_remark if remark is None else remark,
+            remark,
             PYTHON,
             CURRENT_VERSION,
             command.serialize_type,

@@ -104,16 +104,18 @@ class Session:
 
     # sending
 
-    def send(self, command: RemotingCommand, views: Sequence[memoryview] = ()) -> None:
-        """Queues a command whose opaque is set, with `views` as its body, which are not copied."""
-        if views:
+    def send(self, command: RemotingCommand | bytes, views: Sequence[memoryview] = ()) -> None:
+        """Queues a frame, or a command whose opaque is set with `views` as its body, which are not copied."""
+        if isinstance(command, bytes):
+            self._queue([command])
+        elif views:
             size = sum(len(view) for view in views)
             self._queue([encode_frame_head(command, size), *views])
         else:
             self._queue([encode_frame(command)])
 
     def respond(
-        self, request: RemotingCommand, reply: RemotingCommand, views: Sequence[memoryview] = ()
+        self, request: RemotingCommand, reply: RemotingCommand | bytes, views: Sequence[memoryview] = ()
     ) -> None:
         """Sends a reply, unless the request is one-way."""
         if not request.is_oneway:

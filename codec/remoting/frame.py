@@ -12,14 +12,16 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 from construct import Int32sb, Int32ub, Struct
 
-from codec.codes import SerializeType
+from codec.codes import RPC_RESPONSE, SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
 from codec.layout import fused
 from codec.remoting.binary_header import decode_binary_header, encode_binary_header
 from codec.remoting.command import RemotingCommand
 from codec.remoting.json_header import DirectReader, decode_json_header, encode_json_header
+from codec.versions import CURRENT_VERSION
 
 __all__ = [
     "FRAME_HEAD",
@@ -33,6 +35,7 @@ __all__ = [
     "decode_span",
     "encode_frame",
     "encode_frame_head",
+    "encode_short_reply",
 ]
 
 MAX_FRAME: Final = 16 * 1024 * 1024
@@ -48,6 +51,11 @@ FRAME_HEAD: Final = fused(Struct("length" / Int32sb, "mark" / Int32ub))
 _BINARY_MARK: Final = int(SerializeType.ROCKETMQ) << 24
 _BEGINNING_SIZE: Final = DirectReader.BEGINNING_SIZE
 _pack_head: Final = FRAME_HEAD.pack
+_write_json: Final = msgspec.json.Encoder().encode
+_SHORT_REPLY: Final = (
+    b'{"code":%%d,"extFields":%%b,"flag":%d,"language":"PYTHON","opaque":%%d,'
+    b'"serializeTypeCurrentRPC":"JSON","version":%d}'
+) % (RPC_RESPONSE, CURRENT_VERSION)
 read_mark: Final = FRAME_HEAD.part("mark").unpack_from
 
 
@@ -71,6 +79,18 @@ def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
             f"a frame of {size + body_length + 8} bytes is over the limit of {MAX_FRAME}"
         )
     return _pack_head(4 + size + body_length, kind << 24 | size) + header
+
+
+def encode_short_reply(code: int, ext_fields: dict[str, str], opaque: int) -> bytes:
+    """The frame of a reply of ours with a JSON header, without remark and body: `encode_frame` in one step."""
+    try:
+        header = _SHORT_REPLY % (code, _write_json(ext_fields), opaque)
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
+    size = len(header)
+    if size > MAX_FRAME - 8:
+        raise LocalProtocolError(f"a frame of {size + 8} bytes is over the limit of {MAX_FRAME}")
+    return _pack_head(4 + size, size) + header
 
 
 def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:

@@ -80,14 +80,16 @@ class FakeSession:
     def peer_text(self) -> str:
         return f"{self.peer[0]}:{self.peer[1]}"
 
-    def send(self, command: RemotingCommand, views: Sequence[memoryview] = ()) -> None:
+    def send(self, command: RemotingCommand | bytes, views: Sequence[memoryview] = ()) -> None:
+        if isinstance(command, bytes):
+            command = decode_frame(command[4:])
         body = b"".join(views) if views else bytes(command.body)
         self.sent.append((command, body))
         self.news.set()
         self.news = trio.Event()
 
     def respond(
-        self, request: RemotingCommand, reply: RemotingCommand, views: Sequence[memoryview] = ()
+        self, request: RemotingCommand, reply: RemotingCommand | bytes, views: Sequence[memoryview] = ()
     ) -> None:
         if not request.is_oneway:
             self.send(reply, views)
@@ -155,8 +157,6 @@ class Client:
             reply = self.broker.handlers[code](self.session, request)  # type: ignore[arg-type]
         except Refusal as refusal:
             reply = request.reply(refusal.code, refusal.remark, refusal.ext_fields)
-        if isinstance(reply, bytes):
-            reply = decode_frame(reply[4:])
         barrier, self.broker.context.store.barrier = self.broker.context.store.barrier, None
         self.is_behind = reply is not None and barrier is not None
         if reply is not None and barrier is not None:

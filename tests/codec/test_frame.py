@@ -15,6 +15,7 @@ from codec.remoting.frame import (
     decode_frame,
     encode_frame,
     encode_frame_head,
+    encode_short_reply,
 )
 from codec.versions import CURRENT_VERSION
 from tests.codec.wire import raw_frame, with_length
@@ -255,6 +256,25 @@ def test_the_longest_frame() -> None:
     assert len(encode_frame_head(RemotingCommand(1), room)) + room == MAX_FRAME
     with pytest.raises(LocalProtocolError):
         encode_frame_head(RemotingCommand(1), room + 1)
+
+
+@pytest.mark.parametrize("ext_fields", [{}, {"offset": "-1"}, {"ключ": 'a"\\\n', "%d": "%s"}])
+@pytest.mark.parametrize("code", [0, 2, 206, -1])
+@pytest.mark.parametrize("opaque", [0, 7, -1, 2**31 - 1])
+def test_a_short_reply_is_what_the_general_encoder_writes(
+    ext_fields: dict[str, str], code: int, opaque: int
+) -> None:
+    reply = RemotingCommand(code, ext_fields, opaque=opaque, flag=RPC_RESPONSE)
+    assert encode_short_reply(code, ext_fields, opaque) == encode_frame(reply)
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [("\ud800", "cannot be sent as JSON"), ("x" * MAX_FRAME, "over the limit of 16777216")],
+)
+def test_a_short_reply_that_the_protocol_cannot_carry(value: str, complaint: str) -> None:
+    with pytest.raises(LocalProtocolError, match=complaint):
+        encode_short_reply(0, {"k": value}, 1)
 
 
 def test_pop_codes_go_as_json() -> None:

@@ -14,7 +14,7 @@ from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWr
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
 from codec.hashing import crc32
-from codec.remoting.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.broker.support import FakeSession
 
 NO_FILES = NamesrvConfig(kv_config_path=None, config_store_path=None)
@@ -46,6 +46,8 @@ class NameServerUnderTest:
             reply = self.handlers[request.code](session or self.session, request)  # type: ignore[arg-type]
         except Refusal as refusal:
             return request.reply(refusal.code, refusal.remark, refusal.ext_fields)
+        if isinstance(reply, bytes):
+            reply = decode_frame(reply[4:])
         assert isinstance(reply, RemotingCommand)
         barrier, self.state.barrier = self.state.barrier, None
         if barrier is not None:
