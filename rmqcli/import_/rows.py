@@ -42,8 +42,7 @@ class ImportRow(NamedTuple):
 
 
 def import_files(path: Path) -> list[tuple[str, Path]]:
-    """Returns the files to read with their names below `path`, in the order of an export's manifest, else
-    sorted.
+    """Returns the files to read with their names below `path`, in the order of the manifest, else sorted.
 
     Names that start with `_` or `.` are not data, as for all readers of Parquet. Raises InputNotFound when
     there are none.
@@ -83,8 +82,7 @@ def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
 
 
 def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
-    """Yields the rows of one file, for `topic`; a last row holds the error when the file cannot be read to
-    its end.
+    """Yields the rows of a file, for `topic`; a last one holds the error that kept it from its end.
 
     Raises InputError when its name is not one of a Parquet or JSON-lines file.
     """

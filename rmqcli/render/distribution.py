@@ -8,8 +8,8 @@ from typing import Any
 from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import show_rows
 from rmqcli.render.text import duration, local_time, many, printable, size
-from rmqcli.store.read.index import IndexSpread
 from rmqcli.store.stats.distribution import Distribution, Rate
+from rmqcli.store.stats.index_load import IndexSpread
 
 TOP_KEYS = 10
 SHOWN_LENGTHS = 20

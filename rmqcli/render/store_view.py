@@ -10,10 +10,11 @@ from rmqcli.render.inspection import STORED_COLUMNS, finding_object, to_seconds
 from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import Column, objects, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, size
-from rmqcli.store.read.index import ChainLink, IndexGeometry, IndexLoad
+from rmqcli.store.read.index import ChainLink, IndexGeometry
 from rmqcli.store.repair.rebuild import Difference, Rebuilt
 from rmqcli.store.repair.salvage import Salvaged
 from rmqcli.store.select.conditions import row_test
+from rmqcli.store.stats.index_load import IndexLoad
 from rmqcli.store.stats.overview import Overview, QueueRange
 from rmqcli.store.verify.store import StoreReport
 

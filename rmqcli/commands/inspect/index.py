@@ -101,8 +101,9 @@ def _show_files(
     from rmqcli.render.distribution import show_index_spread
     from rmqcli.render.store_view import show_index
     from rmqcli.store.read.files import mapped, naming_damage
-    from rmqcli.store.read.index import IndexSpread, geometry_of, load_of
+    from rmqcli.store.read.index import geometry_of
     from rmqcli.store.select.index_keys import files_in_range
+    from rmqcli.store.stats.index_load import IndexSpread, load_of
 
     loads, spread = [], IndexSpread()
     for file in files_in_range(path, wanted)[: view.limit]:

@@ -48,8 +48,7 @@ async def read_some(
     batch_messages: int = BATCH_MESSAGES,
     batch_bytes: int = BATCH_BYTES,
 ) -> tuple[Any, int | None]:
-    """Pulls a record batch of messages from `offset` on; also returns the next offset, None at the end of the
-    range.
+    """Pulls a record batch from `offset` on; also returns the next offset, None at the end of the range.
 
     A batch ends after `batch_messages` messages or `batch_bytes` of bodies. Messages that retention removed
     are skipped with a warning. Raises ClientError.

@@ -28,8 +28,7 @@ exec "{java}" "$@"
 
 
 def java_home(folder: Path) -> str | None:
-    """Returns JAVA_HOME for Spark, None when Spark finds a Java by itself. A wrapper, if needed, is written
-    to `folder`.
+    """Returns JAVA_HOME for Spark, perhaps a wrapper in `folder`; None when Spark finds a Java by itself.
 
     Raises ExportError when there is no Java, or none at JAVA_HOME.
     """

@@ -115,8 +115,7 @@ def export_topic_on_spark(
     resume: bool = False,
     **session: Any,
 ) -> ExportSummary:
-    """Exports as `export_topic` does, with a task for each `range_messages` of a queue. `progress` receives
-    tasks.
+    """Exports as `export_topic` does, with a task for each `range_messages` of a queue.
 
     Each task has a PullConsumer with `client_options`.
     """

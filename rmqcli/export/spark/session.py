@@ -25,8 +25,7 @@ DEFAULT_MASTER = "local[*]"
 def spark_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, verbose: bool = False
 ) -> Iterator[Any]:
-    """Yields a session that ends with the block; a session that this process already has is used and left
-    running.
+    """Yields a session that ends with the block; one that this process already has is left running.
 
     Raises ExportError, with Spark's reason, when it does not start.
     """

@@ -157,11 +157,7 @@ class LogViews:
         return self._views[number]
 
     def place(self, offset: int) -> tuple[memoryview, int] | None:
-        """Returns the bytes of the file that holds an offset, and the position there; None before the first
-        file.
-
-        Raises CorruptionError when no file holds it.
-        """
+        """Returns an offset's file and position; None before all files. CorruptionError when none has it."""
         number = bisect_right(self.bases, offset) - 1
         if number < 0:
             return None

@@ -1,11 +1,10 @@
-"""Index files: headers, the items of a key and the chain of their slot, and how full the files are.
+"""Index files: headers, and the items of a key with the chain of their slot.
 
 A file does not say how many slots it has; its size, and the slots of its newest items, do.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -30,7 +29,6 @@ from codec.store.index_file import (
 )
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.stats.distribution import Rate
 
 _TRIED_ITEMS = 8
 _ITEMS_A_SLOT = FILE_ITEMS // FILE_SLOTS
@@ -58,14 +56,6 @@ class ChainLink(NamedTuple):
     item: IndexItem
     time: int
     matches: bool
-
-
-class IndexLoad(NamedTuple):
-    """The load of a file: slots in use, mean and greatest chain length (items)."""
-
-    used_slots: int
-    mean_chain: float
-    longest_chain: int
 
 
 def index_files(path: Path) -> list[NamedFile]:
@@ -135,38 +125,6 @@ def key_chain(
         links.append(ChainLink(number, item, time, item.key_hash == key_hash))
         number = item.previous
     return key_hash, slot, links
-
-
-def load_of(data: memoryview, index: IndexGeometry) -> IndexLoad:
-    """Measures the chains of a file; reads every item once."""
-    lengths = _chain_lengths(data, index)
-    used = len(lengths)
-    return IndexLoad(used, index.items / used if used else 0.0, max(lengths.values(), default=0))
-
-
-def _items(data: memoryview, index: IndexGeometry) -> Iterator[IndexItem]:
-    first = item_position(index.slots, 1)
-    return map(IndexItem._make, ITEM.iter_unpack(data[first : first + index.items * ITEM.size]))
-
-
-def _chain_lengths(data: memoryview, index: IndexGeometry) -> Counter[int]:
-    return Counter(item.key_hash % index.slots for item in _items(data, index))
-
-
-class IndexSpread:
-    """Load of several files: `chains` is chain length → number of slots, `rate` counts items by time."""
-
-    def __init__(self) -> None:
-        self.files = 0
-        self.chains: Counter[int] = Counter()
-        self.rate = Rate()
-
-    def add(self, data: memoryview, index: IndexGeometry) -> None:
-        self.files += 1
-        self.chains.update(_chain_lengths(data, index).values())
-        seconds = Counter(item.time_diff for item in _items(data, index))
-        for after, count in seconds.items():
-            self.rate.add(index.header.begin_timestamp + after * 1000, count)
 
 
 def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:

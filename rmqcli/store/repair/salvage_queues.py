@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,9 +43,15 @@ class Gone(NamedTuple):
 
 def drop_contradicted(scan: LogScan, store: Path) -> None:
     """Turns kept records into lost ones that a queue entry contradicts and none confirms."""
-    contradicted = {one.offset: one.size for one in _claims(scan, store, _suspect_entries) if not one.agrees}
+    contradicted = {
+        one.offset: one.size
+        for one in _claims(scan, store, partial(_suspect_entries, scan))
+        if not one.agrees
+    }
     if contradicted:
-        confirmed = {one.offset for one in _claims(scan, store, _every_entry) if one.agrees}
+        confirmed = {
+            one.offset for one in _claims(scan, store, lambda queue: queue.files.entries()) if one.agrees
+        }
         for offset in sorted(contradicted.keys() - confirmed):
             _drop(
                 scan, offset, contradicted[offset], "its consume queue contradicts its topic, queue or offset"
@@ -57,13 +64,6 @@ class _Claim(NamedTuple):
     offset: int
     size: int
     agrees: bool
-
-
-Look = Callable[[LogScan, Queue], Iterator[QueueEntry]]
-
-
-def _every_entry(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
-    return queue.files.entries()
 
 
 def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
@@ -89,13 +89,13 @@ def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
                 return
 
 
-def _claims(scan: LogScan, store: Path, look: Look) -> Iterator[_Claim]:
+def _claims(scan: LogScan, store: Path, look: Callable[[Queue], Iterator[QueueEntry]]) -> Iterator[_Claim]:
     with ExitStack() as stack:
         views = [stack.enter_context(mapped(file.file)) if file.file.size else None for file in scan.files]
         for queue in queues_of(store):
             if (queue.topic or "").startswith(LMQ_PREFIX):
                 continue
-            for entry in look(scan, queue):
+            for entry in look(queue):
                 place = _file_of(scan, entry.commit_log_offset)
                 data = None if place is None else views[place]
                 if data is None or place is None:

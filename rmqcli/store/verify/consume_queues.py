@@ -73,8 +73,7 @@ def verify_consume_queues(
     progress: Progress = lambda size: None,
     workers: Workers = ALONE,
 ) -> Report:
-    """Checks every entry of every queue: increasing places, no gaps, and agreement with its record when there
-    is a commit log.
+    """Checks every entry of every queue: increasing places, no gaps, agreement with its record, if any.
 
     The commit log is the given one, else that of the queue's store folder. Entries whose records are older
     than its first file are sound: retention removes records first. `progress` receives bytes, without holes.

@@ -157,8 +157,14 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
     )
     for file, position in repairs.holes:
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
-    if live or sum(one.messages for one in queue_ranges(store)) == of_log.items:
-        return report  # as many entries as records: none is missing
+    # As many entries as records: none is missing.
+    if not live and sum(one.messages for one in queue_ranges(store)) != of_log.items:
+        _check_missing(folder, report, found)
+    return report
+
+
+def _check_missing(folder: _Folder, report: Report, found: StoreReport) -> None:
+    store, queues, log, crashed, _ = folder
     spans = {
         (queue.topic, queue.queue_id): span_of(queue.files)
         for queue in queues
@@ -181,7 +187,6 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
         span = spans[missing.queue]
         place = store / "consumequeue" / missing.topic / str(missing.queue_id)
         report.add(Finding(place, (span.first if missing.is_before else span.end) * ENTRY_SIZE, text))
-    return report
 
 
 def _known_queues(store: Path) -> Iterator[tuple[str, int]]:

@@ -15,10 +15,11 @@ from codec.store.index_file import item_position, slot_position
 from codec.store.record import decode_record
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.index import geometry_of, index_files, key_chain, load_of
+from rmqcli.store.read.index import geometry_of, index_files, key_chain
 from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, topics
 from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.stats.index_load import load_of
 from rmqcli.store.stats.overview import overview
 from rmqcli.store.verify.store import dispatched_again_from, verify_store
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
