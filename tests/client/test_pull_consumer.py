@@ -101,7 +101,7 @@ def pull_header(server: Server) -> PullMessageRequestHeader:
 async def test_queues_of_a_topic(cluster: Cluster, autojump_clock: Any) -> None:
     async with consuming(cluster) as consumer:
         assert await consumer.message_queues(TOPIC) == [QUEUE, MessageQueue(TOPIC, "broker-a", 1)]
-        with pytest.raises(NoRoute, match="TOPIC_NOT_EXIST"):
+        with pytest.raises(NoRoute, match="topic Unknown not found on name server"):
             await consumer.message_queues("Unknown")
 
 
