@@ -72,10 +72,11 @@ def _put(
     if result.status is not PUT_OK:
         rates.put_failures += 1
         return result
-    size, offsets = result.size, result.physical_offsets
-    count = 1 if offsets is None else len(offsets)
+    size, count = result.size, 1
+    if result.physical_offsets is not None:
+        count = len(result.physical_offsets)
+        rates.put_in_company += count - 1
     rates.put_messages += count
-    rates.put_in_company += count - 1
     rates.put_bytes += size
     broker.statistics.put(message.topic, message.queue_id, count, size)
     if took > SLOW_PUT_SECONDS:
