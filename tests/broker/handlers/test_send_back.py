@@ -156,7 +156,7 @@ async def test_a_message_whose_properties_grow_too_long(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", ["../../../outside", "a/b", "\0", "", "\ud800", "x" * 249, "é" * 125])
 async def test_a_group_whose_name_cannot_be_a_folder(tmp_path: Path, group: str) -> None:
-    """The retry topic of a group is a folder of the store: nothing is made outside, and the store stays whole."""
+    """A retry topic is a folder of the store: nothing is created outside, and the store stays whole."""
     async with fake_broker(tmp_path / "store") as broker:
         client = broker.client()
         await client.send("T")

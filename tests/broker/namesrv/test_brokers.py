@@ -160,7 +160,7 @@ def test_a_lost_connection_takes_what_was_registered_over_it_last(server: NameSe
 
 @pytest.mark.parametrize("leaves", ["unregistered", "lost", "expired"])
 def test_of_a_broker_that_left_nothing_is_known(server: NameServerUnderTest, leaves: str) -> None:
-    """Were its data version kept, it would be told that nothing changed when it is back, and would not register."""
+    """If its data version were kept, it would learn that nothing changed, and would not register again."""
     server.register(topic("T"), name="broker-b", address="10.0.0.5:10911", session=FakeSession())
     server.register(topic("T"), topic("Own"))
     if leaves == "unregistered":
