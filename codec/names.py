@@ -36,19 +36,17 @@ class SystemTopic:
 SYSTEM_TOPICS = frozenset(topic for name, topic in vars(SystemTopic).items() if not name.startswith("_"))
 FORBIDDEN_SEND_TOPICS = SYSTEM_TOPICS - {SystemTopic.AUTO_CREATE, SystemTopic.BENCHMARK, SystemTopic.TRACE}
 """Sends to these topics are refused with 16 (no permission)."""
-SYSTEM_GROUPS = frozenset(
-    {
-        "TOOLS_CONSUMER",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "CID_ONS-HTTP-PROXY",
-        "CID_ONSAPI_PULL",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_OWNER",
-        "CLIENT_INNER_PRODUCER",
-        "SELF_TEST_P_GROUP",
-    }
+BUILT_IN_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
 )
+"""The consumer groups that every broker has from the start, in this order."""
+SYSTEM_GROUPS = frozenset((*BUILT_IN_GROUPS, "CLIENT_INNER_PRODUCER", "SELF_TEST_P_GROUP"))
 
 
 def is_system_topic(name: str) -> bool:

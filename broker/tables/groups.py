@@ -6,20 +6,10 @@ from collections.abc import Callable
 
 from broker.tables.configs import ConfigTable
 from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from codec.names import SYSTEM_GROUP_PREFIX, retry_topic
+from codec.names import BUILT_IN_GROUPS, SYSTEM_GROUP_PREFIX, retry_topic
 
 LONGEST_FOLDER_NAME = 255
 """Bytes; Linux NAME_MAX."""
-
-BUILT_IN_GROUPS = (
-    "TOOLS_CONSUMER",
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_OWNER",
-)
 
 
 class GroupTable(ConfigTable[SubscriptionGroupConfig]):
