@@ -43,7 +43,7 @@ class Predicate:
     text: str
     dialect: Dialect
     evaluate: Callable[[Mapping[str, str]], bool | None] = field(repr=False, compare=False)
-    """TRUE, FALSE or unknown (None) for a message's properties. Raises ValueError when one does not convert."""
+    """TRUE, FALSE or unknown (None) for some properties. Raises ValueError when one does not convert."""
     names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """The names of the properties in the filter."""
     tree: Node | None = field(default=None, repr=False, compare=False)

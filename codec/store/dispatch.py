@@ -76,11 +76,11 @@ def queue_entries(
     code = entry_tags_code(topic, properties, record.store_timestamp, levels)
     rest = (record.physical_offset, record.total_size, code)
     yield DispatchedEntry(topic, record.queue_id, record.queue_offset, *rest)
-    for name, offset in _further_queues(properties):
+    for name, offset in further_queues(properties):
         yield DispatchedEntry(name, 0 if name.startswith(LMQ_PREFIX) else record.queue_id, offset, *rest)
 
 
-def _further_queues(properties: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+def further_queues(properties: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     """Yields topics and queue offsets of INNER_MULTI_DISPATCH; none when there are more or fewer offsets.
 
     Queues that no broker can keep are left out: those without a name, with a slash in it (5.x refuses it,

@@ -12,6 +12,7 @@ from codec.hashing import tags_code
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import is_address
+from codec.store.dispatch import further_queues
 from codec.store.file_names import RECOVERED_FILES
 from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, require_zeros
@@ -224,7 +225,8 @@ def _contradiction(entry: QueueEntry, data: memoryview, position: int, queue: Qu
         return f"its record at commit-log offset {entry.commit_log_offset}: {error}"
     scheduled = message.topic == SystemTopic.SCHEDULE
     extended = is_address(entry.tags_code)  # the code is in the extension of the queue
-    dispatched = (queue.topic or "").startswith(LMQ_PREFIX)
+    further = tuple(further_queues(message.properties))
+    dispatched = (queue.topic or "").startswith(LMQ_PREFIX) or (queue.topic, entry.queue_offset) in further
     facts: tuple[tuple[str, object, object, bool], ...] = (
         ("size", entry.size, message.store_size, True),
         ("commit-log offset", entry.commit_log_offset, message.commit_log_offset, True),
