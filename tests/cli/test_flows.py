@@ -313,6 +313,15 @@ def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> Non
     assert result.err == f"rmq: {line['msgId']} belongs to topic {topic}\n"
 
 
+def test_a_plan_shows_large_numbers_in_one_way(rmq: Run, topic: str) -> None:
+    rmq("send", topic, "--batch", "100", stdin=b"x\n" * 1500)
+    reset = ("offsets", "reset", "-g", f"G_{topic}", "-t", topic, "--to")
+    rmq(*reset, "start", "--yes")
+    assert "0 messages will be consumed again, 1,500 skipped" in rmq(*reset, "end", "--dry-run").err
+    rmq(*reset, "end", "--yes")
+    assert "1,500 messages will be consumed again, 0 skipped" in rmq(*reset, "start", "--dry-run").err
+
+
 def test_a_queue_that_could_not_be_read_to_its_end_is_no_success(
     cli: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,7 @@ class Reset:
             if plan.online
             else "no clients are running"
         )
-        warn(f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped} skipped; {way}")
+        warn(f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped:,} skipped; {way}")
         if self._unknown:
             warn(f"group {plan.group} does not exist yet: it will start there")
 
