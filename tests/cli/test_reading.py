@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -44,6 +44,7 @@ class Site:
         self.producer: Producer
         self.reader: PullConsumer
         self.begin = 0
+        self.times: dict[int, list[int]] = defaultdict(list)
 
     async def on_request(self, _: str, request: RemotingCommand) -> RemotingCommand | Lost | None:
         self.asked[request.code] += 1
@@ -62,6 +63,16 @@ class Site:
             await trio.sleep((self.begin + time - self.cluster.now_ms()) / 1000)
         queue = MessageQueue(TOPIC, "broker-a", queue_id)
         await self.producer.send(Message.of(TOPIC, b"x", tags=tags), queue=queue)
+        self.times[queue_id].append(self.cluster.now_ms())
+
+    def search_as_java(self, request: RemotingCommand) -> RemotingCommand:
+        """Find any message of a millisecond, here the last, else the neighbor behind or before."""
+        fields = request.ext_fields or {}
+        times, wanted = self.times[int(fields["queueId"])], int(fields["timestamp"])
+        equal = [place for place, time in enumerate(times) if time == wanted]
+        later = [place for place, time in enumerate(times) if time > wanted]
+        found = equal[-1] if equal else later[0] if later else max(0, len(times) - 1)
+        return request.reply(0, None, {"offset": str(found)})
 
     async def fill(self) -> None:
         """Store five messages in each of two queues; the times interleave: 0 10 20 … and 5 15 25 …"""
@@ -146,6 +157,8 @@ async def test_ranges_merged_by_store_time(
 ) -> None:
     async with filled() as found:
         assert await found.read(text) == expected
+        found.trouble[RequestCode.SEARCH_OFFSET_BY_TIMESTAMP] = found.search_as_java
+        assert await found.read(text) == expected
 
 
 async def test_offsets_that_do_not_begin_at_zero(autojump_clock: MockClock) -> None:
@@ -159,9 +172,11 @@ async def test_equal_times_at_the_border_are_all_inside(autojump_clock: MockCloc
     async with site(1) as found:
         for time in (1, 2, 2, 2, 2, 3):
             await found.put(0, time)
-        assert await found.read("@2:3") == [(0, 1), (0, 2), (0, 3), (0, 4)]
-        assert await found.read("@2") == [(0, offset) for offset in range(1, 6)]
-        assert await found.read("@:2") == [(0, 0)]
+        for trouble in ({}, {RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: found.search_as_java}):
+            found.trouble = dict(trouble)
+            assert await found.read("@2:3") == [(0, 1), (0, 2), (0, 3), (0, 4)]
+            assert await found.read("@2") == [(0, offset) for offset in range(1, 6)]
+            assert await found.read("@:2") == [(0, 0)]
 
 
 async def test_only_matching_tags(autojump_clock: MockClock) -> None:
