@@ -172,8 +172,9 @@ async def test_equal_times_at_the_border_are_all_inside(autojump_clock: MockCloc
     async with site(1) as found:
         for time in (1, 2, 2, 2, 2, 3):
             await found.put(0, time)
-        for trouble in ({}, {RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: found.search_as_java}):
-            found.trouble = dict(trouble)
+        search: Trouble = found.search_as_java
+        for trouble in (None, search):
+            found.trouble = {} if trouble is None else {RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: trouble}
             assert await found.read("@2:3") == [(0, 1), (0, 2), (0, 3), (0, 4)]
             assert await found.read("@2") == [(0, offset) for offset in range(1, 6)]
             assert await found.read("@:2") == [(0, 0)]
@@ -204,6 +205,7 @@ async def test_leaving_early_stops_reading(autojump_clock: MockClock) -> None:
         found = await spans(here.reader, await here.queues(), wanted)
         async with open_range(here.reader, found, wanted) as messages:
             assert (await anext(messages)).queue_offset == 0
+            await trio.sleep(1)
         assert here.asked[RequestCode.PULL_MESSAGE] < 10
 
 
