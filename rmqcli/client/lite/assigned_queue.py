@@ -14,6 +14,7 @@ import trio
 
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
+from rmqcli.client.pull.next_pull import Idle
 
 
 class AssignedQueue:
@@ -24,6 +25,7 @@ class AssignedQueue:
         self.batches: deque[list[MessageExt]] = deque()
         self.count = 0
         self.size = 0
+        self.idle = Idle()
         self.next_offset: int | None = None
         self.consumed: int | None = None
         self.done: int | None = None

@@ -71,11 +71,13 @@ class Pulling:
             if held.next_offset is None:
                 held.begin(await self._starts.find(held.queue))
                 return 0.0
-            result = await self._pull(held.queue, held.next_offset)
+            begun, offset = trio.current_time(), held.next_offset
+            result = await self._pull(held.queue, offset)
         except ClientError as error:
             return self._after_failure(held, error)
         if not held.step.cancel_called:  # else a seek has moved it meanwhile
             self._take(held, result)
+            return held.idle.after(begun, moved=result.next_begin_offset != offset)
         return 0.0
 
     def _after_failure(self, held: AssignedQueue, error: ClientError) -> float:

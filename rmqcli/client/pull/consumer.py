@@ -29,6 +29,7 @@ from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import pull_info
+from rmqcli.client.pull.next_pull import next_offset
 from rmqcli.client.results import PullResult, PullStatus
 from rmqcli.client.wire.messages import Reading, read_messages
 from rmqcli.client.wire.requests import read_answer
@@ -201,7 +202,9 @@ class PullConsumer(OffsetCalls, Client):
             prefer=self._suggested.get(queue, MASTER_ID),
             ok=_STATUS,
         )
-        return await self._result(queue, read_answer(operation, reply, queue.broker_name), reply.code, tags)
+        answer = read_answer(operation, reply, queue.broker_name)
+        next_offset(_STATUS[reply.code], offset, answer.header.next_begin_offset, queue.broker_name)
+        return await self._result(queue, answer, reply.code, tags)
 
     async def _result(
         self,

@@ -14,6 +14,7 @@ import trio
 
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
+from rmqcli.client.pull.next_pull import Idle
 
 PULL_MAX_IDLE = 120.0
 LOCK_VALIDITY = 30.0
@@ -49,6 +50,7 @@ class ProcessQueue:
         self.pulled_at = trio.current_time()
         # As in Java: mqadmin reports a queue with messages that was last consumed long ago as blocked
         self.last_pull_ms = self.last_consume_ms = self.last_lock_ms = now_ms
+        self.idle = Idle()
         self._quiet = trio.lowlevel.ParkingLot()
         self._arrival = trio.lowlevel.ParkingLot()
 

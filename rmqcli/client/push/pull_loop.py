@@ -20,6 +20,7 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.subscription import Subscription
+from rmqcli.client.pull.next_pull import next_offset
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
@@ -101,7 +102,8 @@ class PullLoop:
         self._state.troubles.pop(held.queue, None)
         if reply.code == ResponseCode.SUCCESS:
             self._count(held, begun, len(messages))
-        pause = self._take(held, _STATUS[reply.code], header, messages)
+        moved = header.next_begin_offset != held.next_offset
+        pause = self._take(held, _STATUS[reply.code], header, messages) or held.idle.after(begun, moved=moved)
         if 0 < len(messages) < self._state.settings.pull_batch_size:
             await _listener_first()
         return pause
@@ -160,6 +162,7 @@ class PullLoop:
         subscription: Subscription,
     ) -> tuple[PullMessageResponseHeader, list[MessageExt]]:
         """The messages of a reply, and its header, whose next offset is that of the first message left out."""
+        next_offset(_STATUS[reply.code], held.next_offset, header.next_begin_offset, held.queue.broker_name)
         held.suggested_broker = header.suggest_which_broker_id
         if reply.code != ResponseCode.SUCCESS:
             return header, []

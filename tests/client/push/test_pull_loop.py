@@ -402,3 +402,64 @@ async def test_a_broker_that_restarted_gets_a_heartbeat_at_once(
         await trio.sleep(5)
         assert taken.bodies == [b"after"]
         assert cluster.count(RequestCode.HEART_BEAT) < 10
+
+
+def answers(code: int, next_begin_offset: int) -> Callable[[RemotingCommand], RemotingCommand | None]:
+    """A broker that says this to every pull of the topic."""
+    fields = {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(next_begin_offset),
+        "minOffset": "0",
+        "maxOffset": "9",
+    }
+
+    def answer(command: RemotingCommand) -> RemotingCommand | None:
+        asked = command.ext_fields or {}
+        return command.reply(code, None, fields) if asked["topic"] == TOPIC else None
+
+    return answer
+
+
+async def test_a_broker_that_has_nothing_and_does_not_wait_is_asked_ever_less(
+    cluster: WatchedCluster, autojump_clock: Any
+) -> None:
+    cluster.put(cluster.queue(TOPIC), b"x")
+    cluster.trouble[PULL] = answers(ResponseCode.PULL_NOT_FOUND, 0)
+    async with consumer(cluster, taken := Taken()):
+        await trio.sleep(3)
+        asked = len(pulls(cluster))
+        await trio.sleep(30)
+        assert 25 <= len(pulls(cluster)) - asked <= 35
+        del cluster.trouble[PULL]
+        await trio.sleep(1.5)
+        cluster.put(cluster.queue(TOPIC), b"y")
+        await trio.sleep(0.1)
+        assert taken.bodies == [b"x", b"y"]
+
+
+@pytest.mark.parametrize(
+    ("code", "following"),
+    [
+        (ResponseCode.SUCCESS, 0),
+        (ResponseCode.SUCCESS, -5),
+        (ResponseCode.PULL_NOT_FOUND, -5),
+        (ResponseCode.PULL_RETRY_IMMEDIATELY, -1),
+        (ResponseCode.PULL_OFFSET_MOVED, -5),
+    ],
+)
+async def test_an_impossible_next_offset_is_a_failed_pull(
+    cluster: WatchedCluster, autojump_clock: Any, code: int, following: int
+) -> None:
+    queue = cluster.queue(TOPIC)
+    cluster.put(queue, b"x")
+    cluster.trouble[PULL] = answers(code, following)
+    async with consumer(cluster, taken := Taken()) as running:
+        await trio.sleep(10)
+        assert "as the next one" in str(running.troubles(TOPIC)[str(queue)])
+        asked = len(pulls(cluster))
+        await trio.sleep(10)
+        assert 9 <= len(pulls(cluster)) - asked <= 11
+        assert running._state.queues[queue].next_offset == 0
+        del cluster.trouble[PULL]
+        await trio.sleep(2)
+        assert taken.bodies == [b"x"]
