@@ -11,7 +11,7 @@ import struct
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from codec.compression import COMPRESSED, MAX_DECOMPRESSED
+from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError
 from codec.hashing import crc32
@@ -31,7 +31,6 @@ from codec.store.record_layout import (
 
 Buffer = bytes | bytearray | memoryview
 
-MAX_DECOMPRESSED_TOGETHER = 256 * 1024 * 1024
 """Bytes that the compressed bodies of one reply may expand to."""
 
 _PREFIX_V4 = PREFIXES[0]
@@ -91,10 +90,8 @@ def decode_record(
     *,
     check_crc: bool = False,
     decompress: bool = False,
-    limit: int = MAX_DECOMPRESSED,
 ) -> MessageExt:
-    """Decodes the message at a position. With `decompress` the body is plain and has at most `limit` bytes;
-    the sys flag stays as stored.
+    """Decodes the message at a position. With `decompress` the body is plain; the sys flag stays as stored.
 
     Raises CorruptionError for anything but a whole V1 or V2 record, and with `check_crc` for a wrong CRC.
     """
@@ -120,7 +117,7 @@ def decode_record(
     if check_crc:
         _check_crc(body, crc, position)
     if decompress and sys_flag & COMPRESSED:
-        body = decompress_body(body, sys_flag, limit=limit)
+        body = decompress_body(body, sys_flag)
     return MessageExt(
         topic=_topic_text(bytes(buffer[topic_start:topic_end])),
         queue_id=queue_id,
@@ -141,22 +138,14 @@ def decode_record(
     )
 
 
-def decode_records(buffer: Buffer, *, check_crc: bool = False, decompress: bool = False) -> list[MessageExt]:
-    """Decodes the messages in the body of a pull, query or view reply.
-
-    Raises CorruptionError also when the plain bodies exceed MAX_DECOMPRESSED_TOGETHER bytes.
-    """
+def decode_records(buffer: Buffer, *, check_crc: bool = False) -> list[MessageExt]:
+    """Decodes the messages in the body of a pull, query or view reply; their bodies are as stored."""
     messages: list[MessageExt] = []
     position = 0
-    end = len(buffer)
-    room = MAX_DECOMPRESSED_TOGETHER
-    while position < end:
-        limit = min(room, MAX_DECOMPRESSED)
-        message = decode_record(buffer, position, check_crc=check_crc, decompress=decompress, limit=limit)
+    while position < len(buffer):
+        message = decode_record(buffer, position, check_crc=check_crc)
         messages.append(message)
         position += message.store_size
-        if message.sys_flag & COMPRESSED:
-            room = max(room - len(message.body), 0)
     return messages
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ import pytest
 import trio
 
 from codec.codes import MessageSysFlag, RequestCode
+from codec.compression import compress, decompress
 from codec.headers.base import from_ext, to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
@@ -20,8 +22,10 @@ from codec.properties import decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand
 from codec.store.record_encoder import encode_record
 from rmqcli.client import BrokerRefused, ClientInstance, SendStatus, TransactionProducer, TransactionState
+from rmqcli.client.wire.messages import SMALL_PLAIN
 from tests.client.scripted import Network, ok, refuse
 from tests.client.sending import NAMESRV, SEND, TOPIC, Cluster, flush_timeout
+from tests.support import PATIENCE
 
 END = RequestCode.END_TRANSACTION
 COMMIT, ROLLBACK, UNKNOW = (
@@ -187,7 +191,9 @@ async def test_a_broker_that_is_gone_will_ask(cluster: Cluster, autojump_clock: 
     assert (result.state, result.outcome_sent) == (COMMIT, False)
 
 
-def check_request(group: str = "TG", uniq_key: str = "id1", offset: int = 900) -> RemotingCommand:
+def check_request(
+    group: str = "TG", uniq_key: str = "id1", offset: int = 900, body: bytes = b"body", sys_flag: int = 0
+) -> RemotingCommand:
     host = pack_host("10.0.0.1", 10911)
     record = encode_record(
         topic=TOPIC.encode(),
@@ -195,14 +201,14 @@ def check_request(group: str = "TG", uniq_key: str = "id1", offset: int = 900) -
         flag=0,
         queue_offset=3,
         physical_offset=offset,
-        sys_flag=0,
+        sys_flag=sys_flag,
         born_timestamp=1,
         born_host=host,
         store_timestamp=2,
         store_host=host,
         reconsume_times=0,
         prepared_transaction_offset=0,
-        body=b"body",
+        body=body,
         properties=encode_properties({"PGROUP": group, "UNIQ_KEY": uniq_key, "TRAN_MSG": "true"}),
     )
     header = CheckTransactionStateRequestHeader(
@@ -234,6 +240,41 @@ async def test_a_check_is_answered(cluster: Cluster, said: Any, code: int, autoj
     assert (header.commit_or_rollback, header.from_transaction_check) == (code, True)
     assert (header.tran_state_table_offset, header.commit_log_offset) == (33, 900)
     assert (header.producer_group, header.msg_id, header.transaction_id) == ("TG", "id1", "id1")
+
+
+async def test_the_message_of_a_check_is_decompressed_in_a_worker(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that cannot be decompressed is not checked."""
+    plain = random.Random(1).randbytes(SMALL_PLAIN).hex().encode()
+    packed, bits = compress(plain)
+    asked: list[bytes] = []
+    all_asked = trio.Event()
+    threads: list[int] = []
+
+    async def check(message: MessageExt) -> TransactionState:
+        asked.append(message.body)
+        if len(asked) == 3:
+            all_asked.set()
+        return COMMIT
+
+    def noted(*arguments: Any, **options: Any) -> bytes:
+        found = decompress(*arguments, **options)
+        threads.append(threading.get_ident())
+        return found
+
+    monkeypatch.setattr("rmqcli.client.wire.messages.decompress", noted)
+    async with transacting(cluster, check) as producer:
+        await connected(cluster, producer)
+        await cluster.a.push(check_request(body=packed, sys_flag=bits))
+        await cluster.a.push(check_request(uniq_key="id2"))
+        await cluster.a.push(check_request(uniq_key="id3", body=b"no", sys_flag=bits))
+        await cluster.a.push(check_request(uniq_key="id4"))
+        with trio.fail_after(PATIENCE):
+            await all_asked.wait()
+    assert sorted(asked) == sorted([b"body", b"body", plain])
+    (thread,) = threads
+    assert thread != threading.get_ident()
 
 
 @pytest.mark.parametrize("gone", [False, True])

@@ -24,6 +24,7 @@ from rmqcli.client.push.listener import Call, ConsumeContext, ConsumeResult, Ord
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
+from rmqcli.client.wire.messages import unpack
 
 RESET_WAIT = 10.0  # seconds that running listeners get before their queues are moved
 
@@ -95,7 +96,7 @@ class PushProcessor(ConsumerProcessor):
             state.forget(held)
 
     def _on_message(self, request: DirectRequest) -> None:
-        message = decode_record(request.body, decompress=True)
+        message = decode_record(request.body)
         queue = MessageQueue(message.topic, request.header.broker_name or "", message.queue_id)
         self._nursery.start_soon(self._directly, request, message, queue)
 
@@ -106,6 +107,9 @@ class PushProcessor(ConsumerProcessor):
         as_original([message], retry_topic(state.group))
         names.unwrap_messages([message])
         remark = None
+        if unreadable := await unpack(message):
+            request.send(request.refuse(str(unreadable)))
+            return
         try:
             result = _RESULTS[await self._call([message], context)]
         except Exception as error:  # of the application; it is the answer that the administrator wants

@@ -12,7 +12,6 @@ from typing import Protocol
 from uuid import uuid4
 
 import trio
-from msgspec.structs import force_setattr
 
 from codec.compression import COMPRESSED
 from codec.errors import CodecError
@@ -29,7 +28,7 @@ from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.produce.outgoing import REPLY_TYPE
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult
-from rmqcli.client.wire.messages import plain_bodies
+from rmqcli.client.wire.messages import unpack
 
 REQUEST_TIMEOUT = 3.0
 PushedReply = BrokerRequest[ReplyMessageRequestHeader, None, bytes, None]
@@ -145,12 +144,8 @@ class Requests:
         return self._receive(request, message)
 
     async def _unpack(self, request: PushedReply, message: MessageExt) -> None:
-        (plain,) = await plain_bodies([message])
-        if isinstance(plain, CodecError):
-            request.send(_refusal(request, plain))
-        else:
-            force_setattr(message, "body", plain)
-            request.send(self._receive(request, message))
+        error = await unpack(message)
+        request.send(self._receive(request, message) if error is None else _refusal(request, error))
 
     def _receive(self, request: PushedReply, message: MessageExt) -> RemotingCommand:
         waiting = self._waiting.get(message.properties.get(PropertyName.CORRELATION_ID, ""))

@@ -31,6 +31,7 @@ from rmqcli.client.produce.producer import Producer, ProducerOptions
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace.records import MessageType, TransactionEnd
+from rmqcli.client.wire.messages import unpack
 
 CHECKS_WAITING = 2000  # checkRequestHoldMax
 END_TIMEOUT = 3.0  # seconds to write an outcome, even when cancelled
@@ -201,7 +202,7 @@ class TransactionProducer(Producer):
     ) -> None:
         """CHECK_TRANSACTION_STATE (39), one-way: queues the check if the half message is of this group."""
         header = request.header
-        messages = decode_records(request.body, check_crc=False, decompress=True)
+        messages = decode_records(request.body)
         if len(messages) != 1 or messages[0].properties.get(PropertyName.PGROUP) != self.group:
             return
         self._namespace.unwrap_messages(messages)
@@ -213,6 +214,9 @@ class TransactionProducer(Producer):
     async def _answer(self) -> None:
         async for check in self._questions:
             remark = None
+            if unreadable := await unpack(check.message):
+                log.warning("the transaction check of %s: %s", check.message.msg_id, unreadable)
+                continue  # the broker asks again
             try:
                 state = await _outcome(self._check, check.message, abandon=True)
             except Exception as error:

@@ -18,13 +18,15 @@ from codec.compression import COMPRESSED, MAX_DECOMPRESSED, decompress
 from codec.errors import CodecError
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from codec.store.record import MAX_DECOMPRESSED_TOGETHER, decode_records
+from codec.store.record import decode_records
 from rmqcli.client.errors import CorruptReply
 
 log = logging.getLogger("rmqcli.client.pull")
 
 SMALL_PACKED = 16 * 1024
 SMALL_PLAIN = 128 * 1024
+MAX_TOGETHER = 256 * 1024 * 1024
+"""Bytes of all plain bodies of one reply."""
 
 
 class Reading(NamedTuple):
@@ -41,9 +43,7 @@ class Reading(NamedTuple):
         return self.messages
 
 
-async def read_messages(
-    body: bytes | memoryview, broker_name: str, *, limit: int = MAX_DECOMPRESSED_TOGETHER
-) -> Reading:
+async def read_messages(body: bytes | memoryview, broker_name: str, *, limit: int = MAX_TOGETHER) -> Reading:
     """The messages of a reply body, decompressed; CorruptReply when a record is damaged.
 
     Ends before a message that does not fit within `limit` bytes together with those before it. A body that
@@ -86,6 +86,17 @@ async def plain_bodies(
         if len(plain) == len(packed) and all(isinstance(body, bytes) for body in plain):
             return plain
     return await trio.to_thread.run_sync(partial(_decompress, packed, limit), abandon_on_cancel=True)
+
+
+async def unpack(message: MessageExt) -> CodecError | None:
+    """Makes the body of one message plain; returns the error if it cannot be decompressed."""
+    if not message.sys_flag & COMPRESSED:
+        return None
+    (plain,) = await plain_bodies([message])
+    if isinstance(plain, CodecError):
+        return plain
+    force_setattr(message, "body", plain)
+    return None
 
 
 def _decompress(packed: Sequence[MessageExt], limit: int) -> list[bytes | CodecError]:

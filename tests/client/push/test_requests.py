@@ -10,11 +10,13 @@ import trio
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from codec.codes import RequestCode
+from codec.codes import RequestCode, ResponseCode
+from codec.compression import compress
 from codec.remoting.frame import RemotingCommand
+from codec.store.record_encoder import encode_record
 from rmqcli.client import ConsumeResult, OrderlyResult
 from tests.client.push.consuming import GROUP, LATER, TOPIC, Taken, consumer
-from tests.client.watched_cluster import EPOCH, WatchedCluster
+from tests.client.watched_cluster import EPOCH, PRODUCER, WatchedCluster
 
 
 async def ask(cluster: WatchedCluster, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
@@ -240,6 +242,36 @@ async def test_one_message_on_request(
     assert (answered.consume_result, answered.order) == (result, orderly)
     assert answered.auto_commit is not orderly
     assert answered.remark == ("ValueError: no" if isinstance(answer, ValueError) else None)
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+async def test_a_compressed_message_on_request(
+    cluster: WatchedCluster, autojump_clock: Any, is_readable: bool
+) -> None:
+    plain = b"long " * 1000
+    packed, bits = compress(plain)
+    record = encode_record(
+        topic=TOPIC.encode(),
+        queue_id=0,
+        flag=0,
+        queue_offset=0,
+        physical_offset=0,
+        sys_flag=bits,
+        born_timestamp=1,
+        born_host=PRODUCER,
+        store_timestamp=2,
+        store_host=PRODUCER,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=packed if is_readable else b"no",
+        properties=b"",
+    )
+    async with consumer(cluster, taken := Taken()):
+        await trio.sleep(1)
+        ext = {"consumerGroup": GROUP, "clientId": "c1", "msgId": "x", "brokerName": "a"}
+        reply = await ask(cluster, RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record)
+    assert taken.bodies == ([plain] if is_readable else [])
+    assert reply.code == (ResponseCode.SUCCESS if is_readable else ResponseCode.SYSTEM_ERROR)
 
 
 async def test_a_group_that_does_not_live_here(cluster: WatchedCluster, autojump_clock: Any) -> None:
