@@ -62,12 +62,12 @@ VIEWS_ARE_WRITTEN = int(pa.__version__.partition(".")[0]) >= 21
 
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("place", "<i4")])
 _LONGEST_INSIDE = 12
-_REACH = 2**31 - 1
+REACH = 2**31 - 1
 
 
-def views(data: pa.Buffer, starts: Array, ends: Array) -> pa.Array:
-    """Returns views of data[start:end] for ascending starts; copies when they lie too far apart for views."""
-    if len(starts) == 0 or ends[-1] - starts[0] > _REACH:
+def views(data: pa.Buffer, starts: Array, ends: Array, reach: int = REACH) -> pa.Array:
+    """Returns views of data[start:end] for ascending starts; copies if they span over `reach` bytes."""
+    if len(starts) == 0 or ends[-1] - starts[0] > reach:
         return pieces(data, starts, ends).cast(pa.binary_view())
     found = np.zeros(len(starts), _VIEW)
     found["length"] = ends - starts

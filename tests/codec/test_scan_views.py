@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from codec.compression import compress
 from codec.scan import arrow, scan_positions
-from codec.scan import arrow_arrays as module
 from codec.scan.arrow import to_arrow
 from codec.scan.arrow_arrays import select, size_of, views
 from codec.scan.schema import schema
@@ -44,11 +43,10 @@ def test_any_lengths(bodies: list[bytes], gap: int) -> None:
     assert found.cast(pa.binary()).to_pylist() == bodies
 
 
-def test_bodies_that_are_too_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_that_are_too_far_apart() -> None:
     data, starts, ends = spans(LARGE, 3)
-    monkeypatch.setattr(module, "_REACH", 5000)
-    far = views(pa.py_buffer(data), starts, ends)
-    near = views(pa.py_buffer(data), starts[:7], ends[:7])
+    far = views(pa.py_buffer(data), starts, ends, reach=5000)
+    near = views(pa.py_buffer(data), starts[:7], ends[:7], reach=5000)
     assert far.to_pylist() == LARGE
     assert near.to_pylist() == LARGE[:7]
     # A copy does not keep the data alive; a view does.
