@@ -103,7 +103,7 @@ def fields(command: RemotingCommand) -> dict[str, str]:
 
 async def test_short_requests_go_by_the_vip_channel(network: Network, autojump_clock: Any) -> None:
     network.server(NAMESRV, {RequestCode.GET_ROUTEINFO_BY_TOPIC: topic_route()})
-    pull = ok({"suggestWhichBrokerId": "0", "nextBeginOffset": "0", "minOffset": "0", "maxOffset": "0"})
+    pull = ok({"suggestWhichBrokerId": "0", "nextBeginOffset": "1", "minOffset": "0", "maxOffset": "0"})
     plain = network.server(PLAIN, {RequestCode.PULL_MESSAGE: pull, **HEARTBEATS})
     vip = network.server(VIP, {SEND: sent, RequestCode.GET_MAX_OFFSET: ok({"offset": "3"})})
     options: Any = {"namesrv": NAMESRV, "open_stream": network.open_stream, "vip_channel": True}
