@@ -2,6 +2,8 @@
 # make quick: set up, lint, and run the fast tests: a verdict within a minute
 # make test: set up, then lint, types, layers, all tests with coverage
 PY := .venv/bin/python
+# One more than there are cores: some tests wait for processes and clocks. More than five need much memory.
+WORKERS := $(shell echo $$(( $$(nproc) < 4 ? $$(nproc) + 1 : 5 )))
 
 .PHONY: demo quick test lint types layers tests bench crash docs clean
 
@@ -30,7 +32,7 @@ layers:
 
 tests:
 	$(PY) -m coverage erase
-	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadscope --no-loadscope-reorder --cov --cov-report=
+	$(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder --cov --cov-report=
 
 bench:
 	@.ci/prepare test

@@ -34,6 +34,7 @@ from rmqcli.client import (
     PullStatus,
     RequestTimeout,
     TopicNotFound,
+    UnexpectedReply,
 )
 from rmqcli.client.wire.messages import SMALL_PACKED, SMALL_PLAIN, read_messages
 from tests.client.scripted import Network, Reply, Server, ok, refuse, route, silent
@@ -223,6 +224,14 @@ async def test_little_is_decompressed_at_once() -> None:
     with assert_no_checkpoints():
         reading = await read_messages(record(7, packed, sys_flag=bits) * 3 + record(9), "broker-a")
     assert len(reading.messages) == 4
+
+
+@pytest.mark.parametrize("code", [ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND])
+async def test_a_negative_next_offset_is_reported(cluster: Cluster, autojump_clock: Any, code: int) -> None:
+    cluster.master.replies[PULL] = pulled(code, following=-5)
+    async with consuming(cluster) as consumer:
+        with pytest.raises(UnexpectedReply, match="-5 is the offset of the next pull"):
+            await consumer.pull(QUEUE, 8)
 
 
 async def test_damaged_messages_are_reported(cluster: Cluster, autojump_clock: Any) -> None:

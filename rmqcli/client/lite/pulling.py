@@ -16,6 +16,7 @@ from rmqcli.client.group.settings import LiteSettings
 from rmqcli.client.group.subscription import MessageSelector
 from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.pull.consumer import PullConsumer
+from rmqcli.client.pull.next_pull import check_next_offset
 from rmqcli.client.results import PullResult, PullStatus
 
 PAUSED = 1.0
@@ -73,6 +74,8 @@ class Pulling:
                 return 0.0
             begun, offset = trio.current_time(), held.next_offset
             result = await self._pull(held.queue, offset)
+            if result.status is PullStatus.FOUND:
+                check_next_offset(result.next_begin_offset, held.queue.broker_name, above=offset)
         except ClientError as error:
             return self._after_failure(held, error)
         if not held.step.cancel_called:  # else a seek has moved it meanwhile

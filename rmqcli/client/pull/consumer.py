@@ -29,7 +29,7 @@ from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import pull_info
-from rmqcli.client.pull.next_pull import next_offset
+from rmqcli.client.pull.next_pull import check_next_offset
 from rmqcli.client.results import PullResult, PullStatus
 from rmqcli.client.wire.messages import Reading, read_messages
 from rmqcli.client.wire.requests import read_answer
@@ -203,7 +203,7 @@ class PullConsumer(OffsetCalls, Client):
             ok=_STATUS,
         )
         answer = read_answer(operation, reply, queue.broker_name)
-        next_offset(_STATUS[reply.code], offset, answer.header.next_begin_offset, queue.broker_name)
+        check_next_offset(answer.header.next_begin_offset, queue.broker_name)
         return await self._result(queue, answer, reply.code, tags)
 
     async def _result(

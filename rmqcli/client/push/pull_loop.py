@@ -20,7 +20,7 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.subscription import Subscription
-from rmqcli.client.pull.next_pull import next_offset
+from rmqcli.client.pull.next_pull import check_next_offset
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
@@ -162,7 +162,8 @@ class PullLoop:
         subscription: Subscription,
     ) -> tuple[PullMessageResponseHeader, list[MessageExt]]:
         """The messages of a reply, and its header, whose next offset is that of the first message left out."""
-        next_offset(_STATUS[reply.code], held.next_offset, header.next_begin_offset, held.queue.broker_name)
+        above = held.next_offset if reply.code == ResponseCode.SUCCESS else -1
+        check_next_offset(header.next_begin_offset, held.queue.broker_name, above=above)
         held.suggested_broker = header.suggest_which_broker_id
         if reply.code != ResponseCode.SUCCESS:
             return header, []

@@ -455,7 +455,7 @@ async def test_an_impossible_next_offset_is_a_failed_pull(
     cluster.trouble[PULL] = answers(code, following)
     async with consumer(cluster, taken := Taken()) as running:
         await trio.sleep(10)
-        assert "as the next one" in str(running.troubles(TOPIC)[str(queue)])
+        assert "of the next pull" in str(running.troubles(TOPIC)[str(queue)])
         asked = len(pulls(cluster))
         await trio.sleep(10)
         assert 9 <= len(pulls(cluster)) - asked <= 11

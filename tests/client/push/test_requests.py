@@ -245,9 +245,8 @@ async def test_one_message_on_request(
 
 
 @pytest.mark.parametrize("is_readable", [True, False])
-async def test_a_compressed_message_on_request(
-    cluster: WatchedCluster, autojump_clock: Any, is_readable: bool
-) -> None:
+async def test_a_compressed_message_on_request(cluster: WatchedCluster, is_readable: bool) -> None:
+    """On the real clock: the worker thread that decompresses does not wait for a virtual one."""
     plain = b"long " * 1000
     packed, bits = compress(plain)
     record = encode_record(
