@@ -51,6 +51,16 @@ def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
     return lambda name: unpack(name, tmp_path)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Ends the first of two measurements that pytest-cov starts in a worker process.
+
+    It would go on where the second one pauses, for tests marked no_cover.
+    """
+    measurement = config.pluginmanager.getplugin("_cov")
+    if hasattr(config, "workerinput") and measurement is not None and measurement.cov_controller is not None:
+        measurement.cov_controller.cov.stop()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     is_whole = config.args == config.getini("testpaths") and not config.getoption("ignore", None)
     mark(items, is_whole=is_whole)
