@@ -15,8 +15,11 @@ import trio
 import broker
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.codes import MessageSysFlag, RequestCode
+from codec.headers.offsets import GetMaxOffsetRequestHeader
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
+from codec.names import SystemTopic
+from codec.operations.offsets import GET_MAX_OFFSET
 from rmqcli.client import (
     Admin,
     BrokerRefused,
@@ -68,11 +71,20 @@ async def late_cluster() -> AsyncIterator[Any]:
         yield running
 
 
-async def ask_from_now_on(producer: TransactionProducer, broker_address: str) -> None:
-    """Makes every half message old enough for a check.
+async def ended(producer: TransactionProducer, broker_address: str, count: int) -> None:
+    """Waits until the broker has stored the outcomes of `count` transactions, which are reported one-way."""
+    header = GetMaxOffsetRequestHeader(topic=SystemTopic.TRANS_OP_HALF, queue_id=0)
+    with trio.fail_after(PATIENCE):
+        while True:
+            reply = await producer.instance.ask(
+                broker_address, GET_MAX_OFFSET, header, None, timeout=PATIENCE
+            )
+            if reply.header.offset >= count:
+                return
 
-    Earlier requests on this connection are handled before.
-    """
+
+async def ask_from_now_on(producer: TransactionProducer, broker_address: str) -> None:
+    """Makes every half message old enough for a check."""
     await producer.instance.call(
         broker_address, RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionTimeOut=0", timeout=PATIENCE
     )
@@ -112,6 +124,7 @@ async def test_commit_rollback_and_check_back(late_cluster: Any) -> None:
             assert result.outcome_sent
             ids[name] = result.sent.msg_id
         assert not asked
+        await ended(producer, cluster.broker_address, 2)
         await ask_from_now_on(producer, cluster.broker_address)
         first = await poll_until(consumer, 2)
         assert {message.body for message in first} == {b"plain", b"committed"}
