@@ -146,7 +146,7 @@ def topic_config(
     return Reply(body=TopicConfigAndQueueMapping(**asdict(config)))
 
 
-def topic_stats(
+async def topic_stats(
     broker: BrokerContext, request: Request[GetTopicStatsInfoRequestHeader, None]
 ) -> Reply[None, TopicStatsTable]:
     """202: smallest and next offset of every write queue."""
@@ -154,8 +154,9 @@ def topic_stats(
     config = broker.topics.get(topic)
     if config is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    when_ready = broker.store.when_ready
     table = {
-        MessageQueue(topic, broker.name, queue_id): _queue_stats(broker, topic, queue_id)
+        MessageQueue(topic, broker.name, queue_id): await when_ready(_queue_stats, broker, topic, queue_id)
         for queue_id in range(config.write_queue_nums)
     }
     return Reply(body=TopicStatsTable(offset_table=table))

@@ -26,23 +26,23 @@ from codec.message_queue import MessageQueue
 MAX_LONG = (1 << 63) - 1
 
 
-def consume_stats(
+async def consume_stats(
     broker: BrokerContext, request: Request[GetConsumeStatsRequestHeader, None]
 ) -> Reply[None, ConsumeStats]:
     """208: maximum and committed offset of every queue of a group's topics; empty for an unknown group."""
     header = request.header
     topics = [header.topic] if header.topic else broker.offsets.topics_of(header.consumer_group)
-    return Reply(body=_stats(broker, header.consumer_group, topics))
+    return Reply(body=await _stats(broker, header.consumer_group, topics))
 
 
-def _stats(broker: BrokerContext, group: str, topics: Iterable[str]) -> ConsumeStats:
+async def _stats(broker: BrokerContext, group: str, topics: Iterable[str]) -> ConsumeStats:
     table: dict[MessageQueue, OffsetWrapper] = {}
     tps = 0.0
     for topic in topics:
         config = broker.topics.get(topic)
         if config is None or _is_dropped(broker, group, topic):
             continue
-        table.update(_offsets(broker, group, config, config.read_queue_nums))
+        table.update(await _offsets(broker, group, config, config.read_queue_nums))
         tps += broker.statistics.consume_tps(topic, group)
     return ConsumeStats(offset_table=table, consume_tps=tps)
 
@@ -53,12 +53,13 @@ def _is_dropped(broker: BrokerContext, group: str, topic: str) -> bool:
     return online is not None and bool(online.subscriptions) and topic not in online.subscriptions
 
 
-def _offsets(
+async def _offsets(
     broker: BrokerContext, group: str, config: TopicConfig, queues: int
 ) -> dict[MessageQueue, OffsetWrapper]:
-    topic = config.topic_name
+    """By queue. Each waits for the disk by itself: the others are not looked up again."""
+    topic, when_ready = config.topic_name, broker.store.when_ready
     return {
-        MessageQueue(topic, broker.name, queue_id): _offset(broker, group, topic, queue_id)
+        MessageQueue(topic, broker.name, queue_id): await when_ready(_offset, broker, group, topic, queue_id)
         for queue_id in range(queues)
     }
 
@@ -73,13 +74,13 @@ def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> Off
     )
 
 
-def broker_consume_stats(
+async def broker_consume_stats(
     broker: BrokerContext, request: Request[GetConsumeStatsInBrokerHeader, None]
 ) -> Reply[None, ConsumeStatsList]:
     """317: the lag of every group on all write queues; with isOrder only for topics consumed in order."""
     found: list[dict[str, list[ConsumeStats]]] = []
     total = 0
-    for group in broker.groups:
+    for group in list(broker.groups):
         stats = []
         for topic in broker.offsets.topics_of(group):
             config = broker.topics.get(topic)
@@ -90,7 +91,7 @@ def broker_consume_stats(
             ):
                 continue
             one = ConsumeStats(
-                offset_table=_offsets(broker, group, config, config.write_queue_nums),
+                offset_table=await _offsets(broker, group, config, config.write_queue_nums),
                 consume_tps=broker.statistics.consume_tps(topic, group),
             )
             total += sum(queue.broker_offset - queue.consumer_offset for queue in one.offset_table.values())
@@ -100,7 +101,7 @@ def broker_consume_stats(
     return Reply(body=body)
 
 
-def time_span(
+async def time_span(
     broker: BrokerContext, request: Request[QueryConsumeTimeSpanRequestHeader, None]
 ) -> Reply[None, QueryConsumeTimeSpanBody]:
     """303: store times of the first, the last and the next message to consume of each queue."""
@@ -108,7 +109,10 @@ def time_span(
     config = broker.topics.get(header.topic)
     if config is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-    spans = [_span(broker, header.group, header.topic, n) for n in range(config.write_queue_nums)]
+    spans = [
+        await broker.store.when_ready(_span, broker, header.group, header.topic, queue_id)
+        for queue_id in range(config.write_queue_nums)
+    ]
     return Reply(body=QueryConsumeTimeSpanBody(consume_time_span_set=spans))
 
 

@@ -45,14 +45,14 @@ BodyT = TypeVar("BodyT")
 RelayedReply = Reply[None, BodyT] | RemotingCommand
 
 
-def reset_offset(
+async def reset_offset(
     broker: BrokerContext, request: Request[ResetOffsetRequestHeader, None]
 ) -> Reply[None, ResetOffsetBody]:
     """222: makes clients of a group continue at a store time (-1: the end), or at an offset of one queue."""
     header = request.header
     offset, queue_id = header.offset, header.queue_id
     if offset is None or offset < 0 or queue_id is None or queue_id < 0:
-        table = _reset_table(broker, header)
+        table = await _reset_table(broker, header)
     elif broker.config.use_server_side_reset_offset:
         table = {_queue_of_reset(broker, header, queue_id, offset): offset}
     else:
@@ -94,16 +94,17 @@ def _queue_of_reset(
     return MessageQueue(topic, broker.name, queue_id)
 
 
-def _reset_table(broker: BrokerContext, header: ResetOffsetRequestHeader) -> dict[MessageQueue, int]:
-    table = {}
+async def _reset_table(broker: BrokerContext, header: ResetOffsetRequestHeader) -> dict[MessageQueue, int]:
+    """The offsets by queue. Each queue waits for the disk by itself, so that none is searched again."""
+    store, table = broker.store, {}
     for queue_id in range(_topic_of_reset(broker, header.topic).write_queue_nums):
         committed = broker.offsets.query(header.group, header.topic, queue_id)
         if committed == -1:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist")
         if header.timestamp == -1:
-            target = broker.store.max_offset(header.topic, queue_id)
+            target = store.max_offset(header.topic, queue_id)
         else:
-            target = broker.store.offset_by_time(header.topic, queue_id, header.timestamp)
+            target = await store.when_ready(store.offset_by_time, header.topic, queue_id, header.timestamp)
         target = max(0, target)
         wanted = target if header.is_force or target < committed else committed
         table[MessageQueue(header.topic, broker.name, queue_id)] = wanted

@@ -75,6 +75,8 @@ class FakeSession:
     answers: dict[int, Callable[[RemotingCommand], RemotingCommand]] = field(default_factory=dict)
     callbacks: list[Callable[[], None]] = field(default_factory=list)
     news: trio.Event = field(default_factory=trio.Event)
+    tasks: int = 0
+    """The number of tasks that handlers started."""
 
     @property
     def peer_text(self) -> str:
@@ -109,6 +111,7 @@ class FakeSession:
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
         assert self.nursery is not None
+        self.tasks += 1
         self.nursery.start_soon(function, *args)
 
     def on_close(self, callback: Callable[[], None]) -> None:
@@ -141,7 +144,7 @@ class Client:
         self.version = version
         self.language = language
         self.is_behind = False
-        """True when the reply to the last request waits for a barrier."""
+        """True when a task has the reply to the last request."""
         self._opaque = 0
 
     def post(
@@ -153,16 +156,17 @@ class Client:
         request = RemotingCommand(
             code, ext, body, self._opaque, flag, language=self.language, version=self.version
         )
+        tasks = self.session.tasks
         try:
             reply = self.broker.handlers[code](self.session, request)  # type: ignore[arg-type]
         except Refusal as refusal:
             reply = request.reply(refusal.code, refusal.remark, refusal.ext_fields)
         barrier, self.broker.context.store.barrier = self.broker.context.store.barrier, None
-        self.is_behind = reply is not None and barrier is not None
         if reply is not None and barrier is not None:
             self.session.spawn(reply_behind, self.session, request, reply, barrier)
         elif reply is not None:
             self.session.respond(request, reply)
+        self.is_behind = self.session.tasks > tasks
         return self._opaque
 
     def replies(self, opaque: int) -> list[Reply]:

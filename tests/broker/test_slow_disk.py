@@ -20,12 +20,24 @@ import trio.testing
 import broker
 from broker.filters.compiler import LONG
 from broker.testing.disk import SimulatedDisk
+from codec.bodies.heartbeat import ConsumeFromWhere
+from codec.headers.offsets import ResetOffsetRequestHeader
 from codec.headers.send import ConsumerSendMsgBackRequestHeader
-from codec.message import Message
+from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
 from codec.names import SystemTopic
 from codec.operations.messages import CONSUMER_SEND_MSG_BACK
-from rmqcli.client import Admin, Producer, PullConsumer, PullStatus
+from codec.operations.offsets import INVOKE_BROKER_TO_RESET_OFFSET
+from rmqcli.client import (
+    Admin,
+    ConsumeContext,
+    ConsumeResult,
+    Producer,
+    PullConsumer,
+    PullStatus,
+    PushConsumer,
+    PushSettings,
+)
 from rmqcli.client.produce.transaction import TransactionProducer, TransactionState
 
 CALL_SECONDS = 0.1
@@ -228,6 +240,37 @@ def cold_pages(disk: SimulatedDisk, root: Path) -> dict[Path, int]:
     """The number of pages that are not in memory, for each file that messages of the busy queue go to."""
     folders = (root / "commitlog", root / "consumequeue" / BUSY.topic / "0", root / "index")
     return {path: len(disk.cold_pages(path)) for folder in folders for path in disk.list(folder)}
+
+
+async def accept(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+    return ConsumeResult.SUCCESS
+
+
+async def test_a_reset_of_many_queues_by_time_comes_to_an_end(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The file times of its queues take longer to ask for than they are kept."""
+    disk, queues = SimulatedDisk(loses_power=False), 30
+    async with (
+        broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster,
+        Producer(**cluster.client()) as producer,
+        Admin(**cluster.client()) as admin,
+    ):
+        await admin.topics.create("Many", read_queues=queues, write_queues=queues)
+        first = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+        async with PushConsumer("G", {"Many": "*"}, accept, settings=first, **cluster.client()) as consumer:
+            for number in range(queues):
+                await producer.send(Message.of("Many", b"x"), queue=MessageQueue("Many", "broker-a", number))
+            await trio.sleep(30)
+            disk.call_seconds = CALL_SECONDS
+            header = ResetOffsetRequestHeader(
+                topic="Many", group="G", timestamp=cluster.now_ms() - 3_600_000, is_force=True
+            )
+            with trio.fail_after(60):
+                reply = await consumer.instance.ask(
+                    cluster.broker_address, INVOKE_BROKER_TO_RESET_OFFSET, header, None, timeout=60
+                )
+    assert list(reply.body.offset_table.values()) == [0] * queues
 
 
 @pytest.mark.parametrize("idle_seconds", [0, 61])

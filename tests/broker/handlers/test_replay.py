@@ -78,6 +78,7 @@ async def test_java_is_answered_as_by_java(tmp_path: Path, kind: str, autojump_c
             if request is None or request.code in MISSING_STATE:
                 continue
             assert request.code in SAME or request.code == 310
+            await clients[connection].wait(request.opaque)
             compare(clients[connection], request, command)
             compared[request.code] += 1
     assert compared.keys() - {310} <= SAME
