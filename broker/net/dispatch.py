@@ -28,7 +28,7 @@ RunTable = Mapping[int, RunHandler]
 NO_RUNS: RunTable = {}
 
 Gate = Callable[[Session, RemotingCommand], None]
-"""Admits a request or raises Refusal. Every request passes it before any handler or run: checks of signatures
+"""Admits a request or raises Refusal. Every request passes it once, before its handler: checks of signatures
 and permissions, counts and limits belong there. A request that a DirectReader read has a `header`, no ext
 fields."""
 
@@ -96,7 +96,8 @@ async def reply_behind(
 class Dispatcher:
     """Handlers by request code.
 
-    A code in `runs` is offered to that handler first, with the requests behind it. `gate` None admits all.
+    `gate` None admits all. Without a gate, a code in `runs` is offered to that handler first, with the
+    requests behind it; with one there are no runs.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Dispatcher:
         gate: Gate | None = None,
     ) -> None:
         self._handlers = handlers
-        self._runs = runs
+        self._runs = runs if gate is None else NO_RUNS
         self._batches = batches or _NoBatches()
         self._name = name
         self._gate = gate
@@ -117,28 +118,23 @@ class Dispatcher:
         """Handles what one read brought; waits while the peer does not read its replies."""
         position = 0
         while position < len(commands):
-            position, admitted, missing = self._handle_some(session, commands, position)
+            position, missing = self._handle_some(session, commands, position)
             if missing is not None:
                 barrier = self._batches.barrier
                 if await self._is_ready(session, commands[position], missing):
                     await self._retry(session, commands[position], barrier)
                 position += 1
-                while position < admitted:
-                    await self._retry(session, commands[position], None)
-                    position += 1
             if session.is_congested:
                 await session.drained()
 
     def _handle_some(
         self, session: Session, commands: list[RemotingCommand], position: int
-    ) -> tuple[int, int, NotReady | None]:
+    ) -> tuple[int, NotReady | None]:
         """Handles commands from `position` on for one write.
 
-        Returns the position behind them, or of one that must wait with its reason; in between, the position
-        before which commands have passed the gate.
+        Returns the position behind them, or that of one that passed the gate and must wait, with its reason.
         """
         missing: NotReady | None = None
-        admitted = 0
         runs, gate, call = self._runs, self._gate, self._call_handler
         session.in_batch = True
         self._batches.begin_batch()
@@ -147,18 +143,9 @@ class Dispatcher:
             command = commands[position]
             if runs and position + 1 < last:
                 run = runs.get(command.code)
-                if run is not None:
-                    handled, passed, refused, missing = self._handle_run(
-                        session, run, commands[position:last]
-                    )
-                    admitted = position + passed
+                if run is not None and (handled := self._call_run(session, run, commands[position:last])):
                     position += handled
-                    if missing is not None:
-                        # One that the gate refused has its reply; the next read of the list must not find it.
-                        del commands[admitted : admitted + refused]
-                        break
-                    if handled:
-                        continue
+                    continue
             if command.flag & RPC_RESPONSE:
                 session.answered(command)
             elif gate is None or self._admits(gate, session, command):
@@ -169,45 +156,7 @@ class Dispatcher:
         session.in_batch = False
         session.flush()
         self._batches.end_batch()
-        return position, admitted, missing
-
-    def _handle_run(
-        self, session: Session, run: RunHandler, commands: list[RemotingCommand]
-    ) -> tuple[int, int, int, NotReady | None]:
-        """Handles some of the next requests.
-
-        Returns how many, how many passed the gate, how many (0 or 1) it refused behind these, and why the
-        first that was not handled must wait.
-        """
-        if self._gate is None:
-            return self._call_run(session, run, commands), 0, 0, None
-        admitted: list[RemotingCommand] = []
-        refused: Exception | None = None
-        for command in commands:
-            if command.code != commands[0].code or command.flag & RPC_RESPONSE:
-                break
-            try:
-                self._gate(session, command)
-            except Exception as error:  # as for a handler
-                refused = error
-                break
-            admitted.append(command)
-        handled, missing = self._handle_admitted(session, run, admitted)
-        if refused is not None:
-            self._reply_failure(session, commands[len(admitted)], refused)
-            handled += missing is None
-        return handled, len(admitted), int(refused is not None), missing
-
-    def _handle_admitted(
-        self, session: Session, run: RunHandler, commands: list[RemotingCommand]
-    ) -> tuple[int, NotReady | None]:
-        """Handles requests that passed the gate, those that the run does not accept one by one."""
-        handled = self._call_run(session, run, commands) if len(commands) > 1 else 0
-        for position in range(handled, len(commands)):
-            missing = self._call_handler(session, commands[position])
-            if missing is not None:
-                return position, missing
-        return len(commands), None
+        return position, missing
 
     def _call_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
         try:
