@@ -33,7 +33,7 @@ and permissions, counts and limits belong there. A request that a DirectReader r
 fields."""
 
 Barrier = Callable[[], Awaitable[object]]
-"""Work that ends before a reply is sent. OSError becomes the reply."""
+"""Work that ends before a reply is sent. What it raises becomes the reply."""
 
 REPLIES_PER_WRITE = 32
 
@@ -83,14 +83,17 @@ def failure_reply(
 
 
 async def reply_behind(
-    session: Session, request: RemotingCommand, reply: RemotingCommand | bytes, work: Barrier
+    session: Session, request: RemotingCommand, reply: RemotingCommand | bytes | None, work: Barrier
 ) -> None:
+    """Replies once `work` has ended, which it does even if the sender has disconnected."""
     try:
-        await work()
-    except OSError as error:
-        reply = request.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-    session.respond(request, reply)
-    session.flush()
+        with trio.CancelScope(shield=True):
+            await work()
+    except Exception as error:  # as for a handler
+        reply = failure_reply(session, request, error)
+    if reply is not None:
+        session.respond(request, reply)
+        session.flush()
 
 
 class Dispatcher:
@@ -120,9 +123,7 @@ class Dispatcher:
         while position < len(commands):
             position, missing = self._handle_some(session, commands, position)
             if missing is not None:
-                barrier = self._batches.barrier
-                if await self._is_ready(session, commands[position], missing):
-                    await self._retry(session, commands[position], barrier)
+                await self._retry(session, commands[position], missing, self._batches.barrier)
                 position += 1
             if session.is_congested:
                 await session.drained()
@@ -135,7 +136,7 @@ class Dispatcher:
         Returns the position behind them, or that of one that passed the gate and must wait, with its reason.
         """
         missing: NotReady | None = None
-        runs, gate, call = self._runs, self._gate, self._call_handler
+        runs, gate, attempt = self._runs, self._gate, self._attempt
         session.in_batch = True
         self._batches.begin_batch()
         last = min(position + REPLIES_PER_WRITE, len(commands))
@@ -149,9 +150,12 @@ class Dispatcher:
             if command.flag & RPC_RESPONSE:
                 session.answered(command)
             elif gate is None or self._admits(gate, session, command):
-                missing = call(session, command)
+                missing = attempt(session, command)
                 if missing is not None:
-                    break
+                    if missing.in_order:
+                        break
+                    self._defer(session, command, missing)
+                    missing = None
             position += 1
         session.in_batch = False
         session.flush()
@@ -176,7 +180,8 @@ class Dispatcher:
             return False
         return True
 
-    def _call_handler(self, session: Session, command: RemotingCommand) -> NotReady | None:
+    def _attempt(self, session: Session, command: RemotingCommand) -> NotReady | None:
+        """Handles a request that passed the gate, unless it needs the disk first."""
         try:
             reply = self._handlers.get(command.code, unsupported)(session, command)
             if self._batches.barrier is not None:
@@ -186,9 +191,7 @@ class Dispatcher:
                 return None
             session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
         except NotReady as missing:
-            if missing.in_order:
-                return missing
-            session.spawn(self._handle_when_ready, session, command, missing)
+            return missing
         except Exception as error:  # whatever a handler raises, the connection and its other requests go on
             self._reply_failure(session, command, error)
         return None
@@ -198,40 +201,41 @@ class Dispatcher:
     ) -> None:
         """Sends a reply once the barrier that its handler set has returned."""
         barrier, self._batches.barrier = self._batches.barrier, None
-        if reply is not None and barrier is not None:
+        if barrier is not None and (reply is not None or command.is_oneway):
             session.spawn(reply_behind, session, command, reply, barrier)
 
-    async def _handle_when_ready(self, session: Session, command: RemotingCommand, missing: NotReady) -> None:
-        """Handles a request that passed the gate, after the disk did what it needs."""
-        with trio.CancelScope(shield=True):  # a one-way request counts even if its sender has disconnected
-            if await self._is_ready(session, command, missing):
-                await self._retry(session, command, None)
+    def _defer(self, session: Session, command: RemotingCommand, missing: NotReady) -> None:
+        """Handles a request when the disk did what it needs; later ones need not wait for it."""
+        barrier, self._batches.barrier = self._batches.barrier, None
+        session.spawn(self._handle_when_ready, session, command, missing, barrier)
 
-    async def _retry(self, session: Session, command: RemotingCommand, barrier: Barrier | None) -> None:
+    async def _handle_when_ready(
+        self, session: Session, command: RemotingCommand, missing: NotReady, barrier: Barrier | None
+    ) -> None:
+        with trio.CancelScope(shield=True):  # a one-way request counts even if its sender has disconnected
+            await self._retry(session, command, missing, barrier)
+
+    async def _retry(
+        self, session: Session, command: RemotingCommand, missing: NotReady | None, barrier: Barrier | None
+    ) -> None:
         """Handles a request that passed the gate, again whenever the disk did what it needs.
 
-        `barrier` was set when it was handled before.
+        `barrier` was set when it was handled before. A disk that refuses is the reply.
         """
-        while True:
+        while missing is not None:
+            try:
+                await missing.ready()
+            except OSError as error:
+                self._reply_failure(session, command, error)
+                return
             session.in_batch = True
             self._batches.begin_batch()
             self._batches.barrier = barrier
-            missing = self._call_handler(session, command)
+            missing = self._attempt(session, command)
             barrier = self._batches.barrier
             session.in_batch = False
             session.flush()
             self._batches.end_batch()
-            if missing is None or not await self._is_ready(session, command, missing):
-                return
-
-    async def _is_ready(self, session: Session, command: RemotingCommand, missing: NotReady) -> bool:
-        """Waits for the disk; False if it refused, which is the reply then."""
-        try:
-            await missing.ready()
-        except OSError as error:
-            self._reply_failure(session, command, error)
-            return False
-        return True
 
     def _reply_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
         session.respond(command, failure_reply(session, command, error, self._name))

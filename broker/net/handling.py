@@ -116,7 +116,8 @@ class Registration(NamedTuple, Generic[ContextT]):
                 return None
             if reply is None or isinstance(reply, bytes):
                 return reply
-            session.spawn(_respond_later, session, command, encode, reply)
+            if not session.spawn(_respond_later, session, command, encode, reply):
+                reply.close()  # type: ignore[union-attr]  # a coroutine here
             return None
 
         return handler

@@ -148,14 +148,16 @@ class Session:
 
     # life
 
-    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> bool:
         """Runs `function(*args)` in a task that is cancelled when the connection ends.
 
-        An exception is logged and ends only this task. Does nothing on a closed connection.
+        An exception is logged and ends only this task. False on a connection that has ended: nothing runs.
         """
-        if self._nursery is not None and not self.closed:
-            self._deferred += 1
-            self._nursery.start_soon(self._run_deferred, function, args)
+        if self._nursery is None:
+            return False
+        self._deferred += 1
+        self._nursery.start_soon(self._run_deferred, function, args)
+        return True
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Calls `callback` once when the connection has ended, or now if it has ended already."""

@@ -109,10 +109,11 @@ class FakeSession:
     def flush(self) -> None:
         """Does nothing: everything is sent at once."""
 
-    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> bool:
         assert self.nursery is not None
         self.tasks += 1
         self.nursery.start_soon(function, *args)
+        return True
 
     def on_close(self, callback: Callable[[], None]) -> None:
         self.callbacks.append(callback)
