@@ -18,13 +18,21 @@ from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
-from rmqcli.client import InvalidRequest, LitePullConsumer, LiteSettings, MessageSelector, NoRoute
+from rmqcli.client import (
+    ClientInstance,
+    InvalidRequest,
+    LitePullConsumer,
+    LiteSettings,
+    MessageSelector,
+    NoRoute,
+)
 from rmqcli.client.group.offset_store import OffsetFileDamaged
 from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.results import PullResult
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, decode_trace
 from tests.client.polling import GROUP, TOPIC, fill, lite
-from tests.client.watched_cluster import EPOCH, WatchedCluster, open_cluster
+from tests.client.tasks import tasks
+from tests.client.watched_cluster import EPOCH, NAMESRV, WatchedCluster, open_cluster
 
 LITE = RequestCode.LITE_PULL_MESSAGE
 FIRST = {"consume_from": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}
@@ -515,6 +523,21 @@ async def test_queues_that_come_later(cluster: WatchedCluster, autojump_clock: A
             queues = await changed.receive()
         assert [queue.queue_id for queue in queues] == list(range(6))
         await changed.aclose()
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+async def test_a_watch_of_queues_ends(cluster: WatchedCluster, is_left: bool, autojump_clock: Any) -> None:
+    """It ends with its receiver, and with the consumer, whose instance goes on."""
+    async with ClientInstance(NAMESRV, open_stream=cluster.open_stream) as instance:
+        async with LitePullConsumer(GROUP, instance=instance) as consumer:
+            changed = await consumer.watch_queues(TOPIC)
+            if not is_left:
+                await changed.aclose()
+                await trio.sleep(31)
+                assert f"queues of {TOPIC}" not in {task.name for task in tasks()}
+        if is_left:
+            with trio.fail_after(1), pytest.raises(trio.EndOfChannel):
+                await changed.receive()
 
 
 def test_options_out_of_range() -> None:

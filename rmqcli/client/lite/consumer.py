@@ -79,6 +79,7 @@ class LitePullConsumer(Client):
         self._last: AssignedQueue | None = None
         self._next_commit = math.inf
         self._turn: list[AssignedQueue] = []
+        self._watches: list[trio.CancelScope] = []
         self._tracer = consume_tracer(core, self.group, settings.trace)
 
     async def _open(self) -> None:
@@ -90,6 +91,8 @@ class LitePullConsumer(Client):
             self._next_commit = trio.current_time() + self._settings.commit_interval
 
     async def _close(self, error: BaseException | None) -> None:
+        for watch in self._watches:
+            watch.cancel()
         self._rebalance.stop()
         self._processor.close()
         queues = list(self._held)
@@ -262,7 +265,7 @@ class LitePullConsumer(Client):
         """A channel of the readable queues of a topic (Java `registerTopicMessageQueueChangeListener`).
 
         They are read every `queue_check_interval` seconds and sent when they have changed, until the channel
-        has no receiver.
+        has no receiver or the consumer is left.
         """
         known = await self.message_queues(topic)
         sender, receiver = trio.open_memory_channel[list[MessageQueue]](1)
@@ -271,7 +274,7 @@ class LitePullConsumer(Client):
             nonlocal known
             with contextlib.suppress(trio.BrokenResourceError):
                 async with sender:
-                    while True:
+                    while sender.statistics().open_receive_channels:
                         await trio.sleep(self._settings.queue_check_interval)
                         with contextlib.suppress(ClientError):
                             await self.instance.routes.read(
@@ -282,7 +285,7 @@ class LitePullConsumer(Client):
                                 known = queues
                                 await sender.send(queues)
 
-        self.instance.start(run, f"queues of {topic}")
+        self._watches.append(self.instance.start(run, f"queues of {topic}"))
         return receiver
 
     def _ours(self, queue: MessageQueue) -> AssignedQueue:
