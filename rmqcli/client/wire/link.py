@@ -25,7 +25,7 @@ from codec.remoting.send_frames import SendRequest
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout, request_name
 from rmqcli.client.wire.outbox import MAX_QUEUED, Outbox
 from rmqcli.client.wire.reader import Answer, Call, Reader
-from rmqcli.client.wire.streams import Stream
+from rmqcli.client.wire.streams import Stream, close_forcefully
 
 STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
 Request = RemotingCommand | SendRequest
@@ -76,9 +76,7 @@ class Link:
                     nursery.start_soon(self._watch)
         finally:
             self.close()
-            with trio.CancelScope(shield=True) as forceful:
-                forceful.cancel()
-                await self._stream.aclose()
+            await close_forcefully(self._stream)
 
     @trio.lowlevel.enable_ki_protection
     async def request(

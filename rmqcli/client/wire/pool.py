@@ -12,9 +12,15 @@ import trio
 
 from codec.codes import RequestCode as R
 from codec.remoting.frame import RemotingCommand
-from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name, seconds_text
+from rmqcli.client.errors import (
+    ConnectionFailed,
+    InvalidRequest,
+    RequestTimeout,
+    request_name,
+    seconds_text,
+)
 from rmqcli.client.wire.link import Link, OnRequest, Request
-from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, opened
+from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, close_forcefully, opened
 
 VIP_CODES = frozenset(
     {
@@ -113,11 +119,6 @@ class Pool:
             timeout = self._left(address, command, timeout, started)
         await link.send_oneway(command, timeout)
 
-    def close(self, address: str) -> None:
-        link = self._links.pop(address, None)
-        if link is not None:
-            link.close()
-
     @staticmethod
     def _left(address: str, command: Request, timeout: float, started: float) -> float:
         left = timeout - (trio.current_time() - started)
@@ -134,10 +135,15 @@ class Pool:
                 link = self._links.get(address)
                 if link is not None and link.is_open:
                     return link
-                nursery = self._nursery()
+                self._nursery()  # raises outside the block of the instance
                 stream = await opened(self._open_stream, address, deadline - trio.current_time())
-                link = self._links[address] = Link(address, stream, self._on_request)
-                nursery.start_soon(link.run, name=f"link to {address}")
+                link = Link(address, stream, self._on_request)
+                try:
+                    self._nursery().start_soon(link.run, name=f"link to {address}")
+                except InvalidRequest:  # the block was left meanwhile
+                    await close_forcefully(stream)
+                    raise
+                self._links[address] = link
                 self._on_open(address)
                 return link
         raise ConnectionFailed(address, f"no answer within {seconds_text(limit)}")

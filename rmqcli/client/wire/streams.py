@@ -119,6 +119,13 @@ class TcpStream:
             return 0
 
 
+async def close_forcefully(stream: Stream) -> None:
+    """Closes a stream at once, even when cancelled (`trio.aclose_forcefully`)."""
+    with trio.CancelScope(shield=True) as scope:
+        scope.cancel()
+        await stream.aclose()
+
+
 OpenStream = Callable[[str, int], Awaitable[Stream]]
 
 
@@ -165,5 +172,5 @@ async def opened(open_stream: OpenStream, address: str, timeout: float) -> Strea
             return await open_stream(host, port)
     except trio.TooSlowError:
         raise ConnectionFailed(address, f"no answer within {timeout:g} s") from None
-    except (OSError, ssl.CertificateError, trio.BrokenResourceError) as error:
+    except (OSError, UnicodeError, ssl.CertificateError, trio.BrokenResourceError) as error:
         raise ConnectionFailed(address, _reason(error)) from error
