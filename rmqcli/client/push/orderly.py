@@ -97,11 +97,11 @@ class OrderlyService:
 
     async def _ask(self, batch: Batch, context: OrderlyContext) -> OrderlyResult:
         try:
-            result: OrderlyResult | None = await self._call(batch, context)
-        except Exception:  # of the application; the queue waits and retries
+            result = await self._call(batch, context)
+            return OrderlyResult.SUSPEND if result is None else OrderlyResult(result)
+        except Exception:  # of the application, also a ValueError for the result of another kind of listener
             log.warning("the listener failed on %s; its queue waits", batch[0].msg_id, exc_info=True)
             return OrderlyResult.SUSPEND
-        return OrderlyResult.SUSPEND if result is None else result
 
     async def _finish(
         self, held: ProcessQueue, batch: Batch, result: OrderlyResult, context: OrderlyContext

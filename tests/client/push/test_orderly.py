@@ -15,7 +15,7 @@ from codec.codes import RequestCode
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
-from rmqcli.client import OrderlyContext, OrderlyResult
+from rmqcli.client import ConsumeResult, OrderlyContext, OrderlyResult
 from tests.client.push.consuming import GROUP, TOPIC, consumer
 from tests.client.watched_cluster import WatchedCluster
 
@@ -26,12 +26,12 @@ COMMIT, ROLLBACK = OrderlyResult.COMMIT, OrderlyResult.ROLLBACK
 class Taken:
     """A listener that records messages by queue and returns the results of its script."""
 
-    def __init__(self, *script: OrderlyResult | Exception | None, **context: Any) -> None:
+    def __init__(self, *script: Any, **context: Any) -> None:
         self.script = list(script)
         self.context = context
         self.calls: list[tuple[float, int, list[int]]] = []
 
-    async def __call__(self, messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult | None:
+    async def __call__(self, messages: list[MessageExt], context: OrderlyContext) -> Any:
         for name, value in self.context.items():
             setattr(context, name, value)
         numbers = [int(message.body) for message in messages]
@@ -70,7 +70,9 @@ async def test_each_queue_in_its_order(cluster: WatchedCluster, autojump_clock: 
     assert cluster.lock(GROUP, "another", *queues) == queues
 
 
-@pytest.mark.parametrize("answer", [SUSPEND, None, RuntimeError("no")])
+@pytest.mark.parametrize(
+    "answer", [SUSPEND, None, RuntimeError("no"), ConsumeResult.RECONSUME_LATER, True], ids=repr
+)
 async def test_a_refused_message_holds_up_its_queue_only(
     cluster: WatchedCluster, autojump_clock: Any, answer: Any
 ) -> None:
@@ -126,7 +128,7 @@ async def test_dead_letters_are_committed_manually_too(cluster: WatchedCluster, 
     taken = Taken(SUSPEND, DONE, COMMIT, auto_commit=False)
     seen: list[int | None] = []
 
-    async def listener(messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult | None:
+    async def listener(messages: list[MessageExt], context: OrderlyContext) -> Any:
         seen.append(member._state.offsets.memory(cluster.queue(TOPIC)))
         return await taken(messages, context)
 
