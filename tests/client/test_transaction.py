@@ -300,6 +300,23 @@ async def test_whoever_wants_hears_how_a_check_was_answered(
     assert answered == [("id1", COMMIT, not gone)]
 
 
+async def test_a_callback_that_raises_ends_no_other_check(
+    cluster: Cluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check(message: MessageExt) -> TransactionState:
+        return COMMIT
+
+    def hear(message: MessageExt, state: TransactionState, told: bool) -> None:
+        raise LookupError("no row")
+
+    async with transacting(cluster, check, on_answered=hear) as producer:
+        await connected(cluster, producer)
+        for number in range(2):
+            await cluster.a.push(check_request(uniq_key=str(number)))
+        assert len(await ends(cluster)) == 2
+    assert "no row" in caplog.text
+
+
 async def test_a_check_that_raises_knows_nothing_and_the_next_is_answered(
     cluster: Cluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -240,7 +240,10 @@ class TransactionProducer(Producer):
         region = message.properties.get(PropertyName.MSG_REGION)
         outcome_sent = await self._send_end(check.address, header, message, region, remark)
         if self._on_answered is not None:
-            self._on_answered(message, state, outcome_sent)
+            try:
+                self._on_answered(message, state, outcome_sent)
+            except Exception:  # of the application; it must not end other checks
+                log.exception("the callback of the transaction check of %s failed", message.msg_id)
 
 
 def _half(message: Message, group: str) -> Message:
