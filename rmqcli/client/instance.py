@@ -186,6 +186,9 @@ class ClientInstance:
         self.nursery.start_soon(run, name=name)
         return scope
 
+    def _limit(self, timeout: float | None) -> float:
+        return self.timeout if timeout is None else timeout
+
     async def call(
         self,
         address: str,
@@ -198,7 +201,7 @@ class ClientInstance:
     ) -> RemotingCommand:
         """The reply of a broker; BrokerRefused when its code is not in `ok` (None: any code)."""
         ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
-        reply = await self.pool.request(address, command(code, ext, body), timeout or self.timeout)
+        reply = await self.pool.request(address, command(code, ext, body), self._limit(timeout))
         if ok is not None and reply.code not in ok:
             raise refusal(reply.code, reply.remark, address, code)
         return reply
@@ -218,7 +221,7 @@ class ClientInstance:
         `Link.request` raises.
         """
         request = request_of(operation, header, body)
-        reply = await self.pool.request(address, request, timeout or self.timeout)
+        reply = await self.pool.request(address, request, self._limit(timeout))
         return answer_of(operation, reply, address)
 
     async def ask_name_server(
@@ -264,11 +267,11 @@ class ClientInstance:
         """Writes a request that gets no answer."""
         request = request_of(operation, header, None)
         request.remark = remark
-        await self.pool.oneway(address, request, timeout or self.timeout)
+        await self.pool.oneway(address, request, self._limit(timeout))
 
     async def route(self, topic: str, *, create: bool = False, timeout: float | None = None) -> Route:
         """The route of a topic, from the cache if possible."""
-        return await self.routes.find(topic, timeout or self.timeout, create=create)
+        return await self.routes.find(topic, self._limit(timeout), create=create)
 
     async def broker_addresses(self, queue: MessageQueue, *, prefer: int = MASTER_ID) -> list[str]:
         """Addresses of the broker of `queue`: the preferred id first, then the master, then slaves."""

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import trio
 
 from codec.bodies.base import encode_body
 from codec.bodies.config import (
@@ -33,6 +34,7 @@ from rmqcli.client import (
     Admin,
     BrokerRefused,
     ClientError,
+    ConnectionFailed,
     ConsumerOffline,
     GroupNotFound,
     InvalidRequest,
@@ -491,6 +493,17 @@ async def test_name_server_that_is_silent_is_a_timeout(network: Network, autojum
             RequestTimeout, match="did not answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER within 2 s"
         ):
             await admin.topics.names()
+
+
+async def test_a_timeout_of_zero_is_not_the_default(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.a.replies[26] = silent
+    async with admin_of(cluster) as admin:
+        with pytest.raises(RequestTimeout):
+            await admin.invoke(A, 26, timeout=1)
+        began = trio.current_time()
+        with pytest.raises((ConnectionFailed, RequestTimeout)):
+            await admin.invoke(A, 26, timeout=0)
+        assert trio.current_time() == began
 
 
 @pytest.mark.parametrize("data", [b"", b"null", b"[", b"\xff\xfe", b'{"topicList":5}'])

@@ -198,7 +198,7 @@ class PullConsumer(OffsetCalls, Client):
             queue,
             operation.code,
             header,
-            timeout=(timeout or self.instance.timeout) + suspend,
+            timeout=(self.instance.timeout if timeout is None else timeout) + suspend,
             prefer=self._suggested.get(queue, MASTER_ID),
             ok=_STATUS,
         )
