@@ -83,6 +83,13 @@ def rmq(cli: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
+def environment(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment of a process that uses the cluster on a terminal of 80 columns."""
+    monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+    return {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+
+
+@pytest.fixture
 def topic(rmq: Run, request: pytest.FixtureRequest) -> str:
     """A topic of four queues, named like the module and the test: the cluster is one for all of them."""
     full_name = f"{request.node.module.__name__.rpartition('.')[2]}-{request.node.name}"

@@ -1,20 +1,14 @@
-"""Behaviour of whole processes: signals, closed streams, pipes, terminals, servers."""
+"""Behaviour of whole processes: signals, closed streams, pipes."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import resource
-import select
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import IO
 
 import pytest
@@ -28,14 +22,6 @@ from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand, encode_frame
 from tests.cli.conftest import Run
 from tests.support import PATIENCE, RMQ
-
-
-@pytest.fixture
-def environment(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[dict[str, str]]:
-    monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
-    yield {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
 
 
 def shell(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
@@ -221,209 +207,3 @@ def test_a_consumer_may_be_deaf_to_the_end_of_its_terminal(
     )
     done = shell(script, environment)
     assert (done.returncode, done.stdout) == (0, b"12")
-
-
-def on_terminal(environment: dict[str, str], *arguments: str, typed: bytes = b"") -> tuple[int, str]:
-    """Exit code and what the screen showed, without styles. `typed` is typed at the first question."""
-    pid, screen = pty.fork()
-    if pid == 0:
-        os.execve(sys.executable, [*RMQ, *arguments], environment)
-    shown = b""
-    while select.select([screen], [], [], PATIENCE)[0]:
-        try:
-            part = os.read(screen, 65536)
-        except OSError:  # Linux says EIO when the other side is gone
-            break
-        shown += part
-        if typed and (b"? [y/N]" in shown or b"Ctrl-D" in shown):
-            os.write(screen, typed)
-            typed = b""
-    os.close(screen)
-    _, status = os.waitpid(pid, 0)
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
-    return os.waitstatus_to_exitcode(status), text.replace("\r\n", "\n")
-
-
-def test_tables_on_a_terminal(environment: dict[str, str], rmq: Run, topic: str) -> None:
-    rmq("send", topic, "hello", "-k", "k1", "-t", "paid")
-    rmq("offsets", "reset", "-g", "G_screen", "-t", topic, "--to", "start", "--yes")
-    seen = [
-        on_terminal(environment, *arguments)
-        for arguments in (
-            ("topic", "describe", topic),
-            ("topic", "stats", topic),
-            ("topic", "route", topic),
-            ("cluster", "list"),
-            ("group", "describe", "G_screen"),
-            ("offsets", "show", "-g", "G_screen"),
-            ("pull", topic),
-            ("send", topic, "x"),
-            ("--help",),
-            ("send", "--help"),
-        )
-    ]
-    for code, text in seen:
-        assert code == 0
-        assert text.strip()
-        assert max(map(len, text.splitlines())) <= 80
-    assert seen[0][1].split() == [
-        "BROKER",
-        "READ",
-        "WRITE",
-        "PERM",
-        "ORDER",
-        "MESSAGES",
-        "GROUPS",
-        "broker-a",
-        "4",
-        "4",
-        "rw",
-        "false",
-        "1",
-        "G_screen",
-    ]
-    assert "[k1]\n  hello\n" in seen[6][1]
-
-
-def test_no_colour(environment: dict[str, str], rmq: Run, topic: str) -> None:
-    rmq("send", topic, "hello")
-
-    def raw(*arguments: str, **extra: str) -> bytes:
-        command = "script -qec '" + " ".join([*RMQ, *arguments]) + "' /dev/null"
-        return subprocess.run(
-            command, shell=True, capture_output=True, env={**environment, **extra}, check=True
-        ).stdout
-
-    assert b"\x1b[2m" in raw("pull", topic)
-    assert b"\x1b[2m" not in raw("pull", topic, "--no-color")
-    assert b"\x1b[2m" not in raw("pull", topic, NO_COLOR="1")
-    assert b"\x1b[1m" in raw("topic", "stats", topic)
-    assert b"\x1b" not in raw("topic", "stats", topic, "--no-color")
-    assert b"\x1b" not in raw("topic", "stats", topic, NO_COLOR="1")
-
-
-def test_a_question(environment: dict[str, str], rmq: Run, topic: str) -> None:
-    code, text = on_terminal(environment, "topic", "delete", topic, typed=b"n\n")
-    assert (code, text.splitlines()[-1]) == (1, "rmq: aborted: nothing was changed")
-    code, text = on_terminal(environment, "topic", "delete", topic, typed=b"y\n")
-    assert (code, text.splitlines()[-1]) == (0, f"topic {topic} deleted from broker-a")
-
-
-def test_typing_messages(environment: dict[str, str], topic: str) -> None:
-    code, text = on_terminal(environment, "send", topic, typed=b"one\ntwo\n\x04")
-    assert code == 0
-    assert text.count("SEND_OK") == 2
-
-
-def test_a_summary_for_many(environment: dict[str, str], topic: str, tmp_path: Path) -> None:
-    lines = tmp_path / "lines"
-    lines.write_bytes(b"x\n" * 100)
-    code, text = on_terminal(environment, "send", topic, "--file", str(lines))
-    assert code == 0
-    assert text.startswith("100 messages sent (100 B) in ")
-
-
-def started(*arguments: str) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
-    process = subprocess.Popen([*RMQ, *arguments, "--json"], stdout=-1, stderr=-1)
-    assert process.stdout
-    return process, json.loads(process.stdout.readline())
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_up(number: int, cli: Run, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    process, words = started(
-        "up", "--port", "0", "--namesrv-port", "0", "--store", str(store), "--set", "no.such=1"
-    )
-    assert set(words) == {"namesrv", "broker", "store"}
-    assert words["store"] == str(store)
-    assert cli("--timeout", "30", "send", "T", "x", "-n", words["namesrv"]).code == 0
-    process.send_signal(number)
-    _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
-    assert err == b"rmq: ignoring unknown property no.such\n"
-    assert (store / "config" / "topics.json").exists()
-    assert not (store / "abort").exists()
-
-
-def test_up_with_a_store_of_its_own() -> None:
-    process, words = started("up", "--port", "0", "--namesrv-port", "0")
-    assert Path(words["store"]).is_dir()
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
-    assert not Path(words["store"]).exists()
-
-
-def test_a_server_may_open_as_many_files_as_it_is_allowed_to() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limited = ["bash", "-c", 'ulimit -S -n 256 && exec "$@"', "bash", *RMQ]
-    process = subprocess.Popen(
-        [*limited, "namesrv", "--listen", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    found = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
-    assert found == (hard, hard), f"the limits here are {soft} and {hard}"
-
-
-def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
-    namesrv, names = started(
-        "namesrv", "--listen", "127.0.0.1:0", "--set", f"kvConfigPath={tmp_path}/kv.json"
-    )
-    config = tmp_path / "broker.conf"
-    config.write_text(
-        f"brokerName=b1\nbrokerIP1=127.0.0.1\nlistenPort=0\nstorePathRootDir={tmp_path}/store\n"
-    )
-    broker, words = started("broker", "-c", str(config), "-n", names["namesrv"])
-    assert words["name"] == "b1"
-    (row,) = cli("--timeout", "30", "cluster", "list", "-n", names["namesrv"]).lines
-    assert row[1] == "b1"
-    for process in (broker, namesrv):
-        process.terminate()
-        _, err = process.communicate(timeout=PATIENCE)
-        assert (process.returncode, err) == (0, b"")
-
-
-@pytest.mark.parametrize("host", ["192.0.2.77", "no-such-host.invalid"])
-def test_an_address_of_another_machine(cli: Run, tmp_path: Path, host: str) -> None:
-    free = ("--port", "0", "--namesrv-port", "0", "--store", str(tmp_path))
-    for command, what in (
-        (("up", *free, "--host", host), "name server"),
-        (("namesrv", "--listen", f"{host}:0"), "name server"),
-        (("broker", "--port", "0", "--store", str(tmp_path), "--set", f"bindAddress={host}"), "broker"),
-    ):
-        result = cli(*command)
-        assert (result.code, result.out) == (1, b"")
-        told = f"rmq: the {what} cannot listen on {host}:0: not an address of this machine; "
-        assert result.err.splitlines()[-1].startswith(told)
-
-
-def test_a_port_that_is_taken(cluster: Cluster, cli: Run, tmp_path: Path) -> None:
-    taken, broker = cluster.namesrv.rpartition(":")[2], cluster.broker_address.rpartition(":")[2]
-    free = ("--port", "0", "--namesrv-port", "0")
-    for command, what, option in (
-        (
-            ("up", *free[:2], "--namesrv-port", taken),
-            f"the name server cannot listen on 127.0.0.1:{taken}",
-            "--namesrv-port",
-        ),
-        (("up", *free[2:], "--port", broker), f"the broker cannot listen on 127.0.0.1:{broker}", "--port"),
-        (
-            ("namesrv", "--listen", cluster.namesrv),
-            f"the name server cannot listen on {cluster.namesrv}",
-            "--listen",
-        ),
-        (
-            ("broker", "--port", broker, "--store", str(tmp_path)),
-            f"the broker cannot listen on 0.0.0.0:{broker}",
-            "--port",
-        ),
-    ):
-        result = cli(*command)
-        assert result.code == 1
-        told = f"rmq: {what}: the port is in use; choose another port with {option} (0: any free port)"
-        assert result.err.splitlines()[-1] == told

@@ -1,0 +1,121 @@
+"""Behaviour of server processes: start, announcement, stop, addresses that are not free."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from broker.testing.embedded import Cluster
+from tests.cli.conftest import Run
+from tests.support import PATIENCE, RMQ
+
+
+def started(*arguments: str) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
+    process = subprocess.Popen([*RMQ, *arguments, "--json"], stdout=-1, stderr=-1)
+    assert process.stdout
+    return process, json.loads(process.stdout.readline())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up(number: int, cli: Run, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    process, words = started(
+        "up", "--port", "0", "--namesrv-port", "0", "--store", str(store), "--set", "no.such=1"
+    )
+    assert set(words) == {"namesrv", "broker", "store"}
+    assert words["store"] == str(store)
+    assert cli("--timeout", "30", "send", "T", "x", "-n", words["namesrv"]).code == 0
+    process.send_signal(number)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert err == b"rmq: ignoring unknown property no.such\n"
+    assert (store / "config" / "topics.json").exists()
+    assert not (store / "abort").exists()
+
+
+def test_up_with_a_store_of_its_own() -> None:
+    process, words = started("up", "--port", "0", "--namesrv-port", "0")
+    assert Path(words["store"]).is_dir()
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert not Path(words["store"]).exists()
+
+
+def test_a_server_may_open_as_many_files_as_it_is_allowed_to() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limited = ["bash", "-c", 'ulimit -S -n 256 && exec "$@"', "bash", *RMQ]
+    process = subprocess.Popen(
+        [*limited, "namesrv", "--listen", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    found = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert found == (hard, hard), f"the limits here are {soft} and {hard}"
+
+
+def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
+    namesrv, names = started(
+        "namesrv", "--listen", "127.0.0.1:0", "--set", f"kvConfigPath={tmp_path}/kv.json"
+    )
+    config = tmp_path / "broker.conf"
+    config.write_text(
+        f"brokerName=b1\nbrokerIP1=127.0.0.1\nlistenPort=0\nstorePathRootDir={tmp_path}/store\n"
+    )
+    broker, words = started("broker", "-c", str(config), "-n", names["namesrv"])
+    assert words["name"] == "b1"
+    (row,) = cli("--timeout", "30", "cluster", "list", "-n", names["namesrv"]).lines
+    assert row[1] == "b1"
+    for process in (broker, namesrv):
+        process.terminate()
+        _, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, err) == (0, b"")
+
+
+@pytest.mark.parametrize("host", ["192.0.2.77", "no-such-host.invalid"])
+def test_an_address_of_another_machine(cli: Run, tmp_path: Path, host: str) -> None:
+    free = ("--port", "0", "--namesrv-port", "0", "--store", str(tmp_path))
+    for command, what in (
+        (("up", *free, "--host", host), "name server"),
+        (("namesrv", "--listen", f"{host}:0"), "name server"),
+        (("broker", "--port", "0", "--store", str(tmp_path), "--set", f"bindAddress={host}"), "broker"),
+    ):
+        result = cli(*command)
+        assert (result.code, result.out) == (1, b"")
+        told = f"rmq: the {what} cannot listen on {host}:0: not an address of this machine; "
+        assert result.err.splitlines()[-1].startswith(told)
+
+
+def test_a_port_that_is_taken(cluster: Cluster, cli: Run, tmp_path: Path) -> None:
+    taken, broker = cluster.namesrv.rpartition(":")[2], cluster.broker_address.rpartition(":")[2]
+    free = ("--port", "0", "--namesrv-port", "0")
+    for command, what, option in (
+        (
+            ("up", *free[:2], "--namesrv-port", taken),
+            f"the name server cannot listen on 127.0.0.1:{taken}",
+            "--namesrv-port",
+        ),
+        (("up", *free[2:], "--port", broker), f"the broker cannot listen on 127.0.0.1:{broker}", "--port"),
+        (
+            ("namesrv", "--listen", cluster.namesrv),
+            f"the name server cannot listen on {cluster.namesrv}",
+            "--listen",
+        ),
+        (
+            ("broker", "--port", broker, "--store", str(tmp_path)),
+            f"the broker cannot listen on 0.0.0.0:{broker}",
+            "--port",
+        ),
+    ):
+        result = cli(*command)
+        assert result.code == 1
+        told = f"rmq: {what}: the port is in use; choose another port with {option} (0: any free port)"
+        assert result.err.splitlines()[-1] == told
