@@ -150,8 +150,8 @@ def consume(
 
         from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
         from rmqcli.flows.consuming import Consumption, printing, running
+        from rmqcli.flows.pipe import Pipe
         from rmqcli.flows.sql_reading import entered
-        from rmqcli.render.pipe import Pipe
 
         done, later = (
             (OrderlyResult.SUCCESS, OrderlyResult.SUSPEND)

@@ -57,12 +57,12 @@ def tail(
     responds.
     """
     from rmqcli.flows.following import Printer, follow_and_print
+    from rmqcli.flows.pipe import reader_gone
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans
     from rmqcli.flows.sql_reading import filtered
     from rmqcli.grammar.offset_range import OffsetRange
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
-    from rmqcli.render.pipe import reader_gone
 
     check_filter(tag, sql)
     printer = Printer(Output(), message_renderer(settings, format_text), count)

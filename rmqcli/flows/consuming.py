@@ -15,8 +15,8 @@ import trio
 
 from codec.message import MessageExt
 from rmqcli.client import ClientError, Producer
+from rmqcli.flows.pipe import Pipe
 from rmqcli.render.output import Output, warn
-from rmqcli.render.pipe import Pipe
 
 _TERMINATED = frozenset(
     status for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for status in (-one, 128 + one)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from rmqcli.render.pipe import PAGE, Pipe
+from rmqcli.flows.pipe import PAGE, Pipe
 from tests.support import PATIENCE
 
 
