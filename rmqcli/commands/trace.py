@@ -33,6 +33,7 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
     ms), cost (ms), status, retries, topic, broker.
     """
     from rmqcli.render import Column, show_rows
+    from rmqcli.render.columns import GROUP, TOPIC
     from rmqcli.render.text import local_time, tsv_cell
 
     for option, text in (("--id", msg_id), ("--trace-topic", topic)):
@@ -59,13 +60,13 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
         raise CommandError(f"no trace of message {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
     columns = (
         Column("WHAT", "what"),
-        Column("GROUP", "group"),
+        GROUP,
         Column("CLIENT", "client"),
         Column("TIME", "time", local_time),
         Column("MS", "cost", tsv_cell, number=True),
         Column("STATUS", "status"),
         Column("RETRIES", "retries", tsv_cell, number=True),
-        Column("TOPIC", "topic"),
+        TOPIC,
         Column("BROKER", "broker"),
     )
     show_rows(settings, columns, rows)

@@ -11,9 +11,10 @@ from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import decode_properties
 from codec.store.record_explain import ExplainedField
+from rmqcli.render.columns import MESSAGES, QUEUE, QUEUES, TOPIC
 from rmqcli.render.output import Output, OutputSettings, json_line
 from rmqcli.render.table import Column, objects, show_rows, show_table
-from rmqcli.render.text import local_time, many, printable, size, tsv_line
+from rmqcli.render.text import local_seconds, local_time, many, printable, size, tsv_line
 from rmqcli.store import Finding, LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 
 BLOCK = 200  # rows of one table on a terminal; each block has its own column widths
@@ -24,15 +25,10 @@ _DUMP_WIDTH = 16
 _COLORS = (36, 33, 32, 35, 34, 31)  # cyan, yellow, green, magenta, blue, red
 
 
-def to_seconds(milliseconds: int | None) -> str:
-    """Return local time without milliseconds."""
-    return local_time(milliseconds).partition(".")[0]
-
-
 RECORD_COLUMNS = (
     Column("OFFSET", "commitLogOffset", number=True),
     Column("SIZE", "storeSize", number=True),
-    Column("TOPIC", "topic"),
+    TOPIC,
     Column("Q", "queueId", number=True),
     Column("Q.OFFSET", "queueOffset", number=True),
     Column("STORED", "storeTimestamp", local_time, whole=True),
@@ -40,28 +36,28 @@ RECORD_COLUMNS = (
     Column("KEYS", "keys"),
 )
 ENTRY_COLUMNS = (
-    Column("TOPIC", "topic"),
-    Column("QUEUE", "queueId", number=True),
+    TOPIC,
+    QUEUE,
     Column("OFFSET", "queueOffset", number=True),
     Column("COMMIT-LOG OFFSET", "commitLogOffset", number=True),
     Column("SIZE", "size", number=True),
     Column("TAGS CODE", "tagsCode", number=True),
 )
 STORED_COLUMNS = (
-    Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
-    Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
+    Column("FIRST STORED", "firstStoreTimestamp", local_seconds, whole=True),
+    Column("LAST STORED", "lastStoreTimestamp", local_seconds, whole=True),
 )
 _TOPIC_COLUMNS = (
-    Column("TOPIC", "topic"),
-    Column("QUEUES", "queues", number=True),
-    Column("MESSAGES", "messages", number=True),
+    TOPIC,
+    QUEUES,
+    MESSAGES,
     Column("BYTES", "bytes", size, number=True),
     Column("BODIES", "bodyBytes", size, number=True),
     *STORED_COLUMNS,
 )
 _QUEUE_COLUMNS = (
-    Column("TOPIC", "topic"),
-    Column("QUEUE", "queueId", number=True),
+    TOPIC,
+    QUEUE,
     Column("ENTRIES", "entries", number=True),
     Column("FIRST", "firstQueueOffset", number=True),
     Column("LAST", "lastQueueOffset", number=True),

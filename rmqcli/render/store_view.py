@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from rmqcli.render.inspection import STORED_COLUMNS, finding_object, to_seconds
+from rmqcli.render.columns import GROUP, LAG, MAX, MESSAGES, QUEUE, QUEUES, TOPIC
+from rmqcli.render.inspection import STORED_COLUMNS, finding_object
 from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import Column, objects, show_rows, show_table
-from rmqcli.render.text import duration, local_time, many, size
+from rmqcli.render.text import duration, local_seconds, local_time, many, size
 from rmqcli.store.read.index import ChainLink, IndexGeometry
 from rmqcli.store.repair.rebuild import Difference, Rebuilt
 from rmqcli.store.repair.salvage import Salvaged
-from rmqcli.store.select.conditions import row_test
 from rmqcli.store.stats.index_load import IndexLoad
 from rmqcli.store.stats.overview import Overview, QueueRange
 from rmqcli.store.verify.store import StoreReport
@@ -27,28 +27,11 @@ _FOLDER_COLUMNS = (
     Column("LENGTH", "bytes", size, number=True),
     Column("ON DISK", "bytesOnDisk", size, number=True),
 )
-_TOPIC_COLUMNS = (
-    Column("TOPIC", "topic"),
-    Column("QUEUES", "queues", number=True),
-    Column("MESSAGES", "messages", number=True),
-    *STORED_COLUMNS,
-)
-_QUEUE_COLUMNS = (
-    Column("TOPIC", "topic"),
-    Column("QUEUE", "queueId", number=True),
-    Column("MESSAGES", "messages", number=True),
-    Column("MIN", "minOffset", number=True),
-    Column("MAX", "maxOffset", number=True),
-    *STORED_COLUMNS,
-)
+_TOPIC_COLUMNS = (TOPIC, QUEUES, MESSAGES, *STORED_COLUMNS)
+_QUEUE_COLUMNS = (TOPIC, QUEUE, MESSAGES, Column("MIN", "minOffset", number=True), MAX, *STORED_COLUMNS)
 QUEUE_KEYS = tuple(column.key for column in _QUEUE_COLUMNS)
-_GROUP_COLUMNS = (
-    Column("GROUP", "group"),
-    Column("TOPIC", "topic"),
-    Column("QUEUES", "queues", number=True),
-    Column("LAG", "lag", number=True),
-)
-_INDEX_COLUMNS = (
+_GROUP_COLUMNS = (GROUP, TOPIC, QUEUES, LAG)
+INDEX_COLUMNS = (
     Column("FILE", "file", whole=True),
     Column("ITEMS", "items", number=True),
     Column("ROOM", "capacity", number=True),
@@ -56,8 +39,8 @@ _INDEX_COLUMNS = (
     Column("USED", "usedSlots", number=True),
     Column("MEAN", "meanChain", lambda value: f"{value:.2f}", number=True),
     Column("LONGEST", "longestChain", number=True),
-    Column("FIRST STORED", "beginTimestamp", to_seconds, whole=True),
-    Column("LAST STORED", "endTimestamp", to_seconds, whole=True),
+    Column("FIRST STORED", "beginTimestamp", local_seconds, whole=True),
+    Column("LAST STORED", "endTimestamp", local_seconds, whole=True),
     Column("FROM", "beginPhyOffset", number=True),
     Column("TO", "endPhyOffset", number=True),
 )
@@ -78,19 +61,6 @@ def show_facts(settings: OutputSettings, facts: dict[str, tuple[str, Any]]) -> N
         output.line(
             f"{name:<{width}}  {text}" if settings.terminal else f"{name}\t{'' if value is None else value}"
         )
-
-
-def show_values(
-    settings: OutputSettings,
-    columns: Sequence[Column],
-    rows: Iterable[Sequence[Any]],
-    empty: str,
-    where: str | None,
-    hidden: Collection[str] = (),
-) -> None:
-    """Show the rows that match a condition over the columns, as `show_rows` does."""
-    meets = row_test([column.key for column in columns], where)
-    show_rows(settings, columns, list(filter(meets, rows)), empty=empty, hidden=hidden)
 
 
 def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) -> None:
@@ -154,7 +124,7 @@ def _remarks(found: Overview) -> Iterable[str]:
         log, queues = map(local_time, found.checkpoint[:2])
         yield f"flushed: log to {log}, queues to {queues}"
     total, used, free = found.disk
-    yield f"disk: {size(used)} of {size(total)} used ({used * 100 // max(total, 1)} %), {size(free)} free"
+    yield f"disk: {size(used)} of {size(total)} used ({used * 100 // max(total, 1)}%), {size(free)} free"
 
 
 def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]]) -> dict[str, Any]:
@@ -173,31 +143,29 @@ def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]])
     }
 
 
-def show_index(
-    settings: OutputSettings, found: Sequence[tuple[IndexGeometry, IndexLoad]], where: str | None = None
-) -> None:
-    """Show a row per index file."""
-    rows = [
-        (index.file.path.name, index.items, index.capacity - 1, index.slots, *load, *index.header[:4])
-        for index, load in found
-    ]
-    if settings.json or not settings.terminal:
-        show_values(settings, _INDEX_COLUMNS, rows, "", where)
+def index_row(index: IndexGeometry, load: IndexLoad) -> tuple[Any, ...]:
+    """Return a row of INDEX_COLUMNS."""
+    return (index.file.path.name, index.items, index.capacity - 1, index.slots, *load, *index.header[:4])
+
+
+def show_index(settings: OutputSettings, rows: Sequence[Sequence[Any]]) -> None:
+    """Show a row per index file; on a terminal, in two tables."""
+    if settings.json or not settings.terminal or not rows:
+        show_rows(settings, INDEX_COLUMNS, rows, empty="no such file")
         return
-    show_values(settings, _INDEX_COLUMNS, rows, "no such file", where, _INDEX_RANGES)
-    if rows:
-        print()
-        show_values(settings, _INDEX_COLUMNS, rows, "", where, _INDEX_NUMBERS)
+    show_rows(settings, INDEX_COLUMNS, rows, hidden=_INDEX_RANGES)
+    print()
+    show_rows(settings, INDEX_COLUMNS, rows, hidden=_INDEX_NUMBERS)
 
 
-def show_chains(settings: OutputSettings, rows: Sequence[Sequence[Any]], where: str | None) -> None:
-    """Show rows of CHAIN_COLUMNS; on a terminal, a table per file."""
-    if settings.json or not settings.terminal:
-        show_values(settings, CHAIN_COLUMNS, rows, "", where)
+def show_chains(settings: OutputSettings, rows: Sequence[Sequence[Any]]) -> None:
+    """Show rows of CHAIN_COLUMNS; on a terminal, a table per slot."""
+    if settings.json or not settings.terminal or not rows:
+        show_rows(settings, CHAIN_COLUMNS, rows, empty="no such item")
         return
     for (file, slot), chain in groupby(rows, key=lambda row: row[:2]):
         print(f"{file}: slot {slot}")
-        show_values(settings, CHAIN_COLUMNS, list(chain), "no such item", where, ("file", "slot"))
+        show_rows(settings, CHAIN_COLUMNS, list(chain), hidden=("file", "slot"))
 
 
 CHAIN_COLUMNS = (

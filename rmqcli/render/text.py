@@ -45,6 +45,11 @@ def local_time(milliseconds: int | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03d}"
 
 
+def local_seconds(milliseconds: int | None) -> str:
+    """Return local time without milliseconds."""
+    return local_time(milliseconds).partition(".")[0]
+
+
 def many(count: int, what: str) -> str:
     """Return `1 message` or `2,000 messages`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

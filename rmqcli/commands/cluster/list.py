@@ -10,6 +10,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import end_partly
+from rmqcli.render.columns import BROKER
 from rmqcli.render.table import Column
 from rmqcli.render.text import short_number
 
@@ -23,7 +24,7 @@ def percent(ratio: float | None) -> str:
 
 BROKER_COLUMNS = (
     Column("CLUSTER", "cluster"),
-    Column("BROKER", "brokerName"),
+    BROKER,
     Column("ID", "brokerId", number=True),
     Column("ADDRESS", "address", whole=True),
     Column("VERSION", "version"),

@@ -12,6 +12,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.render.columns import BROKER, CLIENT
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
 
     columns = [
         Column("GROUP", "producerGroup"),
-        Column("CLIENT", "clientId"),
-        Column("BROKER", "brokerName"),
+        CLIENT,
+        BROKER,
         Column("ADDRESS", "clientAddr"),
         Column("LANGUAGE", "language"),
         Column("VERSION", "version"),

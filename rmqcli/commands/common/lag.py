@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rmqcli.render.columns import BROKER, CLIENT, LAG, MAX, QUEUE, TOPIC
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
 
@@ -12,14 +13,14 @@ if TYPE_CHECKING:
 
 
 LAG_COLUMNS = (
-    Column("TOPIC", "topic"),
-    Column("BROKER", "brokerName"),
-    Column("QUEUE", "queueId", number=True),
+    TOPIC,
+    BROKER,
+    QUEUE,
     Column("OFFSET", "consumerOffset", number=True),
-    Column("MAX", "maxOffset", number=True),
-    Column("LAG", "lag", number=True),
+    MAX,
+    LAG,
     Column("LAST CONSUMED", "lastTimestamp", local_time),
-    Column("CLIENT", "clientId"),
+    CLIENT,
 )
 
 

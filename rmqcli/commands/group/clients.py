@@ -9,13 +9,14 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.group.app import GroupArgument, app, online_clients, short_kind
+from rmqcli.render.columns import CLIENT
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from codec.bodies.connections import ConsumerConnection
 
 _CLIENT_COLUMNS = (
-    Column("CLIENT", "clientId"),
+    CLIENT,
     Column("ADDRESS", "clientAddr"),
     Column("LANGUAGE", "language"),
     Column("VERSION", "version"),

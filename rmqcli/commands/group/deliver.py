@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, app, chosen_clients, online_clients
+from rmqcli.render.columns import CLIENT
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def deliver(
     from rmqcli.render import show_rows
 
     columns = [
-        Column("CLIENT", "clientId"),
+        CLIENT,
         Column("RESULT", "consumeResult"),
         Column("MS", "spentTimeMills", number=True),
         Column("REMARK", "remark"),

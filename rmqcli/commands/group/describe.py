@@ -36,6 +36,7 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
 def _show(settings: Settings, found: GroupDescription) -> None:
     from rmqcli.commands.common.lag import LAG_COLUMNS, lag_row
     from rmqcli.render import Column, Output, show_rows
+    from rmqcli.render.columns import CLIENT, TOPIC
     from rmqcli.render.table import show_table
     from rmqcli.render.text import many
 
@@ -52,16 +53,12 @@ def _show(settings: Settings, found: GroupDescription) -> None:
         show_table(settings, LAG_COLUMNS, [lag_row(queue) for queue in found.queues])
     if found.connections:
         print()
-        columns = [
-            Column("CLIENT", "clientId"),
-            Column("ADDRESS", "clientAddr"),
-            Column("LANGUAGE", "language"),
-        ]
+        columns = [CLIENT, Column("ADDRESS", "clientAddr"), Column("LANGUAGE", "language")]
         rows = [[client.client_id, client.client_addr, client.language] for client in found.connections]
         show_table(settings, columns, rows)
     if found.subscriptions:
         print()
-        columns = [Column("TOPIC", "topic"), Column("SUBSCRIPTION", "subString")]
+        columns = [TOPIC, Column("SUBSCRIPTION", "subString")]
         show_table(settings, columns, [[name, data.sub_string] for name, data in found.subscriptions.items()])
 
 

@@ -17,14 +17,15 @@ def list_groups(settings: Settings) -> None:
     reported, and the exit code is 3.
     """
     from rmqcli.render import Column, show_rows
+    from rmqcli.render.columns import GROUP, LAG
 
     columns = [
-        Column("GROUP", "group"),
+        GROUP,
         Column("CLIENTS", "clients", number=True),
         Column("TYPE", "consumeType", short_kind),
         Column("MODEL", "messageModel", short_kind),
         Column("TPS", "consumeTps", "{:.1f}".format, number=True),
-        Column("LAG", "lag", number=True),
+        LAG,
     ]
 
     failures: Failures = {}

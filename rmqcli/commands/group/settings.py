@@ -20,9 +20,10 @@ def show(group: GroupArgument, settings: Settings) -> None:
     import msgspec
 
     from rmqcli.render import Column, show_rows
+    from rmqcli.render.columns import BROKER
 
     columns = [
-        Column("BROKER", "brokerName"),
+        BROKER,
         Column("CONSUME", "consumeEnable"),
         Column("RETRIES", "retryMaxTimes", number=True),
         Column("QUEUES", "retryQueueNums", number=True),

@@ -12,8 +12,9 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app, chosen_clients, online_clients
+from rmqcli.render.columns import BROKER, CLIENT, QUEUE, TOPIC
 from rmqcli.render.table import Column
-from rmqcli.render.text import local_time
+from rmqcli.render.text import local_seconds
 
 if TYPE_CHECKING:
     from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
@@ -23,21 +24,21 @@ ClientOption = Annotated[str | None, Option("--client", metavar="ID", help="Show
 RatesOption = Annotated[bool, Option("--rates", help="Show rates by topic instead of queues.")]
 
 _QUEUE_COLUMNS = (
-    Column("CLIENT", "clientId"),
-    Column("TOPIC", "topic"),
-    Column("BROKER", "brokerName"),
-    Column("QUEUE", "queueId", number=True),
+    CLIENT,
+    TOPIC,
+    BROKER,
+    QUEUE,
     Column("OFFSET", "commitOffset", number=True),
     Column("CACHED", "cachedMsgCount", number=True),
     Column("MIB", "cachedMsgSizeInMiB", number=True),
     Column("LOCKED", "locked"),
-    Column("LAST PULL", "lastPullTimestamp", local_time),
-    Column("LAST CONSUMED", "lastConsumeTimestamp", local_time),
+    Column("LAST PULL", "lastPullTimestamp", local_seconds),
+    Column("LAST CONSUMED", "lastConsumeTimestamp", local_seconds),
 )
 
 _RATE_COLUMNS = (
-    Column("CLIENT", "clientId"),
-    Column("TOPIC", "topic"),
+    CLIENT,
+    TOPIC,
     Column("PULLED/S", "pullTPS", "{:.1f}".format, number=True),
     Column("MS A PULL", "pullRT", "{:.1f}".format, number=True),
     Column("OK/S", "consumeOKTPS", "{:.1f}".format, number=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
     from codec.store.delay_levels import DelayLevels
+    from rmqcli.render.table import Column
 
 app = command_group("inspect", "Read, verify, rebuild and salvage store files.")
 
@@ -71,6 +73,13 @@ def whole_only(what: str, **choices: object) -> None:
     given = [f"--{name}" for name, choice in choices.items() if choice not in (None, [], "*", "start")]
     if given:
         raise usage_error(f"--verify checks every {what}: remove {' and '.join(given)}")
+
+
+def matching(columns: Sequence[Column], rows: Iterable[Any], where: str | None) -> list[Any]:
+    """Return the rows that meet a condition over the columns."""
+    from rmqcli.store.select.conditions import row_test
+
+    return list(filter(row_test([column.key for column in columns], where), rows))
 
 
 def delays_of(text: str | None) -> DelayLevels:

@@ -20,9 +20,9 @@ from rmqcli.commands.inspect.app import (
 )
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
-from rmqcli.render.inspection import to_seconds
+from rmqcli.render.columns import MAX
 from rmqcli.render.table import Column, show_rows
-from rmqcli.render.text import duration
+from rmqcli.render.text import duration, local_seconds
 
 if TYPE_CHECKING:
     from rmqcli.store.read.pending import DelayedMessage, DelayLevel
@@ -66,9 +66,9 @@ def delay(
         Column("DELAY", "delay", _span, number=True),
         Column("PENDING", "pending", number=True),
         Column("OFFSET", "offset", number=True),
-        Column("MAX", "maxOffset", number=True),
-        Column("FIRST DUE", "firstDue", to_seconds, whole=True),
-        Column("LAST DUE", "lastDue", to_seconds, whole=True),
+        MAX,
+        Column("FIRST DUE", "firstDue", local_seconds, whole=True),
+        Column("LAST DUE", "lastDue", local_seconds, whole=True),
     )
     condition = DelayCondition(where)
     levels = pending.delay_levels(store, delays_of(delay_levels))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import GroupOption, TableArgument, WhereOption, app, require_store
-from rmqcli.render.table import Column
+from rmqcli.commands.inspect.app import GroupOption, TableArgument, WhereOption, app, matching, require_store
+from rmqcli.render.columns import GROUP
+from rmqcli.render.table import Column, show_rows
 
 
 @command(app, "groups", example="rmq inspect groups ~/store")
@@ -17,7 +18,6 @@ def groups(
     --where knows group, consume_enable, consume_broadcast_enable, retry_queue_nums, retry_max_times and
     broker_id.
     """
-    from rmqcli.render.store_view import show_values
     from rmqcli.store.read.tables import groups as read_groups
 
     require_store(path)
@@ -34,11 +34,11 @@ def groups(
         if group in (None, name)
     ]
     shown = (
-        Column("GROUP", "group"),
+        GROUP,
         Column("CONSUME", "consumeEnable"),
         Column("BROADCAST", "consumeBroadcastEnable"),
         Column("RETRY QUEUES", "retryQueueNums", number=True),
         Column("RETRIES", "retryMaxTimes", number=True),
         Column("BROKER", "brokerId", number=True),
     )
-    show_values(settings, shown, rows, "no groups", where)
+    show_rows(settings, shown, matching(shown, rows, where), empty="no groups")

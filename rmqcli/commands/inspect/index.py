@@ -13,7 +13,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import FormatOption
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import CountOption, WhereOption, app, one_view, range_option
+from rmqcli.commands.inspect.app import CountOption, WhereOption, app, matching, one_view, range_option
 from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 
@@ -99,13 +99,13 @@ def _show_files(
     settings: Settings, path: Path, wanted: OffsetRange, slots: int | None, view: _FileView
 ) -> None:
     from rmqcli.render.distribution import show_index_spread
-    from rmqcli.render.store_view import show_index
+    from rmqcli.render.store_view import INDEX_COLUMNS, index_row, show_index
     from rmqcli.store.read.files import mapped, naming_damage
     from rmqcli.store.read.index import geometry_of
     from rmqcli.store.select.index_keys import files_in_range
     from rmqcli.store.stats.index_load import IndexSpread, load_of
 
-    loads, spread = [], IndexSpread()
+    rows, spread = [], IndexSpread()
     for file in files_in_range(path, wanted)[: view.limit]:
         with naming_damage(file), mapped(file) as data:
             if view.explain:
@@ -114,11 +114,11 @@ def _show_files(
                 spread.add(data, geometry_of(file, data, slots))
             else:
                 found = geometry_of(file, data, slots)
-                loads.append((found, load_of(data, found)))
+                rows.append(index_row(found, load_of(data, found)))
     if view.stats:
         show_index_spread(settings, spread)
     elif not view.explain:
-        show_index(settings, loads, view.where)
+        show_index(settings, matching(INDEX_COLUMNS, rows, view.where))
 
 
 def _store_of(path: Path) -> Path:
@@ -134,9 +134,9 @@ def _store_of(path: Path) -> Path:
 
 
 def _show_chains(settings: Settings, links: Iterable[KeyItem], where: str | None) -> None:
-    from rmqcli.render.store_view import chain_row, show_chains
+    from rmqcli.render.store_view import CHAIN_COLUMNS, chain_row, show_chains
 
-    show_chains(settings, [chain_row(*link) for link in links], where)
+    show_chains(settings, matching(CHAIN_COLUMNS, (chain_row(*link) for link in links), where))
 
 
 def _explain_header(settings: Settings, path: Path, data: memoryview) -> None:

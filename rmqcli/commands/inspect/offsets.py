@@ -18,12 +18,14 @@ from rmqcli.commands.inspect.app import (
     TopicsOption,
     WhereOption,
     app,
+    matching,
     one_view,
     range_option,
     require_store,
 )
 from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
+from rmqcli.render.columns import GROUP, LAG, MAX, QUEUE, QUEUES, TOPIC
 from rmqcli.render.table import Column, show_rows
 
 if TYPE_CHECKING:
@@ -56,33 +58,24 @@ def offsets(
     -f prints the next message of each offset, if there is one. --stats adds up the queues of each group and
     topic. --where knows group, topic, queue_id, offset, max_offset and lag.
     """
-    from rmqcli.store.select.conditions import row_test
     from rmqcli.store.select.group_positions import group_positions, next_messages, topic_lags
 
     one_view(stats=stats, format=format_text is not None)
     require_store(path)
-    shown = (
-        Column("GROUP", "group"),
-        Column("TOPIC", "topic"),
-        Column("QUEUE", "queueId", number=True),
-        Column("OFFSET", "offset", number=True),
-        Column("MAX", "maxOffset", number=True),
-        Column("LAG", "lag", number=True),
-    )
-    meets = row_test([column.key for column in shown], where)
+    shown = (GROUP, TOPIC, QUEUE, Column("OFFSET", "offset", number=True), MAX, LAG)
     wanted = parse_range(range_text, now_ms())
     times = wanted.begin_time is not None or wanted.end_time is not None
     if (times or format_text is not None or wanted.last is not None) and not path.is_dir():
         raise usage_error(f"{path} holds no messages: specify the store folder")
-    found = [
+    accepted = (
         one
         for one in group_positions(path)
         if group in (None, one.group)
         and (not topics or one.topic in topics)
         and queue in (None, one.queue_id)
-        and meets(one)
         and _holds(wanted, one)
-    ]
+    )
+    found = matching(shown, accepted, where)
     coming: list[tuple[GroupPosition, Found]] = []
     if times or format_text is not None:
         nexts = next_messages(path, found)
@@ -93,11 +86,11 @@ def offsets(
         return
     if stats:
         summed = (
-            Column("GROUP", "group"),
-            Column("TOPIC", "topic"),
-            Column("QUEUES", "queues", number=True),
+            GROUP,
+            TOPIC,
+            QUEUES,
             Column("BEHIND", "behind", number=True),
-            Column("LAG", "lag", number=True),
+            LAG,
             Column("GREATEST", "greatest", number=True),
         )
         show_rows(settings, summed, topic_lags(found)[:count], empty="no offsets")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import TableArgument, TopicsOption, WhereOption, app, require_store
-from rmqcli.render.table import Column
+from rmqcli.commands.inspect.app import TableArgument, TopicsOption, WhereOption, app, matching, require_store
+from rmqcli.render.columns import TOPIC
+from rmqcli.render.table import Column, show_rows
 
 
 @command(app, "topics", example="rmq inspect topics ~/store")
@@ -16,7 +17,6 @@ def topics_table(
 
     --where knows topic, read_queue_nums, write_queue_nums, perm, topic_sys_flag and order.
     """
-    from rmqcli.render.store_view import show_values
     from rmqcli.store.read.tables import topics as read_topics
 
     require_store(path)
@@ -26,11 +26,11 @@ def topics_table(
         if not topics or name in topics
     ]
     shown = (
-        Column("TOPIC", "topic"),
+        TOPIC,
         Column("READ", "readQueueNums", number=True),
         Column("WRITE", "writeQueueNums", number=True),
         Column("PERM", "perm", number=True),
         Column("FLAGS", "topicSysFlag", number=True),
         Column("ORDER", "order"),
     )
-    show_values(settings, shown, rows, "no topics", where)
+    show_rows(settings, shown, matching(shown, rows, where), empty="no topics")

@@ -18,8 +18,9 @@ from rmqcli.commands.inspect.app import (
 )
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import parse_range
-from rmqcli.render.inspection import to_seconds
+from rmqcli.render.columns import TOPIC
 from rmqcli.render.table import Column, show_rows
+from rmqcli.render.text import local_seconds
 
 if TYPE_CHECKING:
     from rmqcli.store.read.pending import HalfMessage
@@ -56,10 +57,10 @@ def transactions(
     view.require_one()
     shown = (
         Column("OFFSET", "queueOffset", number=True),
-        Column("TOPIC", "topic"),
+        TOPIC,
         Column("GROUP", "producerGroup"),
         Column("CHECKS", "checkTimes", number=True),
-        Column("STORED", "storeTimestamp", to_seconds, whole=True),
+        Column("STORED", "storeTimestamp", local_seconds, whole=True),
         Column("ID", "msgId"),
     )
     meets = row_test([column.key for column in shown], where)

@@ -14,6 +14,7 @@ from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.offsets.app import app
 from rmqcli.render import Column, Output, show_rows
+from rmqcli.render.columns import BROKER, CLIENT, QUEUE
 
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
@@ -26,9 +27,9 @@ ClientsOption = Annotated[
 ]
 
 _CLIENT_COLUMNS = (
-    Column("CLIENT", "clientId"),
-    Column("BROKER", "brokerName"),
-    Column("QUEUE", "queueId", number=True),
+    CLIENT,
+    BROKER,
+    QUEUE,
     Column("OFFSET", "offset", number=True),
     Column("COMMITTED", "consumerOffset", number=True),
 )

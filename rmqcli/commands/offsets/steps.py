@@ -22,13 +22,14 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import partial_code
 from rmqcli.commands.offsets.undo import undo_command, write_undo
 from rmqcli.render import Column, Output
+from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import warn
 from rmqcli.render.table import objects, show_rows
 from rmqcli.render.text import many
 
 _COLUMNS = (
-    Column("BROKER", "brokerName"),
-    Column("QUEUE", "queueId", number=True),
+    BROKER,
+    QUEUE,
     Column("OLD", "old", number=True),
     Column("NEW", "new", number=True),
     Column("REPLAYED", "replayed", number=True),

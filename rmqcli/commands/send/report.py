@@ -15,6 +15,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code
 from rmqcli.flows.errors import NotAttempted
 from rmqcli.flows.sending import Acknowledged, Tally
+from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import Output, warn
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
@@ -22,8 +23,8 @@ from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
 SHOWN = 20  # results listed one by one on a terminal; more are summarized
 
 _COLUMNS = (
-    Column("BROKER", "brokerName"),
-    Column("QUEUE", "queueId", number=True),
+    BROKER,
+    QUEUE,
     Column("OFFSET", "queueOffset", number=True),
     Column("MESSAGE ID", "msgId"),
     Column("STATUS", "status"),

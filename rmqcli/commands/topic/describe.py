@@ -23,14 +23,15 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
     respond are reported, and the exit code is 3.
     """
     from rmqcli.render import Column, show_rows
+    from rmqcli.render.columns import BROKER, MESSAGES
 
     columns = [
-        Column("BROKER", "brokerName"),
+        BROKER,
         Column("READ", "readQueueNums", number=True),
         Column("WRITE", "writeQueueNums", number=True),
         Column("PERM", "perm", perm_text),
         Column("ORDER", "order"),
-        Column("MESSAGES", "messages", number=True),
+        MESSAGES,
         Column("GROUPS", "groups"),
     ]
     failures: Failures = {}

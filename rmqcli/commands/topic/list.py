@@ -38,7 +38,8 @@ def _own_topics(info: ClusterInfo) -> set[str]:
 @command(app, "list", example="rmq topic list\nrmq topic list --all --json")
 def list_topics(settings: Settings, everything: AllOption = False) -> None:
     """List topics."""
-    from rmqcli.render import Column, show_rows
+    from rmqcli.render import show_rows
+    from rmqcli.render.columns import TOPIC
 
     async def main(admin: Admin) -> list[str]:
         found = await admin.topics.names()
@@ -50,7 +51,7 @@ def list_topics(settings: Settings, everything: AllOption = False) -> None:
     names = with_admin(settings, main)
     show_rows(
         settings,
-        [Column("TOPIC", "topic")],
+        [TOPIC],
         [[name] for name in names],
         empty="no topics; create one with: rmq topic create NAME",
     )

@@ -16,10 +16,11 @@ def route(topic: TopicArgument, settings: Settings) -> None:
     Piped output: cluster, broker, ID (0 is the master), address, read queues, write queues, permission.
     """
     from rmqcli.render import Column, Output, show_rows
+    from rmqcli.render.columns import BROKER
 
     columns = [
         Column("CLUSTER", "cluster"),
-        Column("BROKER", "brokerName"),
+        BROKER,
         Column("ID", "brokerId", number=True),
         Column("ADDRESS", "address"),
         Column("READ", "readQueueNums", number=True),

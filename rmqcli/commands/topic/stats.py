@@ -18,14 +18,15 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
     ms). Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.render import Column, show_rows
+    from rmqcli.render.columns import BROKER, MAX, MESSAGES, QUEUE
     from rmqcli.render.text import local_time
 
     columns = [
-        Column("BROKER", "brokerName"),
-        Column("QUEUE", "queueId", number=True),
+        BROKER,
+        QUEUE,
         Column("MIN", "minOffset", number=True),
-        Column("MAX", "maxOffset", number=True),
-        Column("MESSAGES", "messages", number=True),
+        MAX,
+        MESSAGES,
         Column("LAST MESSAGE", "lastUpdateTimestamp", local_time),
     ]
     failures: Failures = {}

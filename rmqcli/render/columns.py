@@ -1,0 +1,15 @@
+"""Columns that several tables share: one title and one JSON name for each concept."""
+
+from __future__ import annotations
+
+from rmqcli.render.table import Column
+
+BROKER = Column("BROKER", "brokerName")
+CLIENT = Column("CLIENT", "clientId")
+GROUP = Column("GROUP", "group")
+LAG = Column("LAG", "lag", number=True)
+MAX = Column("MAX", "maxOffset", number=True)
+MESSAGES = Column("MESSAGES", "messages", number=True)
+QUEUE = Column("QUEUE", "queueId", number=True)
+QUEUES = Column("QUEUES", "queues", number=True)
+TOPIC = Column("TOPIC", "topic")
