@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import typer
 
+_NAMES = frozenset({"TOPIC", "GROUP", "KEY", "ID"})
+"""Metavars of texts that are never empty: "" comes from an unset shell variable."""
 _CONVERT: Mapping[object, Callable[[Any], Any]] = {str: str, int: int, float: float, bool: bool, Path: Path}
 
 
@@ -87,11 +89,21 @@ def _processor(
             found = plain.accept(value)
         except ValueError:
             return otherwise(context, value)
-        if isinstance(found, float) and isnan(found):  # passes every bound, typer's too
-            raise typer.BadParameter("nan is not a number", ctx=context, param=parameter)
+        if (reason := _refused(found, parameter.metavar)) is not None:
+            raise typer.BadParameter(reason, ctx=context, param=parameter)
         return found
 
     return process_value
+
+
+def _refused(value: Any, metavar: str | None) -> str | None:
+    """Return why a value is refused that typer would accept."""
+    if isinstance(value, float) and isnan(value):  # passes every bound
+        return "nan is not a number"
+    texts = value if isinstance(value, list) else [value]
+    if metavar in _NAMES and any(isinstance(text, str) and not text.strip() for text in texts):
+        return "must not be empty"
+    return None
 
 
 def skip_when_absent(parameter: Any) -> None:

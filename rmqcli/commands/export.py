@@ -132,8 +132,6 @@ def export(
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.grammar.sizes import parse_size
 
-    if topic == "":  # e.g. from an unset shell variable; must not mean all topics
-        raise usage_error("--topic must not be empty")
     if store is None and topic is None:
         raise usage_error("specify what to export: --store DIR, --topic TOPIC, or both")
     if not spark and (master or conf):

@@ -53,8 +53,6 @@ def query(
 
     if (key is None) == (msg_id is None):
         raise usage_error("specify either --key or --id")
-    if not key and not msg_id:
-        raise usage_error("--key and --id must not be empty")
     span = parse_range(time, now_ms())
     if time != "start" and span.begin_time is None and span.end_time is None:
         raise usage_error(f"--time {time!r}: expected @T or @T1:@T2")

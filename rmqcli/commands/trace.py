@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from rmqcli.cli.command import command, single_command
-from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import end_partly, report_failures
@@ -35,10 +35,6 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import GROUP, TOPIC
     from rmqcli.render.text import local_time, tsv_cell
-
-    for option, text in (("--id", msg_id), ("--trace-topic", topic)):
-        if not text.strip():
-            raise usage_error(f"{option} must not be empty")
 
     async def main(admin: Admin) -> QueryResult:
         from rmqcli.client import NoRoute
