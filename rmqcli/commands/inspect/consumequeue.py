@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,9 +31,8 @@ from rmqcli.grammar.offset_range import parse_range
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
-    from rmqcli.store import Queue, QueueEntry, QueueStatistics
+    from rmqcli.store import Queue, QueueEntry
     from rmqcli.store.read.log_reader import LogReader
-    from rmqcli.store.select.entries import EntryChoice
 
 _MIN_PARALLEL_BYTES = 16 * 1024 * 1024  # size of the entries from which several processes are faster than one
 
@@ -94,11 +94,10 @@ def consumequeue(
             log = stack.enter_context(_log_of(queues[0], commit_log))
         codes = tag_codes(parse_tags(selection.tag))
         entries = EntryChoice(wanted, codes, _row_test(where), selection.key, log)
-        if view.stats:
-            _show_queue_statistics(settings, queues, entries)
-            return
         found = (entry for one in queues for entry in entries.of(one))
-        if view.explain:
+        if view.stats:
+            _show_queue_statistics(settings, queues, islice(found, count))
+        elif view.explain:
             _explain_entries(settings, islice(found, 1 if count is None else count))
         elif log is not None and view.format_text is not None:
             show_records(settings, messages_of(found, log), view, count)
@@ -157,14 +156,14 @@ def _explain_entries(settings: Settings, found: Iterator[tuple[Any, Any]]) -> No
         show_fields(settings, entry.file.path, entry.position, explain_entry(entry))
 
 
-def _show_queue_statistics(settings: Settings, queues: list[Any], entries: EntryChoice) -> None:
+def _show_queue_statistics(
+    settings: Settings, queues: list[Queue], found: Iterator[tuple[Queue, QueueEntry]]
+) -> None:
     from rmqcli.render.inspection import show_queue_statistics
     from rmqcli.store import QueueStatistics
 
-    rows: list[tuple[Any, QueueStatistics]] = []
-    for queue in queues:
-        statistics = QueueStatistics()
-        for _, entry in entries.of(queue):
-            statistics.add(entry)
-        rows.append((queue, statistics))
-    show_queue_statistics(settings, rows)
+    rows = {queue: QueueStatistics() for queue in queues}
+    for queue, entries in groupby(found, itemgetter(0)):
+        for _, entry in entries:
+            rows[queue].add(entry)
+    show_queue_statistics(settings, list(rows.items()))
