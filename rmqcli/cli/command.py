@@ -124,9 +124,10 @@ def _name_owners(error: Any, application: typer.Typer | None) -> None:
         if any(error.option_name in parameter.opts for parameter in command.params)
     ]
     if names:
-        *most, last = names
-        listed = f"{', '.join(most)} and {last} have" if most else f"{last} has"
-        error.message = f"{error.message.rstrip('.')}; {listed} it"
+        from rmqcli.render.text import listed
+
+        verb = "has" if len(names) == 1 else "have"
+        error.message = f"{error.message.rstrip('.')}; {listed(names)} {verb} it"
 
 
 class SectionedGroup(_Quick, TyperGroup):

@@ -72,5 +72,5 @@ def check_filter(tag: str, sql: str | None) -> None:
     """Raise a usage error if both `--tag` and `--sql` are given."""
     if sql is not None and tag != "*":
         raise usage_error(
-            "--tag and --sql exclude each other; use the property TAGS: --sql \"TAGS = 'paid'\""
+            "--tag and --sql cannot be combined; use the property TAGS: --sql \"TAGS = 'paid'\""
         )

@@ -127,7 +127,7 @@ def consume(
     for wrong, why in (
         (
             exec_command and format_text is not None,
-            "--exec and --format exclude each other: the command prints its own output",
+            "--exec and --format cannot be combined: the command prints its own output",
         ),
         (reply and exec_command is None, "--reply requires --exec: the reply is the output of the command"),
         (
@@ -137,7 +137,7 @@ def consume(
         (jobs and exec_command is None, "--jobs requires --exec: messages are printed one at a time"),
         (
             once and retries is not None,
-            "--broadcast and --retries exclude each other: broadcast messages are never retried",
+            "--broadcast and --retries cannot be combined: broadcast messages are never retried",
         ),
     ):
         if wrong:

@@ -71,6 +71,7 @@ def pull(
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.progress import progress
+    from rmqcli.render.text import many
 
     check_filter(tag, sql)
     wanted = parse_range(offset, now_ms())
@@ -99,7 +100,7 @@ def pull(
                     break
             output.flush()
             if settings.verbose:
-                warn(f"{printed} messages from {len(found)} queues")
+                warn(f"{many(printed, 'message')} from {many(len(found), 'queue')}")
 
     run_async(main)
     end_partly(missing)

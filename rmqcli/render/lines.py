@@ -52,7 +52,7 @@ def message_view(message: MessageExt, *, color: bool) -> bytes:
 def message_renderer(settings: OutputSettings, format_text: str | None) -> Callable[[MessageExt], bytes]:
     """Return the renderer of messages for this command line; raise GrammarError for an invalid FORMAT."""
     if format_text is not None and settings.json:
-        raise GrammarError("--format and --json exclude each other")
+        raise GrammarError("--format and --json cannot be combined")
     if format_text is not None:
         return parse_format(format_text)
     if settings.json:

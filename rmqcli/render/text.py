@@ -55,6 +55,11 @@ def many(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
+def listed(words: Sequence[str]) -> str:
+    """Return `a`, `a and b` or `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 def size(count: int) -> str:
     """Return a size such as `1.5 MiB`."""
     value = float(count)

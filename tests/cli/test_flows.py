@@ -302,7 +302,7 @@ def test_groups(rmq: Run, topic: str) -> None:
 def test_a_format_excludes_json(rmq: Run, topic: str, command: str) -> None:
     name, *options = command.split()
     result = rmq(name, topic, *options, "--json", "-f", "%v")
-    assert (result.code, result.err) == (2, "rmq: --format and --json exclude each other\n")
+    assert (result.code, result.err) == (2, "rmq: --format and --json cannot be combined\n")
 
 
 def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> None:
@@ -340,3 +340,8 @@ def test_a_queue_that_could_not_be_read_to_its_end_is_no_success(
         pulled = cli(*address, "pull", "orders", "--queue", "0", "-f", "%v\\n")
     assert (pulled.code, pulled.out) == (ExitCode.PARTLY, b"one\ntwo\n")
     assert "no messages at offset 0, although the queue ended at 2" in pulled.err
+
+
+def test_counts_of_one_are_singular(rmq: Run, topic: str) -> None:
+    rmq("send", topic, "x", "--queue", "0")
+    assert rmq("pull", topic, "--queue", "0", "-v").err == "rmq: 1 message from 1 queue\n"

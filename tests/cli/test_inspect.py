@@ -203,6 +203,8 @@ def test_queue_statistics(consumequeue: Run) -> None:
     found = {(line["topic"], line["queueId"]): line for line in consumequeue("--stats", "--json").json}
     line = found["SeedNormal", 0]
     assert (line["entries"], line["firstQueueOffset"], line["lastQueueOffset"]) == (375, 0, 374)
+    limited = consumequeue("--topic", "SeedNormal", "--stats", "-c", "400", "--json").json
+    assert [line["entries"] for line in limited][:3] == [375, 25, 0]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_queue_statistics(consumequeue: Run) -> None:
         (["consumequeue", "/nonexistent"], ExitCode.NOT_FOUND, "/nonexistent: No such file or directory"),
         (["commitlog", "{store}/config"], ExitCode.NOT_FOUND, "no file named by an offset (20 digits)"),
         (["commitlog", "{store}", "-o", "x"], ExitCode.USAGE, "range 'x'"),
-        (["commitlog", "{store}", "--verify", "--stats"], ExitCode.USAGE, "--verify and --stats exclude"),
+        (["commitlog", "{store}", "--verify", "--stats"], ExitCode.USAGE, "--verify and --stats cannot be combined"),
         (
             ["commitlog", "{store}", "--verify", "--topic", "a"],
             ExitCode.USAGE,

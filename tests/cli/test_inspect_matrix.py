@@ -105,4 +105,4 @@ def test_what_excludes_each_other(cli: Run, store: JavaStore) -> None:
         for first, second in pairwise(both):
             result = cli("inspect", inspection, str(store.root), *first, *second)
             assert (result.code, result.out) == (ExitCode.USAGE, b"")
-            assert "exclude each other" in result.err
+            assert "cannot be combined" in result.err

@@ -346,7 +346,7 @@ def test_neighbouring_fields_differ_in_colour_on_a_terminal(store_clean: JavaSto
     [
         (["rebuild", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "inside the store"),
         (["topics", "{store}", "--where", "perm >"], ExitCode.USAGE, "perm >"),
-        (["index", "{store}", "--explain", "--where", "items > 1"], ExitCode.USAGE, "exclude each other"),
+        (["index", "{store}", "--explain", "--where", "items > 1"], ExitCode.USAGE, "cannot be combined"),
         (["topics", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
         (["groups", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
         (["offsets", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),

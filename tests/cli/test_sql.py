@@ -79,7 +79,7 @@ def test_a_condition_that_cannot_be_read_is_an_error(sql: Run, orders: str, comm
 def test_tag_and_sql_exclude_each_other(sql: Run, command: str) -> None:
     result = sql(command, "any", *GROUP[command], "--tag", "A", "--sql", "a = 1")
     assert result.code == ExitCode.USAGE
-    assert "--tag and --sql exclude each other" in result.err
+    assert "--tag and --sql cannot be combined" in result.err
 
 
 @pytest.mark.parametrize("command", ["pull", "tail", "consume"])

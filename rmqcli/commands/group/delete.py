@@ -43,7 +43,7 @@ def delete(
     if is_system_group(group):
         raise CommandError(f"group {group} is a system group and cannot be deleted")
     if everything and masters.broker:
-        raise usage_error("--all and --broker exclude each other: a topic is deleted on all brokers")
+        raise usage_error("--all and --broker cannot be combined: a topic is deleted on all brokers")
     kept: dict[str, list[str]] = {}
 
     async def main(admin: Admin) -> Any:

@@ -11,6 +11,7 @@ from typer import Argument, Exit, Option
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.settings import Settings
+from rmqcli.render.text import listed
 
 if TYPE_CHECKING:
     from codec.store.delay_levels import DelayLevels
@@ -65,14 +66,14 @@ def one_view(**views: object) -> None:
     """Raise a usage error if several views were given."""
     chosen = [f"--{name}" for name, given in views.items() if given]
     if len(chosen) > 1:
-        raise usage_error(f"{' and '.join(chosen)} exclude each other")
+        raise usage_error(f"{listed(chosen)} cannot be combined")
 
 
 def whole_only(what: str, **choices: object) -> None:
     """Raise a usage error if --verify, which checks every `what`, is combined with a selection."""
     given = [f"--{name}" for name, choice in choices.items() if choice not in (None, [], "*", "start")]
     if given:
-        raise usage_error(f"--verify checks every {what}: remove {' and '.join(given)}")
+        raise usage_error(f"--verify checks every {what}: remove {listed(given)}")
 
 
 def matching(columns: Sequence[Column], rows: Iterable[Any], where: str | None) -> list[Any]:

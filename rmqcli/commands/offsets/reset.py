@@ -14,6 +14,7 @@ from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import confirm
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
+from rmqcli.render.text import listed
 
 if TYPE_CHECKING:
     from rmqcli.client import ResetTarget
@@ -75,7 +76,7 @@ def reset(
     if dry_run:
         return
     place = plan.target if undo is None else "its former offsets"
-    confirm(f"reset group {plan.group} to {place} of topic {plan.topic}?", yes=yes)
+    confirm(f"reset group {plan.group} on topic {plan.topic} to {place}?", yes=yes)
     job.apply(plan, wait)
 
 
@@ -93,6 +94,6 @@ def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, 
         missing = [
             name for name, value in (("--group", group), ("--topic", topic), ("--to", to)) if not value
         ]
-        raise usage_error(f"specify {' and '.join(missing)}, or --undo FILE")
+        raise usage_error(f"specify {listed(missing)}, or --undo FILE")
     check_group_name(group)
     return group, topic, ResetTarget(*parse_target(to, now_ms()))

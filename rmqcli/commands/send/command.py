@@ -183,7 +183,7 @@ def _sources(body: str | None, files: Sequence[Path], *, whole: bool, jsonl: boo
     if body is not None and (files or whole):
         raise usage_error("BODY cannot be combined with --file or --whole")
     if jsonl and whole:
-        raise usage_error("--jsonl and --whole exclude each other")
+        raise usage_error("--jsonl and --whole cannot be combined")
     if body is not None:
         return [os.fsencode(body)]
     if not files and sys.stdin is None:
@@ -195,7 +195,7 @@ def _check_delay(level: int | None, delay: str | None) -> None:
     from rmqcli.grammar.durations import check_duration
 
     if level is not None and delay is not None:
-        raise usage_error("--delay-level and --delay exclude each other")
+        raise usage_error("--delay-level and --delay cannot be combined")
     if delay is not None:
         check_duration("--delay", delay)
 

@@ -59,7 +59,7 @@ class Ending:
             raise usage_error("--check unknown decides nothing: limit the time with --wait")
         for name, given in others.items():
             if given and self.end is not None:
-                raise usage_error(f"--transaction and {name} exclude each other")
+                raise usage_error(f"--transaction and {name} cannot be combined")
 
     def target(self, **options: Any) -> Transacting | None:
         """Return the sender of transactions, None without `--transaction`. `options`: the producer's."""
