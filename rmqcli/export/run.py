@@ -73,8 +73,8 @@ def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> list[Qu
         begin = max(wanted.begin, before)
         if before < wanted.begin and wanted.begin_time is None:
             warn(
-                f"{wanted.queue}: messages {before} to {wanted.begin - 1} came after the last export "
-                "and are no longer there, or not in the range"
+                f"{wanted.queue}: messages {before} to {wanted.begin - 1} arrived after the last export "
+                "and no longer exist, or are not in the range"
             )
         if begin > wanted.end and wanted.end_time is None:
             warn(f"{wanted.queue}: ends at {wanted.end}, before {begin}, where the last export ended")

@@ -69,7 +69,7 @@ def wanted_columns(schema: Any) -> list[str]:
 def _check(name: str, kind: Any) -> None:
     value = kind.value_type if t.is_dictionary(kind) else kind
     if not t.is_null(value) and not _COLUMNS[name].takes(value):
-        raise InputError(f"column {name} is {kind}: {_COLUMNS[name].expected} is expected")
+        raise InputError(f"column {name} is {kind}: expected {_COLUMNS[name].expected}")
 
 
 def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:

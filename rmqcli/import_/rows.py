@@ -90,7 +90,7 @@ def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
         return _read_lines(name, path, topic)
     if path.suffix in _PARQUET:
         return _read_parquet(name, path, topic)
-    raise InputError(f"{path}: a .parquet or .jsonl file is expected")
+    raise InputError(f"{path}: expected a .parquet or .jsonl file")
 
 
 def _read_lines(name: str, path: Path, topic: str) -> Iterator[ImportRow]:

@@ -212,7 +212,7 @@ def test_files_that_cannot_be_read(rmq: Run, topic: str, tmp_path: Path) -> None
     ("arguments", "code", "said"),
     [
         (["none.jsonl", "--topic", "T"], ExitCode.NOT_FOUND, "none.jsonl: no such file or folder"),
-        (["a.txt", "--topic", "T"], ExitCode.USAGE, "a.txt: a .parquet or .jsonl file is expected"),
+        (["a.txt", "--topic", "T"], ExitCode.USAGE, "a.txt: expected a .parquet or .jsonl file"),
         ([".", "--topic", "T"], ExitCode.NOT_FOUND, ".: no .parquet or .jsonl file is in this folder"),
         (["a.jsonl", "--topic", "T", "--progress", "."], ExitCode.USAGE, "--progress .: expected a file in"),
         (

@@ -59,17 +59,17 @@ def test_types_that_mean_something(tmp_path: Path, columns: dict[str, Any], expe
 @pytest.mark.parametrize(
     ("name", "column", "said"),
     [
-        ("body", [1], "is int64: bytes or text is expected"),
-        ("body", [{"a": 1}], "is struct<a: int64>: bytes or text is expected"),
-        ("tags", [5], "is int64: text is expected"),
-        ("tags", [["a"]], "is list<element: string>: text is expected"),
-        ("keys", [[1]], "is list<element: int64>: text or a list of texts is expected"),
-        ("properties", ['{"a":"b"}'], "is string: a map or struct of texts is expected"),
-        ("properties", [{"a": 1}], "is struct<a: int64>: a map or struct of texts is expected"),
-        ("flag", ["1"], "is string: a whole number is expected"),
-        ("queue_id", ["zero"], "is string: a whole number is expected"),
-        ("born_timestamp", ["yesterday"], "is string: a timestamp or epoch milliseconds is expected"),
-        ("store_timestamp", [MOMENT.date()], "is date32[day]: a timestamp or epoch milliseconds is expected"),
+        ("body", [1], "is int64: expected bytes or text"),
+        ("body", [{"a": 1}], "is struct<a: int64>: expected bytes or text"),
+        ("tags", [5], "is int64: expected text"),
+        ("tags", [["a"]], "is list<element: string>: expected text"),
+        ("keys", [[1]], "is list<element: int64>: expected text or a list of texts"),
+        ("properties", ['{"a":"b"}'], "is string: expected a map or struct of texts"),
+        ("properties", [{"a": 1}], "is struct<a: int64>: expected a map or struct of texts"),
+        ("flag", ["1"], "is string: expected a whole number"),
+        ("queue_id", ["zero"], "is string: expected a whole number"),
+        ("born_timestamp", ["yesterday"], "is string: expected a timestamp or epoch milliseconds"),
+        ("store_timestamp", [MOMENT.date()], "is date32[day]: expected a timestamp or epoch milliseconds"),
     ],
 )
 def test_types_that_do_not(tmp_path: Path, name: str, column: list[Any], said: str) -> None:
@@ -98,7 +98,7 @@ def test_the_command_names_the_column(rmq: Run, topic: str, tmp_path: Path) -> N
     parquet.write_table(pa.table({"body": ["b"], "tags": [5]}), tmp_path / "a.parquet")
     result = rmq("import", str(tmp_path / "a.parquet"), "--topic", topic)
     assert result.code == ExitCode.USAGE
-    assert "rmq: not sent: a.parquet: row 1: column tags is int64: text is expected\n" in result.err
+    assert "rmq: not sent: a.parquet: row 1: column tags is int64: expected text\n" in result.err
 
 
 def test_how_many_rows_there_are(tmp_path: Path) -> None:

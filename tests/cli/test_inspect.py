@@ -215,7 +215,11 @@ def test_queue_statistics(consumequeue: Run) -> None:
         (["consumequeue", "/nonexistent"], ExitCode.NOT_FOUND, "/nonexistent: No such file or directory"),
         (["commitlog", "{store}/config"], ExitCode.NOT_FOUND, "no file named by an offset (20 digits)"),
         (["commitlog", "{store}", "-o", "x"], ExitCode.USAGE, "range 'x'"),
-        (["commitlog", "{store}", "--verify", "--stats"], ExitCode.USAGE, "--verify and --stats cannot be combined"),
+        (
+            ["commitlog", "{store}", "--verify", "--stats"],
+            ExitCode.USAGE,
+            "--verify and --stats cannot be combined",
+        ),
         (
             ["commitlog", "{store}", "--verify", "--topic", "a"],
             ExitCode.USAGE,

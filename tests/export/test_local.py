@@ -96,7 +96,7 @@ def test_an_export_is_not_mixed_with_another(store_clean: JavaStore, tmp_path: P
 
 def test_what_a_killed_export_left_is_named(store_clean: JavaStore, tmp_path: Path) -> None:
     (tmp_path / "_temporary-1").mkdir()
-    with pytest.raises(OutputExists, match=f"{tmp_path}: holds _temporary-1 of an export that"):
+    with pytest.raises(OutputExists, match=f"{tmp_path}: _temporary-1 belongs to an export that"):
         export_store(store_clean.root, tmp_path, RowFilter())
 
 

@@ -182,7 +182,7 @@ def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
     begins = np.concatenate(([low], entries.places + entries.sizes))
     ends = np.concatenate((entries.places, [max(high, int(begins[-1]))]))
     if (ends < begins).any():
-        raise UnsoundQueue("consume queues: two of their entries are of the same bytes of the commit log")
+        raise UnsoundQueue("consume queues: two of their entries overlap in the commit log")
     open_ = np.flatnonzero(ends > begins)
     return list(zip(begins[open_].tolist(), ends[open_].tolist(), strict=True))
 

@@ -106,7 +106,7 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
         others = f" (and of {len(gaps) - 1} more queues)" if len(gaps) > 1 else ""
         warn(
             f"{store}: messages {begin} to {end - 1} of queue {queue.queue_id} of topic {queue.topic}"
-            f"{others} came after the last export and are no longer there"
+            f"{others} arrived after the last export and no longer exist"
         )
 
 

@@ -64,7 +64,7 @@ async def read_some(
         if following <= offset:
             return to_batch(gathered), None
         if result.status is PullStatus.OFFSET_ILLEGAL:
-            warn(f"{wanted.queue}: messages {offset} to {following - 1} are no longer there")
+            warn(f"{wanted.queue}: messages {offset} to {following - 1} no longer exist")
         offset = following
     return to_batch(gathered), offset if offset < wanted.end else None
 

@@ -52,8 +52,8 @@ def refuse_existing(out: Path, *, resume: bool = False) -> None:
         return
     if not resume and all(name.startswith(_TEMPORARY) for name in found):
         raise OutputExists(
-            f"{out}: holds {found[0]} of an export that still runs or was killed; "
-            "remove that, go on with --resume, or name a new folder with --out"
+            f"{out}: {found[0]} belongs to an export that is running or was killed; "
+            "remove it, continue with --resume, or name a new folder with --out"
         )
     what = (
         "is not empty and has no _rmq/manifest.json to resume from" if resume else "exists and is not empty"

@@ -48,7 +48,7 @@ class Layout:
         _known("--compression", (self.compression,), COMPRESSIONS)
         _known("--columns", self.columns or (), (*schema().names, BODY_TEXT))
         if not self.names:
-            raise LayoutError("--columns: no column is left for the files")
+            raise LayoutError("--columns: no columns remain for the files")
 
     @property
     def names(self) -> list[str]:
@@ -81,9 +81,9 @@ EVERYTHING = Layout()
 def _known(option: str, given: tuple[str, ...], there: tuple[str, ...]) -> None:
     wrong = next((name for name in given if name not in there), None)
     if wrong is not None:
-        raise LayoutError(f"{option} {wrong}: there are {', '.join(there)}")
+        raise LayoutError(f"{option} {wrong}: expected one of {', '.join(there)}")
     if len(set(given)) < len(given):
-        raise LayoutError(f"{option}: a name is there twice")
+        raise LayoutError(f"{option}: a name is given twice")
 
 
 def _texts(bodies: Any) -> Any:

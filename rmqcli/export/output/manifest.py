@@ -84,7 +84,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             if was != is_now:
                 raise OutputExists(
                     f"{out}: was exported with {option} {_text(was)}, not {_text(is_now)}; "
-                    "give the same to resume, or name a new folder with --out"
+                    "specify the same to resume, or name a new folder with --out"
                 )
 
     def require_whole(self, out: Path) -> None:
@@ -123,6 +123,8 @@ _MUST_AGREE = {
 
 
 def _text(value: object) -> str:
+    if value is None or value == []:
+        return "none"
     return ",".join(value) if isinstance(value, list) else str(value)
 
 

@@ -25,7 +25,7 @@ def check_master(master: str) -> None:
     """Raises MasterError, before Spark is started, for an address that Spark does not support."""
     if not _FORMS.fullmatch(master):
         raise MasterError(
-            f"--master {master}: local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn is expected"
+            f"--master {master}: expected local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn"
         )
 
 
@@ -62,5 +62,5 @@ def _addresses(master: str) -> Iterator[tuple[str, int]]:
         except ValueError:
             host = port = None
         if not host or not port:
-            raise MasterError(f"--master {master}: spark://HOST:PORT is expected")
+            raise MasterError(f"--master {master}: expected spark://HOST:PORT")
         yield host, port

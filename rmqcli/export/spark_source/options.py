@@ -104,20 +104,20 @@ _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 
 def _boolean(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name}={text}: true or false is expected")
+        raise OptionError(f"{name}={text}: expected true or false")
     return text.lower() == "true"
 
 
 def _number(name: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
-        raise OptionError(f"{name}={text}: a number is expected")
+        raise OptionError(f"{name}={text}: expected a number")
     return int(text)
 
 
 def _positive(name: str, text: str) -> int:
     number = _number(name, text)
     if number < 1:
-        raise OptionError(f"{name}={text}: 1 or more is expected")
+        raise OptionError(f"{name}={text}: expected 1 or more")
     return number
 
 
@@ -127,7 +127,7 @@ def _seconds(name: str, text: str) -> float:
     except ValueError:
         seconds = 0
     if not 0 < seconds < math.inf:
-        raise OptionError(f"{name}={text}: seconds are expected, more than 0")
+        raise OptionError(f"{name}={text}: expected more than 0 seconds")
     return seconds
 
 
@@ -139,7 +139,7 @@ def _compression(name: str, text: str) -> str | None:
     from rmqcli.client.produce.outgoing import COMPRESSIONS
 
     if text.lower() not in (*COMPRESSIONS, "none"):
-        raise OptionError(f"{name}={text}: {', '.join(COMPRESSIONS)} or none is expected")
+        raise OptionError(f"{name}={text}: expected {', '.join(COMPRESSIONS)} or none")
     return None if text.lower() == "none" else text.lower()
 
 
@@ -170,7 +170,7 @@ def _assigned(name: str, text: str) -> Mapping[str, Mapping[str | None, tuple[in
             for topic, value in json.loads(text).items()
         }
     except (ValueError, TypeError, AttributeError):
-        raise OptionError(f'{name}={text}: {{"topic":{{"broker-a":[0,1]}}}} is expected') from None
+        raise OptionError(f'{name}={text}: expected {{"topic":{{"broker-a":[0,1]}}}}') from None
     if not found:
         raise OptionError(f"{name} names no topic")
     return found
@@ -185,7 +185,7 @@ def _by_queue(name: str, text: str) -> dict[MessageQueue, int]:
         return queues_from_json(json.loads(text))
     except (ValueError, TypeError, AttributeError):
         expected = 'earliest, latest or {"topic":{"broker-a":{"0":23}}}'
-        raise OptionError(f"{name}={text}: {expected} is expected") from None
+        raise OptionError(f"{name}={text}: expected {expected}") from None
 
 
 _Table = Mapping[str, tuple[str, Callable[[str, str], Any]]]
@@ -287,8 +287,8 @@ def _refuse_unknown(given: Collection[str], known: Iterable[str], prefix: str = 
     unknown = set(given) - names
     if unknown:
         near = get_close_matches(min(unknown), sorted(names), 1)
-        hint = f", is it {_shown(near[0])}?" if near else ""
-        raise OptionError(f"{prefix}{min(unknown)}: there is no such option{hint}")
+        hint = f"; did you mean {_shown(near[0])}?" if near else ""
+        raise OptionError(f"{prefix}{min(unknown)}: unknown option{hint}")
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -308,7 +308,7 @@ def _check_of_store(named: _Named) -> None:
     others = sorted(name for name in given if name not in _OF_STORE)
     if others:
         raise OptionError(
-            f"path does not go with {_shown(others[0])}, but with subscribe and selector; "
+            f"path cannot be combined with {_shown(others[0])}, only with subscribe and selector; "
             "filter on columns for anything else"
         )
 
@@ -316,15 +316,15 @@ def _check_of_store(named: _Named) -> None:
 def _check(found: ReadOptions) -> None:
     chosen = [bool(found.topics), found.pattern is not None, bool(found.assigned)].count(True)
     if found.selector_type not in ("TAG", "SQL92"):
-        raise OptionError(f"selectorType={found.selector_type}: TAG or SQL92 is expected")
+        raise OptionError(f"selectorType={found.selector_type}: expected TAG or SQL92")
     if found.path is not None:
         if found.selector_type != "TAG":
             raise OptionError("selectorType=SQL92 is for a broker; with path filter on the columns")
         return
     if chosen != 1:
-        raise OptionError("exactly one of subscribe, subscribePattern, assign is expected, or path")
+        raise OptionError("expected exactly one of subscribe, subscribePattern and assign, or path")
     if found.client is None:
-        raise OptionError("namesrv is missing: host:port of the name server, several joined with ;")
+        raise OptionError("namesrv is missing: host:port of the name server; several are separated by ;")
     if found.selector_type == "SQL92":
         _check_expression(found.selector)
 
@@ -355,7 +355,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     named = _Named(options, (*_CLIENT, *_WRITE), _ALIASES)
     client = named.client()
     if client is None:
-        raise OptionError("namesrv is missing: host:port of the name server, several joined with ;")
+        raise OptionError("namesrv is missing: host:port of the name server; several are separated by ;")
     return WriteOptions(client, **named.chosen(_WRITE))
 
 

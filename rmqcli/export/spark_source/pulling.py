@@ -27,7 +27,7 @@ class DataLoss(ExportError):
 def lose(text: str, options: ReadOptions) -> None:
     """Raises DataLoss, or warns on standard error when `failOnDataLoss` is false."""
     if options.fail_on_data_loss:
-        raise DataLoss(f"{text}; set failOnDataLoss=false to go on with what is there")
+        raise DataLoss(f"{text}; set failOnDataLoss=false to continue without them")
     warn(text)
 
 
@@ -64,8 +64,8 @@ async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, opt
         following = result.next_begin_offset
         if result.status is PullStatus.NO_NEW_MSG or following <= offset:
             lose(
-                f"{wanted.queue}: messages {offset} to {wanted.end - 1} are not there "
-                "(the queue has been cut)",
+                f"{wanted.queue}: messages {offset} to {wanted.end - 1} do not exist "
+                "(the queue is shorter now)",
                 options,
             )
             return _Pulled(gathered, wanted.end)
@@ -89,6 +89,6 @@ def _check(
     missing = 0 if is_selected else following - offset - len(taken)
     if missing:
         lose(
-            f"{wanted.queue}: {missing} of the messages {offset} to {following - 1} are no longer there",
+            f"{wanted.queue}: {missing} of the messages {offset} to {following - 1} no longer exist",
             options,
         )

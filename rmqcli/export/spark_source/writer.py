@@ -49,7 +49,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
         if expected is None:
             raise OptionError(f"column {column.name} is not written; select from {', '.join(_TYPES)}")
         if kind not in expected:
-            raise OptionError(f"column {column.name} is {kind}, {' or '.join(expected)} is expected")
+            raise OptionError(f"column {column.name} is {kind}: expected {' or '.join(expected)}")
     if "body" not in schema.names:
         raise OptionError("column body is missing")
     if "topic" not in schema.names and options.topic is None:

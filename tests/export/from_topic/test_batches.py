@@ -65,7 +65,7 @@ async def test_a_batch_is_bounded_in_bytes() -> None:
 
 async def test_what_retention_took_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert await batches(ScriptedTopic(70, 100), QueueRange(QUEUE, 10, 100)) == [list(range(70, 100))]
-    assert capsys.readouterr().err == "rmq: T@broker-a:0: messages 10 to 69 are no longer there\n"
+    assert capsys.readouterr().err == "rmq: T@broker-a:0: messages 10 to 69 no longer exist\n"
 
 
 async def test_a_queue_that_ends_early() -> None:

@@ -109,11 +109,11 @@ def test_what_files_say_of_themselves(store_clean: JavaStore, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
-        (Layout(partition_by=("hour",)), "--partition-by hour: there are topic, day, queue"),
-        (Layout(partition_by=("day", "day")), "--partition-by: a name is there twice"),
-        (Layout(compression="zip"), "--compression zip: there are zstd, "),
-        (Layout(columns=("nobody",)), "--columns nobody: there are topic, "),
-        (Layout(columns=("topic",), partition_by=("topic",)), "--columns: no column is left"),
+        (Layout(partition_by=("hour",)), "--partition-by hour: expected one of topic, day, queue"),
+        (Layout(partition_by=("day", "day")), "--partition-by: a name is given twice"),
+        (Layout(compression="zip"), "--compression zip: expected one of zstd, "),
+        (Layout(columns=("nobody",)), "--columns nobody: expected one of topic, "),
+        (Layout(columns=("topic",), partition_by=("topic",)), "--columns: no columns remain"),
     ],
 )
 def test_what_there_is_not(store_clean: JavaStore, tmp_path: Path, layout: Layout, said: str) -> None:
@@ -127,7 +127,7 @@ def test_what_there_is_not(store_clean: JavaStore, tmp_path: Path, layout: Layou
     [
         (["--file-size", "big"], "--file-size big: expected a size such as 64M or 1G"),
         (["--row-group-size", "0"], "--row-group-size 0: expected a size such as"),
-        (["--compression", "zip"], "--compression zip: there are zstd"),
+        (["--compression", "zip"], "--compression zip: expected one of zstd"),
         (["--resume", "-o", "-5"], "--resume continues where the last export ended"),
     ],
 )

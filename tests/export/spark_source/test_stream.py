@@ -124,7 +124,7 @@ def test_messages_that_retention_took(source: Source, tmp_path: Path) -> None:
     first.fail_in = None
     with embedded_in_thread(**settings) as running:
         again = Source(source.session, running.namesrv)
-        with pytest.raises(StreamingQueryException, match=r"are no longer there; set failOnDataLoss=false"):
+        with pytest.raises(StreamingQueryException, match=r"no longer exist; set failOnDataLoss=false"):
             first.run(again.stream(**options))
         first.run(again.stream(**options, failOnDataLoss="false"))
         left = again.batch(subscribe="Gap").count()

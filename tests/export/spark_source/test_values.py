@@ -105,33 +105,33 @@ def test_assigned_queues() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"namesrv": "h:1"}, "exactly one of subscribe, subscribePattern, assign is expected, or path"),
+        ({"namesrv": "h:1"}, "expected exactly one of subscribe, subscribePattern and assign, or path"),
         ({**LIVE, "assign": '{"T":[0]}'}, "exactly one of"),
         ({"subscribe": "T"}, "namesrv is missing"),
         ({**LIVE, "topic": "U"}, "subscribe is given twice, as T and as U"),
         (
             {**LIVE, "startingOffset": "latest"},
-            "startingoffset: there is no such option, is it startingOffsets?",
+            "startingoffset: unknown option; did you mean startingOffsets?",
         ),
-        ({**LIVE, "rocketmq.timeuot": "1"}, "rocketmq.timeuot: there is no such option, is it timeout?"),
+        ({**LIVE, "rocketmq.timeuot": "1"}, "rocketmq.timeuot: unknown option; did you mean timeout?"),
         ({**LIVE, "subscribe": ", "}, "subscribe names no topic"),
         ({"namesrv": "h:1", "subscribePattern": "("}, "not a regular expression"),
-        ({"namesrv": "h:1", "assign": "[0]"}, "is expected"),
+        ({"namesrv": "h:1", "assign": "[0]"}, "expected {"),
         ({"namesrv": "h:1", "assign": "{}"}, "assign names no topic"),
-        ({**LIVE, "startingOffsets": "first"}, "startingOffsets=first: earliest, latest or"),
+        ({**LIVE, "startingOffsets": "first"}, "startingOffsets=first: expected earliest, latest or"),
         ({**LIVE, "startingOffsets": '{"T":{"b":{"0":-3}}}'}, "earliest, latest or"),
-        ({**LIVE, "startingTimestamp": "-1"}, "startingTimestamp=-1: a number is expected"),
-        ({**LIVE, "minPartitions": "0"}, "1 or more is expected"),
-        ({**LIVE, "includeBody": "yes"}, "true or false is expected"),
-        ({**LIVE, "selectorType": "regex"}, "TAG or SQL92 is expected"),
+        ({**LIVE, "startingTimestamp": "-1"}, "startingTimestamp=-1: expected a number"),
+        ({**LIVE, "minPartitions": "0"}, "expected 1 or more"),
+        ({**LIVE, "includeBody": "yes"}, "expected true or false"),
+        ({**LIVE, "selectorType": "regex"}, "expected TAG or SQL92"),
         ({**LIVE, "selectorType": "SQL92", "selector": "a ="}, "selector=a =: at character 4: the end"),
         ({**LIVE, "selectorType": "SQL92"}, "selector=*: at character 1: "),
-        ({**LIVE, "rocketmq.timeout": "soon"}, "rocketmq.timeout=soon: seconds are expected, more than 0"),
-        ({**LIVE, "rocketmq.timeout": "nan"}, "seconds are expected"),
-        ({**LIVE, "rocketmq.sendTimeout": "-1"}, "rocketmq.sendTimeout=-1: seconds are expected"),
+        ({**LIVE, "rocketmq.timeout": "soon"}, "rocketmq.timeout=soon: expected more than 0 seconds"),
+        ({**LIVE, "rocketmq.timeout": "nan"}, "expected more than 0 seconds"),
+        ({**LIVE, "rocketmq.sendTimeout": "-1"}, "rocketmq.sendTimeout=-1: expected more than 0 seconds"),
         (
             {**LIVE, "rocketmq.compression": "rar"},
-            "rocketmq.compression=rar: zlib, lz4, zstd or none is expected",
+            "rocketmq.compression=rar: expected zlib, lz4, zstd or none",
         ),
         ({**LIVE, "group": "G", "groupId": "H"}, "groupId is given twice, as "),
         (
@@ -146,10 +146,13 @@ def test_assigned_queues() -> None:
             },
             "endingOffsets: T@b:1 ends at 8, before it starts at 9",
         ),
-        ({**LIVE, "path": "/store"}, "path does not go with namesrv, but with subscribe and selector"),
-        ({"path": "/store", "startingTimestamp": "1"}, "path does not go with startingTimestamp"),
-        ({"path": "/store", "failOnDataLoss": "false"}, "path does not go with failOnDataLoss"),
-        ({"path": "/store", "rocketmq.timeout": "3"}, "path does not go with rocketmq.timeout"),
+        (
+            {**LIVE, "path": "/store"},
+            "path cannot be combined with namesrv, only with subscribe and selector",
+        ),
+        ({"path": "/store", "startingTimestamp": "1"}, "path cannot be combined with startingTimestamp"),
+        ({"path": "/store", "failOnDataLoss": "false"}, "path cannot be combined with failOnDataLoss"),
+        ({"path": "/store", "rocketmq.timeout": "3"}, "path cannot be combined with rocketmq.timeout"),
         ({"path": "/store", "selectorType": "SQL92"}, "is for a broker"),
     ],
 )
@@ -190,7 +193,7 @@ def test_no_compression() -> None:
 
 
 def test_a_sink_has_no_path() -> None:
-    with pytest.raises(OptionError, match="path: there is no such option"):
+    with pytest.raises(OptionError, match="path: unknown option"):
         write_options({"namesrv": "h:1", "path": "/out"})
 
 
