@@ -151,8 +151,8 @@ class PushConsumer(Traceable, Client):
         await state.offsets.load()
         for topic, subscription in state.subscriptions.items():
             await self._prepare(topic, subscription)
-        self.instance.heartbeats.join_producer(INNER_PRODUCER)
         await self.instance.nursery.start(self._run)
+        self.instance.heartbeats.join_producer(INNER_PRODUCER)
         await state.announce()
         if self._trace is not None:
             await self._trace.start()

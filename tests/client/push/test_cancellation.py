@@ -11,10 +11,10 @@ from trio._core import _run
 
 from codec.codes import RequestCode
 from codec.message import MessageExt
-from rmqcli.client import ConsumeResult, InvalidRequest, OrderlyResult
+from rmqcli.client import ClientInstance, ConsumeResult, InvalidRequest, OrderlyResult
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.tasks import CancelAt, tasks
-from tests.client.watched_cluster import WatchedCluster, now_ms, open_cluster
+from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms, open_cluster
 
 MESSAGES = 6
 REFUSED = 3
@@ -198,3 +198,26 @@ async def test_entered_once(cluster: WatchedCluster, autojump_clock: Any) -> Non
     with pytest.raises(InvalidRequest, match="once"):
         async with made:
             pytest.fail("entered twice")
+
+
+async def test_cancelled_while_it_starts_it_leaves_no_group_in_a_shared_instance(
+    cluster: WatchedCluster, autojump_clock: Any
+) -> None:
+    async with ClientInstance(NAMESRV, open_stream=cluster.open_stream) as instance:
+        entered = False
+        for step in range(1, 1000):
+            with trio.CancelScope() as scope:
+                instrument = CancelAt(scope, step, trio.lowlevel.current_task())
+                trio.lowlevel.add_instrument(instrument)
+                try:
+                    async with consumer(cluster, Taken(), instance=instance):
+                        entered = True
+                finally:
+                    trio.lowlevel.remove_instrument(instrument)
+            await trio.sleep(1)
+            beats = cluster.count(RequestCode.HEART_BEAT)
+            await trio.sleep(61)
+            assert cluster.count(RequestCode.HEART_BEAT) == beats, step
+            if entered:
+                break
+        assert step > 10
