@@ -116,8 +116,9 @@ async def test_a_notice_wakes_the_group_that_changed(cluster: WatchedCluster, au
 async def test_one_group_has_one_consumer_of_any_kind(cluster: WatchedCluster, autojump_clock: Any) -> None:
     async with (
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
-        LitePullConsumer(GROUP, settings=LiteSettings(), instance=instance),
+        LitePullConsumer(GROUP, settings=LiteSettings(), instance=instance) as first,
     ):
+        await first.subscribe(TOPIC)
         for other in (pushing(instance, GROUP), LitePullConsumer(GROUP, instance=instance)):
             with pytest.raises(InvalidRequest, match="already"):
                 async with other:
@@ -128,6 +129,8 @@ async def test_one_group_has_one_consumer_of_any_kind(cluster: WatchedCluster, a
         reply = instance.requests.process(LINK, asked(CODES["info"], GROUP))
         assert reply is not None
         assert reply.code == 0
+        await trio.sleep(1)
+        assert cluster.members(GROUP) == [instance.client_id]
 
 
 @pytest.mark.parametrize(

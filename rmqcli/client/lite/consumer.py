@@ -91,6 +91,8 @@ class LitePullConsumer(Client):
             self._next_commit = trio.current_time() + self._settings.commit_interval
 
     async def _close(self, error: BaseException | None) -> None:
+        if not self._processor.is_open:
+            return  # perhaps because the instance has another consumer of the group, which stays registered
         for watch in self._watches:
             watch.cancel()
         self._rebalance.stop()

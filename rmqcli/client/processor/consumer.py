@@ -36,22 +36,22 @@ class ConsumerProcessor:
         self._rebalance_soon = rebalance_soon
         self._offsets = offsets
         self._running_info = running_info
-        self._is_open = False
+        self.is_open = False
 
     def open(self) -> None:
         """Registers the handlers, once. InvalidRequest if the instance has another consumer of the group."""
-        if self._is_open:
+        if self.is_open:
             return
         self._requests.check_free(self._group)
         self._requests.register(NOTIFY_CONSUMER_IDS_CHANGED, self._members_changed, self._group)
         self._requests.register(GET_CONSUMER_STATUS_FROM_CLIENT, self._status, self._group)
         self._requests.register(GET_CONSUMER_RUNNING_INFO, self._info, self._group)
-        self._is_open = True
+        self.is_open = True
 
     def close(self) -> None:
-        if self._is_open:
+        if self.is_open:
             self._requests.unregister_group(self._group)
-            self._is_open = False
+            self.is_open = False
 
     def _members_changed(
         self, request: BrokerRequest[NotifyConsumerIdsChangedRequestHeader, None, None, None]
