@@ -45,6 +45,7 @@ from rmqcli.client import (
     TopicNotFound,
     UnexpectedReply,
 )
+from rmqcli.client.admin.admin import ADMIN_TIMEOUT
 from tests.client.scripted import Network, Reply, ok, refuse, route, silent
 
 NAMESRV, OTHER_NS = "ns:9876", "ns2:9876"
@@ -268,6 +269,21 @@ async def test_update_keeps_the_rest(cluster: Cluster, autojump_clock: Any) -> N
         4,
         2,
     )
+
+
+async def test_update_does_not_wait_for_one_broker_after_the_other(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
+    config = TopicConfig(topic_name=TOPIC)
+    cluster.both(
+        RequestCode.GET_ALL_TOPIC_CONFIG,
+        body(TopicConfigSerializeWrapper(topic_config_table={TOPIC: config})),
+    )
+    cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, silent)
+    async with admin_of(cluster) as admin:
+        with pytest.raises(RequestTimeout):
+            await admin.topics.update(TOPIC, perm=4)
+        assert trio.current_time() == pytest.approx(ADMIN_TIMEOUT)
 
 
 async def test_delete_topic_everywhere(cluster: Cluster, autojump_clock: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from codec.bodies.config import TopicConfig
 from codec.bodies.route import TopicRouteData
 from codec.bodies.stats import TopicOffset
@@ -21,7 +23,7 @@ from codec.headers.topics import (
     GetTopicStatsInfoRequestHeader,
     QueryTopicConsumeByWhoRequestHeader,
 )
-from codec.message import SystemTopic, check_topic
+from codec.message import check_topic
 from codec.message_queue import MessageQueue
 from codec.operations.name_server import DELETE_KV_CONFIG, GET_KV_CONFIG, PUT_KV_CONFIG
 from codec.operations.operation import Operation
@@ -105,19 +107,9 @@ class TopicAdmin(FormerMethod, Area):
         servers.
         """
         valid(check_topic, topic)
-        header = CreateTopicRequestHeader(
-            topic=topic,
-            default_topic=SystemTopic.AUTO_CREATE,
-            read_queue_nums=read_queues,
-            write_queue_nums=write_queues,
-            perm=perm,
-            topic_filter_type="SINGLE_TAG",
-            topic_sys_flag=0,
-            order=order,
-            attributes=attributes,
-        )
+        config = TopicConfig(topic, read_queues, write_queues, perm, order=order)
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        change = await self.change(targets, UPDATE_AND_CREATE_TOPIC, header, None)
+        change = await self.change(targets, UPDATE_AND_CREATE_TOPIC, _header(config, attributes), None)
         if order:
             layout = await self._order_layout(topic) if brokers else {}
             layout |= {name: f"{name}:{write_queues}" for name in change.brokers}
@@ -153,28 +145,16 @@ class TopicAdmin(FormerMethod, Area):
         unknown: dict[str, ClientError] = {}
         configs = await self.settings(topic, failures=unknown)
         chosen = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        changed: list[str] = []
+        given = {"read_queue_nums": read_queues, "write_queue_nums": write_queues, "perm": perm}
+        changes = {field: value for field, value in given.items() if value is not None}
+
+        async def change(name: str) -> None:
+            header = _header(replace(configs[name], topic_name=topic, **changes), attributes)
+            await self.instance.ask(chosen[name], UPDATE_AND_CREATE_TOPIC, header, None)
+
         failures = {name: error for name, error in unknown.items() if name in chosen}
-        for name, config in configs.items():
-            if name not in chosen:
-                continue
-            header = CreateTopicRequestHeader(
-                topic=topic,
-                default_topic=SystemTopic.AUTO_CREATE,
-                read_queue_nums=config.read_queue_nums if read_queues is None else read_queues,
-                write_queue_nums=config.write_queue_nums if write_queues is None else write_queues,
-                perm=config.perm if perm is None else perm,
-                topic_filter_type=config.topic_filter_type,
-                topic_sys_flag=config.topic_sys_flag,
-                order=config.order,
-                attributes=attributes,
-            )
-            try:
-                await self.instance.ask(chosen[name], UPDATE_AND_CREATE_TOPIC, header, None)
-                changed.append(name)
-            except ClientError as error:
-                failures[name] = error
-        return _checked(TopicChange(tuple(changed), failures))
+        changed, failed = await gather([name for name in configs if name in chosen], change)
+        return _checked(TopicChange(tuple(changed), failures | failed))
 
     async def delete(
         self, topic: str, *, cluster: str | None = None, failures: Mapping[str, ClientError] | None = None
@@ -219,6 +199,19 @@ class TopicAdmin(FormerMethod, Area):
             self.instance.name_servers.addresses,
             lambda address: self.instance.ask(address, operation, header, None),
         )
+
+
+def _header(config: TopicConfig, attributes: str | None) -> CreateTopicRequestHeader:
+    return CreateTopicRequestHeader(
+        topic=config.topic_name,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm,
+        topic_filter_type=config.topic_filter_type,
+        topic_sys_flag=config.topic_sys_flag,
+        order=config.order,
+        attributes=attributes,
+    )
 
 
 def _checked(change: TopicChange) -> TopicChange:
