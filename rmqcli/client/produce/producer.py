@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Unpack
 
@@ -16,7 +16,7 @@ import trio
 
 from codec.codes import ResponseCode
 from codec.ids import UniqIdFactory
-from codec.message import Message
+from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import UNREACHED, BrokerRefused, ClientError, InvalidRequest, NotPermitted, refusal
 from rmqcli.client.identity import FORBIDDEN_PRODUCER, check_group_name
@@ -25,11 +25,11 @@ from rmqcli.client.namespaces import Namespace
 from rmqcli.client.produce.batches import batch_outgoing
 from rmqcli.client.produce.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
 from rmqcli.client.produce.queue_selectors import QueueSelector
-from rmqcli.client.produce.request_reply import Requesting, Requests
+from rmqcli.client.produce.request_reply import REQUEST_TIMEOUT, Requests, create_reply_message
 from rmqcli.client.produce.send_headers import SendHeaders
 from rmqcli.client.produce.send_soon import IN_FLIGHT, SendCallback, Underway
 from rmqcli.client.produce.targets import Targets
-from rmqcli.client.results import SendResult, SendStatus, send_result
+from rmqcli.client.results import SEND_STATUSES, SendResult, SendStatus, send_result
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.routing.routes import Route
 from rmqcli.client.trace.dispatcher import Traceable, TraceDispatcher, trace_topic
@@ -47,7 +47,6 @@ RETRY_CODES = frozenset(
     }
 )
 """Response codes after which another broker is tried (`retryResponseCodes`)."""
-_STATUS = {status.value.value: status for status in SendStatus}
 
 
 class ProducerOptions(InstanceOptions, total=False):
@@ -67,7 +66,7 @@ class ProducerOptions(InstanceOptions, total=False):
     instance: ClientInstance | None
 
 
-class Producer(Requesting, Traceable, Client):
+class Producer(Traceable, Client):
     """Sends messages; any number of tasks may send concurrently, over one connection per broker.
 
     `group` is the producer group, `send_timeout` seconds, `retries` further attempts (without `queue` or
@@ -230,6 +229,33 @@ class Producer(Requesting, Traceable, Client):
             raise
         return outgoing.msg_id
 
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float = REQUEST_TIMEOUT,
+    ) -> MessageExt:
+        """Sends a message and waits for its reply, within `timeout` seconds in total.
+
+        Raises ReplyTimeout when the request was stored but no reply came, else as `send`. The reply has no
+        queue offset.
+        """
+        send = partial(self.send, queue=queue, selector=selector)
+        return await self._requests.ask(message, timeout, send)
+
+    async def reply(
+        self,
+        request: MessageExt,
+        body: bytes | str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Replies to a consumed request; BrokerRefused (1) when the requesting client has disconnected."""
+        return await self.send(create_reply_message(request, body, properties), timeout=timeout)
+
     def _wrapped(
         self,
         messages: Sequence[Message],
@@ -346,7 +372,7 @@ class Producer(Requesting, Traceable, Client):
         reply = await self.instance.pool.request(
             address, request, left, deadline=deadline, connect_timeout=left / (tries_left + 1)
         )
-        status = _STATUS.get(reply.code)
+        status = SEND_STATUSES.get(reply.code)
         if status is None:
             raise refusal(reply.code, reply.remark, address, request.code)
         header = read_answer(outgoing.operation, reply, address).header

@@ -7,16 +7,16 @@ preceded by a heartbeat to each broker that has received none on the connection.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid4
 
 import trio
 
+from codec.codes import MASTER_ID
 from codec.compression import COMPRESSED
 from codec.errors import CodecError
 from codec.headers.send import ReplyMessageRequestHeader
-from codec.message import Message, MessageExt, MessageQueue, PropertyName
+from codec.message import Message, MessageExt, PropertyName
 from codec.names import reply_topic
 from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
 from codec.properties import decode_properties
@@ -26,7 +26,6 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.produce.outgoing import REPLY_TYPE
-from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult
 from rmqcli.client.wire.messages import unpack
 
@@ -69,19 +68,6 @@ class PendingReply:
         self.message: MessageExt | None = None
 
 
-class Sending(Protocol):
-    """The method of a Producer that requests use."""
-
-    async def send(
-        self,
-        message: Message,
-        *,
-        queue: MessageQueue | None = ...,
-        selector: QueueSelector | None = ...,
-        timeout: float | None = ...,
-    ) -> SendResult: ...
-
-
 class Requests:
     """The requests of one producer that wait for their replies, by correlation id."""
 
@@ -97,13 +83,9 @@ class Requests:
         self._instance.requests.unregister(PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
 
     async def ask(
-        self,
-        sending: Sending,
-        message: Message,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        timeout: float,
+        self, message: Message, timeout: float, send: Callable[..., Awaitable[SendResult]]
     ) -> MessageExt:
+        """Sends the request with `send`, a `Producer.send`, and waits for the reply."""
         deadline = trio.current_time() + timeout
         correlation_id = str(uuid4())
         asked = message.with_properties(
@@ -117,11 +99,11 @@ class Requests:
         try:
             topic = self._namespace.wrap(message.topic)
             route = await self._instance.route(topic, create=True, timeout=timeout)
-            masters = [table[0] for table in route.brokers.values() if 0 in table]
+            masters = [table[MASTER_ID] for table in route.brokers.values() if MASTER_ID in table]
             with trio.move_on_at(deadline):
                 await self._instance.heartbeats.introduce(masters)
             left = max(0.0, deadline - trio.current_time())
-            sent = await sending.send(asked, queue=queue, selector=selector, timeout=left)
+            sent = await send(asked, timeout=left)
             with trio.move_on_at(deadline):
                 await reply.arrived.wait()
             if reply.message is None:
@@ -180,39 +162,3 @@ def _read_reply(header: ReplyMessageRequestHeader, body: bytes, now_ms: int) -> 
         body=body,
         properties=properties,
     )
-
-
-class Requesting:
-    """Mixin of Producer."""
-
-    _requests: Requests
-
-    async def request(
-        self: RequestingProducer,
-        message: Message,
-        *,
-        queue: MessageQueue | None = None,
-        selector: QueueSelector | None = None,
-        timeout: float = REQUEST_TIMEOUT,
-    ) -> MessageExt:
-        """Sends a message and waits for its reply, within `timeout` seconds in total.
-
-        Raises ReplyTimeout when the request was stored but no reply came, else as `send`. The reply has no
-        queue offset.
-        """
-        return await self._requests.ask(self, message, queue, selector, timeout)
-
-    async def reply(
-        self: Sending,
-        request: MessageExt,
-        body: bytes | str,
-        *,
-        properties: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> SendResult:
-        """Replies to a consumed request; BrokerRefused (1) when the requesting client has disconnected."""
-        return await self.send(create_reply_message(request, body, properties), timeout=timeout)
-
-
-class RequestingProducer(Sending, Protocol):
-    _requests: Requests
