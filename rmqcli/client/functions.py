@@ -24,16 +24,11 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-async def called(
-    function: Callable[..., Any],
-    *arguments: object,
-    abandon: bool = False,
-    limiter: trio.CapacityLimiter | None = None,
-) -> Any:
+async def called(function: Callable[..., Any], *arguments: object, abandon: bool = False) -> Any:
     """Calls a function, a plain one in a thread; with `abandon`, a cancellation does not wait for it."""
     if is_async(function):
         return await function(*arguments)
-    return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=abandon, limiter=limiter)
+    return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=abandon)
 
 
 async def for_each(function: Callable[[Item], Awaitable[object]], items: Iterable[Item]) -> None:

@@ -72,6 +72,11 @@ class PullStatus(Enum):
     OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
 
 
+SEND_STATUSES = {status.value.value: status for status in SendStatus}
+PULL_STATUSES = {status.value.value: status for status in PullStatus}
+"""By response code; any other code is a refusal."""
+
+
 class PullResult(NamedTuple):
     """The result of one pull, its messages in queue order. `next_begin_offset`: where the next pull begins.
 

@@ -71,9 +71,10 @@ class Area:
         Skips brokers that `failures` lists as unreachable: each would cost its timeout again.
         """
         answers, found = await self.ask_each(reachable(targets, failures), ask)
-        if failures is None and found:
+        if failures is not None:
+            failures.update(found)
+        elif found:
             raise next(iter(found.values()))
-        (failures if failures is not None else {}).update(found)
         return answers
 
     async def bodies(

@@ -2,7 +2,7 @@
 a route or a connection to one is opened again.
 
 With producers only, masters get them; with consumers, slaves too (Java `sendHeartbeatToAllBroker`). An
-unreachable broker has to wait for the next round. The version in the reply is that of the broker.
+unreachable broker has to wait for the next round.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 import trio
 
 from codec.bodies.heartbeat import ConsumerData, ConsumeType, HeartbeatData, ProducerData, SubscriptionData
+from codec.codes import MASTER_ID
 from codec.headers.clients import UnregisterClientRequestHeader
 from codec.operations.clients import HEART_BEAT, UNREGISTER_CLIENT
 from rmqcli.client.errors import ClientError
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
 
 HEARTBEAT_INTERVAL = 30.0  # seconds; ClientConfig.heartbeatBrokerInterval
 LEAVE_TIMEOUT = 0.5  # seconds, for all brokers together
-_MASTER = 0
 
 
 class Heartbeats:
-    """The groups of one client instance. `versions` maps the address of a broker to its MQVersion number."""
+    """The groups of one client instance."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -42,7 +42,6 @@ class Heartbeats:
         self._running: trio.CancelScope | None = None
         self._informed: dict[str, Link | None] = {}
         self._informing: set[str] = set()
-        self.versions: dict[str, int] = {}
 
     def join_producer(self, group: str) -> None:
         """Registers a producer group at the brokers of all later routes."""
@@ -132,19 +131,18 @@ class Heartbeats:
             address
             for table in self._instance.routes.brokers.values()
             for broker_id, address in table.items()
-            if broker_id == _MASTER or self._consumers
+            if broker_id == MASTER_ID or self._consumers
         }
 
     async def _send(self, address: str, body: bytes) -> None:
         self._informing.add(address)
         try:
-            reply = await self._instance.call(address, HEART_BEAT.code, body=body)
+            await self._instance.call(address, HEART_BEAT.code, body=body)
         except ClientError:
             return
         finally:
             self._informing.discard(address)
         self._informed[address] = self._instance.pool.link(address)
-        self.versions[address] = reply.version
 
     async def _leave(self, producers: list[str], consumers: list[str]) -> None:
         new = partial(UnregisterClientRequestHeader, client_id=self._instance.client_id)

@@ -7,6 +7,7 @@ divides the same queues among the same clients, so the client list of a set of b
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ class Share(NamedTuple):
     mine: list[MessageQueue]
 
 
-class Rebalance:
+class Rebalance(ABC):
     """The rounds of one member of a group; subclasses choose the topics and apply the shares.
 
     In a broadcasting group every queue belongs to every member.
@@ -46,14 +47,15 @@ class Rebalance:
         self.begun = trio.Event()
         """Set after the first round."""
 
+    @abstractmethod
     async def topics(self) -> Iterable[str] | None:
         """The topics to divide in a round that begins; None to skip the round."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def divided(self, topic: str, share: Share) -> None:
         """Called with the result of a round for one topic, changed or not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def failed(self, topic: str, error: ClientError) -> None:
         """Called for a topic that could not be divided; it keeps its queues."""
 
@@ -159,3 +161,6 @@ class PullRebalance(Rebalance):
         if share != self._known.get(topic):
             self._known[topic] = share
             await self._on_change(topic, *share)
+
+    def failed(self, topic: str, error: ClientError) -> None:
+        """Does nothing; a pull consumer reports no errors of rounds."""

@@ -56,17 +56,13 @@ class AssignedQueue:
 
     def seek(self, offset: int) -> None:
         """Discards cached messages and continues at `offset`."""
-        self.batches.clear()
-        self.count = self.size = 0
         self.next_offset = self.consumed = self.done = offset
-        self.step.cancel()
+        self._discard()
 
     def refetch(self) -> None:
         """Discards cached messages, which are pulled again."""
-        self.batches.clear()
-        self.count = self.size = 0
         self.next_offset = self.consumed
-        self.step.cancel()
+        self._discard()
 
     def pause(self) -> None:
         self.paused = True
@@ -77,6 +73,9 @@ class AssignedQueue:
 
     def drop(self) -> None:
         self.dropped = True
+        self._discard()
+
+    def _discard(self) -> None:
         self.batches.clear()
         self.count = self.size = 0
         self.step.cancel()

@@ -16,13 +16,8 @@ from rmqcli.client.group.settings import LiteSettings
 from rmqcli.client.group.subscription import MessageSelector
 from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.pull.consumer import PullConsumer
-from rmqcli.client.pull.next_pull import check_next_offset
+from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset
 from rmqcli.client.results import PullResult, PullStatus
-
-PAUSED = 1.0
-FLOW_CONTROL = 0.05
-BUSY = 0.02
-FAILED = 1.0
 
 log = logging.getLogger("rmqcli.client.lite")
 

@@ -78,7 +78,7 @@ class PushProcessor(ConsumerProcessor):
                 held.drop()
             with trio.move_on_after(RESET_WAIT):
                 for held in chosen:
-                    await held.wait_quiet(RESET_WAIT)
+                    await held.wait_quiet()
             await self._move(chosen, table)
         finally:
             self._resets -= 1

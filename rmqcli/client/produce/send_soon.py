@@ -84,8 +84,7 @@ class Underway:
         outcome: SendResult | Exception
         try:
             outcome = await send()
-        except Exception as error:
-            # The callback gets every exception, as the caller of `send` would
+        except Exception as error:  # the callback gets every exception, as the caller of `send` would
             outcome = error
         if callback is None:
             if isinstance(outcome, Exception):
@@ -97,8 +96,7 @@ class Underway:
             said = callback(outcome)
             if inspect.isawaitable(said):
                 await said
-        except Exception:
-            # Of the application; it must not end other sends
+        except Exception:  # of the application; it must not end other sends
             log.exception("the callback of a send failed")
         finally:
             self._calling.discard(task)

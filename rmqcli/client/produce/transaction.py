@@ -130,8 +130,7 @@ class TransactionProducer(Producer):
             return TransactionResult(sent, state, await self._end(half, sent, state))
         try:
             state = await _outcome(local, half, abandon=False)
-        except Exception as error:
-            # The caller gets every exception; the broker gets UNKNOW
+        except Exception as error:  # the caller gets every exception, the broker UNKNOW
             await self._end(
                 half, sent, TransactionState.UNKNOW, f"executeLocalTransactionBranch exception: {error}"
             )
@@ -219,8 +218,7 @@ class TransactionProducer(Producer):
                 continue  # the broker asks again
             try:
                 state = await _outcome(self._check, check.message, abandon=True)
-            except Exception as error:
-                # Of the application; the broker asks again
+            except Exception as error:  # of the application; the broker asks again
                 log.exception("the transaction check of %s failed", check.message.msg_id)
                 state, remark = TransactionState.UNKNOW, f"checkLocalTransactionState Exception: {error}"
             await self._answer_check(check, state, remark)

@@ -30,7 +30,7 @@ from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import pull_info
 from rmqcli.client.pull.next_pull import check_next_offset
-from rmqcli.client.results import PullResult, PullStatus
+from rmqcli.client.results import PULL_STATUSES, PullResult, PullStatus
 from rmqcli.client.wire.messages import Reading, read_messages
 from rmqcli.client.wire.requests import read_answer
 
@@ -43,7 +43,6 @@ QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], 
 """Called with (topic, all queues, own queues) after a new division. Async, or plain and quick."""
 log = logging.getLogger("rmqcli.client.pull")
 PullOperation = Operation[PullMessageRequestHeader, PullMessageResponseHeader, None, bytes]
-_STATUS = {status.value.value: status for status in PullStatus}
 
 
 class PullConsumer(OffsetCalls, Client):
@@ -200,7 +199,7 @@ class PullConsumer(OffsetCalls, Client):
             header,
             timeout=(self.instance.timeout if timeout is None else timeout) + suspend,
             prefer=self._suggested.get(queue, MASTER_ID),
-            ok=_STATUS,
+            ok=PULL_STATUSES,
         )
         answer = read_answer(operation, reply, queue.broker_name)
         check_next_offset(answer.header.next_begin_offset, queue.broker_name)
@@ -216,7 +215,7 @@ class PullConsumer(OffsetCalls, Client):
         header = answer.header
         if header.suggest_which_broker_id is not None:
             self._suggested[queue] = header.suggest_which_broker_id
-        status = _STATUS[code]
+        status = PULL_STATUSES[code]
         found = status is PullStatus.FOUND
         messages, cut_at = await read_messages(answer.body, queue.broker_name) if found else Reading([])
         following = header.next_begin_offset if cut_at is None else cut_at
@@ -241,5 +240,5 @@ async def notify(
         heard = listener(namespace.unwrap(topic), short(queues), short(mine))
         if heard is not None:
             await heard
-    except Exception:
+    except Exception:  # of the application; the rebalance goes on
         log.exception("the listener of the queues of %s failed", topic)

@@ -1,4 +1,4 @@
-"""Where and when the next pull begins, whatever a broker says."""
+"""Where and when the next pull of a queue begins. Pauses are seconds."""
 
 from __future__ import annotations
 
@@ -6,31 +6,35 @@ import trio
 
 from rmqcli.client.errors import UnexpectedReply
 
+PAUSED = 1.0  # while the application has paused the queue
+FLOW_CONTROL = 0.05  # while too much is cached
+BUSY = 0.02  # after FLOW_CONTROL from the broker
+FAILED = 1.0  # after any other error
+
+QUICK = 0.5  # a broker that has nothing and replies sooner does not hold pulls
+IDLE = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)  # after such replies in a row
+
 
 def check_next_offset(following: int, broker_name: str, *, above: int = -1) -> None:
-    """UnexpectedReply unless a queue can go on at `following`, the next offset by the word of a broker.
+    """Raises UnexpectedReply unless the next offset that a broker named is greater than `above`.
 
-    `above`: the offset of a pull that brought messages; they would be consumed for ever.
+    That is the offset of a pull that found messages, which would else be consumed again and again.
     """
     if following <= above:
         raise UnexpectedReply(broker_name, "PULL_MESSAGE", f"{following} is the offset of the next pull")
 
 
 class Idle:
-    """Pauses between pulls that a broker answers at once though it has nothing: longer and longer ones."""
-
-    SOON, FIRST, LAST = 0.5, 0.01, 1.0
-    DOUBLED = 7
+    """The pauses of one queue after quick replies without messages."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def after(self, begun: float, *, moved: bool) -> float:
-        """Seconds to wait after a pull that began at `begun` (trio's time); `moved`: it brought something."""
-        if moved or trio.current_time() - begun >= self.SOON:
+        """The pause after a pull that began at `begun` (trio's clock); `moved`: the next offset is another."""
+        if moved or trio.current_time() - begun >= QUICK:
             self._count = 0
             return 0.0
+        pause = IDLE[min(self._count, len(IDLE) - 1)]
         self._count += 1
-        return (
-            0.0 if self._count == 1 else min(self.FIRST * 2 ** min(self._count - 2, self.DOUBLED), self.LAST)
-        )
+        return pause

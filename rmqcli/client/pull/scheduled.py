@@ -70,8 +70,7 @@ class ScheduledPull:
         async with self._limiter:
             try:
                 following: float | None = await called(task, self._consumer, queue)
-            except Exception:
-                # Of the application; it must not end the other tasks
+            except Exception:  # of the application; it must not end the other tasks
                 log.exception("the pull task of %s failed", queue)
                 return FAILED
         return NEXT if following is None else following

@@ -275,7 +275,7 @@ class PushConsumer(Traceable, Client):
         if self._nursery is not None:
             with trio.move_on_after(state.settings.grace):
                 for held in list(state.queues.values()):
-                    await held.wait_quiet(state.settings.grace)
+                    await held.wait_quiet()
             self._everything.cancel()
             await self._ended.wait()
             if self._processor is not None:

@@ -78,7 +78,7 @@ class OrderlyService:
         batch = held.take(state.settings.batch_size)
         held.last_consume_ms = state.instance.now_ms()
         context = OrderlyContext(state.instance.namespace.unwrap_queue(held.queue))
-        held.begin()
+        held.in_flight += 1
         try:
             begun = trio.current_time()
             result = await self._ask(batch, context)

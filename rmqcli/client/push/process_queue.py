@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import trio
 
+from codec.codes import MASTER_ID
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.pull.next_pull import Idle
@@ -43,7 +44,7 @@ class ProcessQueue:
         self.retiring = False
         self.illegal = False
         self.scope = trio.CancelScope()
-        self.suggested_broker = 0
+        self.suggested_broker = MASTER_ID
         self.previously_locked = False
         self.unlock_tries = 0
         self.locked_at = -math.inf
@@ -125,9 +126,6 @@ class ProcessQueue:
                 self.messages[message.queue_offset] = message
                 self.messages.move_to_end(message.queue_offset, last=False)
 
-    def begin(self) -> None:
-        self.in_flight += 1
-
     def done(self) -> None:
         self.in_flight -= 1
         if not self.in_flight and self._quiet:
@@ -139,12 +137,10 @@ class ProcessQueue:
         self.scope.cancel()
         self._arrival.unpark_all()
 
-    async def wait_quiet(self, timeout: float) -> bool:
-        """Waits until no listener works on the queue; False after `timeout` seconds."""
-        with trio.move_on_after(timeout):
-            while self.in_flight:
-                await self._quiet.park()
-        return not self.in_flight
+    async def wait_quiet(self) -> None:
+        """Waits until no listener works on the queue."""
+        while self.in_flight:
+            await self._quiet.park()
 
     async def wait_for_messages(self) -> None:
         while not self.messages and not self.dropped:

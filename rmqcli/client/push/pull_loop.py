@@ -1,8 +1,5 @@
 """The pulls of a queue: one long poll after the other, suspended while enough messages are cached
 (Java `DefaultMQPushConsumerImpl.pullMessage`).
-
-Delays are seconds: FLOW_CONTROL while too much is cached, BUSY after the broker's FLOW_CONTROL, FAILED after
-any error, ILLEGAL until a queue whose offset was not in the broker's queue is released and created again.
 """
 
 from __future__ import annotations
@@ -20,22 +17,17 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.subscription import Subscription
-from rmqcli.client.pull.next_pull import check_next_offset
+from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
-from rmqcli.client.results import PullStatus
+from rmqcli.client.results import PULL_STATUSES, PullStatus
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer
 
-PAUSED = 1.0
-FLOW_CONTROL = 0.05
-BUSY = 0.02
-FAILED = 1.0
-ILLEGAL = 10.0
+ILLEGAL = 10.0  # seconds until a queue whose offset was not in the broker's queue is created again
 Sink = Callable[[ProcessQueue, list[MessageExt]], None]
 """Called with pulled messages that are new."""
-_STATUS = {status.value.value: status for status in PullStatus}
 
 
 async def _listener_first() -> None:
@@ -103,7 +95,9 @@ class PullLoop:
         if reply.code == ResponseCode.SUCCESS:
             self._count(held, begun, len(messages))
         moved = header.next_begin_offset != held.next_offset
-        pause = self._take(held, _STATUS[reply.code], header, messages) or held.idle.after(begun, moved=moved)
+        pause = self._take(held, PULL_STATUSES[reply.code], header, messages) or held.idle.after(
+            begun, moved=moved
+        )
         if 0 < len(messages) < self._state.settings.pull_batch_size:
             await _listener_first()
         return pause
@@ -127,7 +121,7 @@ class PullLoop:
             self._header(held, subscription),
             timeout=settings.pull_timeout,
             prefer=held.suggested_broker,
-            ok=_STATUS,
+            ok=PULL_STATUSES,
         )
 
     def _header(self, held: ProcessQueue, subscription: Subscription) -> PullMessageRequestHeader:

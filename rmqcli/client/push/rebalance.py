@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import trio
+
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import for_each
@@ -82,7 +84,9 @@ class PushRebalance(Rebalance):
         async def release(held: ProcessQueue) -> None:
             state, queue = self._state, held.queue
             held.drop()
-            if not await held.wait_quiet(RELEASE) and state.needs_locks:
+            with trio.move_on_after(RELEASE):
+                await held.wait_quiet()
+            if held.in_flight and state.needs_locks:
                 held.unlock_tries += 1
                 return
             held.closed = True

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import trio
 
-from codec.bodies.route import BrokerData, TopicRouteData
+from codec.bodies.route import TopicRouteData
 from codec.codes import MASTER_ID, Perm, ResponseCode
 from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.message import SystemTopic
@@ -83,10 +83,6 @@ def _ordered(topic: str, conf: str) -> list[MessageQueue]:
         for queue_id in range(int(count))
     )
     return list(islice(queues, MAX_QUEUES))
-
-
-def _addresses(brokers: tuple[BrokerData, ...] | list[BrokerData]) -> dict[str, Mapping[int, str]]:
-    return {broker.broker_name: broker.broker_addrs for broker in brokers}
 
 
 class NameServers:
@@ -218,17 +214,16 @@ class Routes:
 
     async def _fallback(self, topic: str, timeout: float) -> TopicRouteData:
         try:
-            data = await self.fetch(SystemTopic.AUTO_CREATE, timeout)
+            return await self.fetch(SystemTopic.AUTO_CREATE, timeout)
         except NoRoute as error:
             detail = ", and no broker creates topics by itself"
             raise NoRoute(topic, error.address, error.remark, detail) from None
-        return data
 
     def _keep(self, topic: str, data: TopicRouteData, fallback: bool) -> Route:
         publish, subscribe = publish_queues(topic, data), subscribe_queues(topic, data)
         if fallback:
             publish = tuple(queue for queue in publish if queue.queue_id < self._default_queues)
-        brokers = _addresses(list(data.broker_datas))
+        brokers = {broker.broker_name: broker.broker_addrs for broker in data.broker_datas}
         route = Route(topic, data, publish, subscribe, brokers, trio.current_time(), fallback)
         self._routes[topic] = route
         self._stale.discard(topic)

@@ -5,17 +5,16 @@ Messages with TRACE_ON=false from their broker are not traced. Nothing here wait
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from codec.message import MessageExt, PropertyName
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.namespaces import without_namespace
-from rmqcli.client.trace.dispatcher import TraceDispatcher, trace_topic
+from rmqcli.client.push.listener import Call
+from rmqcli.client.trace.dispatcher import TRACE_TOPIC, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
-
-Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
 
 
 class ConsumeMark(NamedTuple):
@@ -27,10 +26,10 @@ class ConsumeMark(NamedTuple):
 
 
 class ConsumeTracer(TraceDispatcher):
-    """The tracer of one consumer group. `trace`: True, or the name of another trace topic."""
+    """The tracer of one consumer group."""
 
-    def __init__(self, instance: ClientInstance, group: str, trace: bool | str = True) -> None:
-        super().__init__(instance, group, "CONSUME", trace_topic(trace) or "")
+    def __init__(self, instance: ClientInstance, group: str, topic: str = TRACE_TOPIC) -> None:
+        super().__init__(instance, group, "CONSUME", topic)
         self._consumer_group = group
 
     def before(self, messages: Sequence[MessageExt]) -> ConsumeMark:
@@ -77,7 +76,8 @@ class ConsumeTracer(TraceDispatcher):
 
 def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
     """The tracer of a consumer for its option `trace`, or None when it is False."""
-    return ConsumeTracer(instance, without_namespace(group), trace) if trace else None
+    topic = trace_topic(trace)
+    return None if topic is None else ConsumeTracer(instance, without_namespace(group), topic)
 
 
 def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: float) -> Call:
@@ -91,7 +91,7 @@ def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: 
         mark = tracer.before(messages)
         try:
             result = await call(messages, context)
-        except Exception:
+        except Exception:  # of the application; the service that calls the listener handles it
             tracer.after(mark, False, ContextCode.EXCEPTION)
             raise
         tracer.after(mark, result in good, _code(result, good, tracer.age(mark) >= timeout))

@@ -133,7 +133,7 @@ class Link:
         with trio.move_on_at(deadline):
             lost = await self._outbox.wait_sent()
             if lost is not None:
-                raise ConnectionLost(self.address, str(lost))
+                raise ConnectionLost(self.address, lost)
             return
         raise RequestTimeout(self.address, request_name(command.code), timeout)
 

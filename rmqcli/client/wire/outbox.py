@@ -56,7 +56,7 @@ class Outbox:
         while self.is_full:
             await self._room.park()
 
-    async def wait_sent(self) -> object:
+    async def wait_sent(self) -> str | None:
         """Waits until the operating system has all frames; returns None, or the reason of `release`."""
         if not self._frames and not self._sending:
             await trio.lowlevel.checkpoint()
@@ -69,9 +69,10 @@ class Outbox:
             waiting.remove(task)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        return await trio.lowlevel.wait_task_rescheduled(give_up)
+        lost: str | None = await trio.lowlevel.wait_task_rescheduled(give_up)
+        return lost
 
-    def release(self, reason: str | None) -> None:
+    def release(self, reason: str) -> None:
         """Drops all frames and ends all waits with `reason`."""
         self._frames.clear()
         self.queued = 0
