@@ -26,7 +26,6 @@ from broker.tables import (
     TopicTable,
 )
 from codec.bodies.config import DataVersion, TopicConfig
-from codec.codes import MessageSysFlag
 from codec.remoting.send_frames import SendReplyFrames
 from codec.store.delay_levels import DelayLevels
 
@@ -77,9 +76,6 @@ class BrokerContext:
     """The newest copies of half messages that were written again."""
     id_prefix: str = field(init=False)
     """The beginning of the offset message ids of this broker."""
-    store_host_flag: int = field(init=False)
-    own_host_flags: int = field(init=False)
-    """sysFlag bits of the store host, and of a message that the broker itself writes."""
     reply_ext: dict[str, str] = field(init=False)
     """The ext fields of every reply to a send."""
     send_replies: SendReplyFrames = field(init=False)
@@ -91,8 +87,6 @@ class BrokerContext:
     def __post_init__(self) -> None:
         self.id_prefix = self.store_host.hex().upper()
         self.reconfigure(self.config)
-        self.store_host_flag = 0 if len(self.store_host) == 8 else MessageSysFlag.STORE_HOST_V6
-        self.own_host_flags = self.store_host_flag and self.store_host_flag | MessageSysFlag.BORN_HOST_V6
 
     @property
     def host(self) -> str:

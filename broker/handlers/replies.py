@@ -75,7 +75,7 @@ def _store(broker: BrokerContext, request: Request[SendHeader, bytes], queue_id:
         born_timestamp=header.born_timestamp,
         born_host=pack_host(*session.peer),
         flag=header.flag,
-        sys_flag=header.sys_flag & KEPT_FLAGS | broker.store_host_flag,
+        sys_flag=header.sys_flag & KEPT_FLAGS,
         reconsume_times=header.reconsume_times or 0,
         tags_code=tags_code(properties.get(PropertyName.TAGS)),
     )

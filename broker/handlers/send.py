@@ -28,7 +28,7 @@ from broker.net.session import Session
 from broker.services.put import put, put_batch
 from broker.services.transactions import prepare
 from broker.store.values import AppendResult, PutStatus, StoreMessage
-from broker.tables.topics import READ_WRITE, UNIT, UNIT_SUB, describe_topic
+from broker.tables.topics import UNIT, UNIT_SUB, describe_topic
 from codec.bodies.config import TopicConfig
 from codec.codes import MessageSysFlag, Perm, ResponseCode
 from codec.errors import LocalProtocolError
@@ -46,7 +46,6 @@ from codec.properties import (
 
 SendReply = Reply[SendMessageResponseHeader, None]
 
-IPV4_HOST_BYTES = 8
 CHECKED_TOPICS = 65536
 LAST_TIME = 253_370_764_800_000
 """The year 9999, the last that can be written (ms)."""
@@ -63,7 +62,6 @@ WAIT_BEGINNING = WAIT + NAME_VALUE_SEPARATOR
 MULTI_TAG = "MULTI_TAG"
 """The topicFilterType of a topic whose messages say that their TAGS may be several."""
 TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
-NOT_HOSTS = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
 
 def send(
@@ -159,7 +157,7 @@ def _create_topic(broker: BrokerContext, header: SendHeader) -> TopicConfig:
         topic, header.default_topic, header.default_topic_queue_nums, sys_flag=sys_flag
     )
     if config is None and is_retry:
-        config, _ = broker.topics.ensure(topic, 1, perm=READ_WRITE, sys_flag=sys_flag)
+        config, _ = broker.topics.ensure(topic, 1, sys_flag=sys_flag)
     if config is None:
         raise no_topic(topic)
     broker.topics_changed([config])
@@ -177,9 +175,7 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
     if topic.startswith(RETRY_PREFIX) and _is_exhausted(broker, request):
         topic, queue_id = _dead_letter_topic(broker, topic), 0
         properties.pop(PropertyName.DELAY, None)
-    sys_flag = header.sys_flag & NOT_HOSTS | broker.store_host_flag
-    born_host, born_host_flag = born_host_of(request.session)
-    sys_flag |= born_host_flag
+    sys_flag = header.sys_flag
     if config.topic_filter_type == MULTI_TAG and topic == header.topic:
         sys_flag |= MessageSysFlag.MULTI_TAGS
     stored = stored_properties(text, properties, broker.config.broker_cluster_name, keeps_wait=header.batch)
@@ -190,7 +186,7 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
         properties,
         stored,
         header.born_timestamp,
-        born_host,
+        pack_host(*request.session.peer),
         header.flag,
         sys_flag,
         header.reconsume_times,
@@ -198,12 +194,6 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
         tags_code(properties.get(TAGS)),
         properties.get(WAIT, "true").lower() != "false",
     )
-
-
-def born_host_of(session: Session) -> tuple[bytes, int]:
-    """The peer's packed address and the sysFlag bit of its kind."""
-    packed = pack_host(*session.peer)
-    return packed, 0 if len(packed) == IPV4_HOST_BYTES else MessageSysFlag.BORN_HOST_V6
 
 
 def stored_properties(text: str, properties: dict[str, str], cluster: str, *, keeps_wait: bool) -> bytes:

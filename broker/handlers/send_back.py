@@ -76,7 +76,7 @@ def _ensure(broker: BrokerContext, topic: str, queues: int, unit_mode: bool = Fa
 def _put(broker: BrokerContext, original: MessageExt, target: _Target) -> None:
     queue_id = broker.rng.randrange(max(1, target.queues))
     try:
-        status = put(broker, _retried(broker, original, target, queue_id)).status
+        status = put(broker, _retried(original, target, queue_id)).status
     except LocalProtocolError:
         status = PutStatus.PROPERTIES_SIZE_EXCEEDED
     if status is not PutStatus.PUT_OK:
@@ -95,7 +95,7 @@ def _target(
     return _Target(retry_topic(header.group), group.retry_queue_nums, level)
 
 
-def _retried(broker: BrokerContext, original: MessageExt, target: _Target, queue_id: int) -> StoreMessage:
+def _retried(original: MessageExt, target: _Target, queue_id: int) -> StoreMessage:
     properties = dict(original.properties)
     properties.setdefault(PropertyName.RETRY_TOPIC, original.topic)
     properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, original.offset_msg_id)
@@ -104,6 +104,5 @@ def _retried(broker: BrokerContext, original: MessageExt, target: _Target, queue
     message = restored(original, properties, encode_properties(properties))
     message.topic = target.topic
     message.queue_id = queue_id
-    message.sys_flag |= broker.store_host_flag
     message.reconsume_times += 1
     return message

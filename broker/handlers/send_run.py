@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.context import BrokerContext
-from broker.handlers.send import MULTI_TAG, NOT_HOSTS, TAGS, TRAN_MSG, born_host_of, stored_properties
+from broker.handlers.send import MULTI_TAG, TAGS, TRAN_MSG, stored_properties
 from broker.net.session import Session
 from broker.services.put import DELAY, put_run
 from broker.store.values import StoreMessage
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.headers.send import SendMessageRequestHeaderV2
+from codec.ids import pack_host
 from codec.names import RETRY_PREFIX
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
@@ -40,9 +41,7 @@ def _plain(
     broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]
 ) -> list[StoreMessage]:
     checked_topics, topic_config = broker.checked_topics, broker.topics.get
-    cluster, store_host_flag = broker.config.broker_cluster_name, broker.store_host_flag
-    born_host, born_host_flag = born_host_of(session)
-    host_flags = store_host_flag | born_host_flag
+    cluster, born_host = broker.config.broker_cluster_name, pack_host(*session.peer)
     messages = []
     for request in requests:
         header = request.header
@@ -76,7 +75,7 @@ def _plain(
                 header.born_timestamp,
                 born_host,
                 header.flag,
-                header.sys_flag & NOT_HOSTS | host_flags,
+                header.sys_flag,
                 header.reconsume_times,
                 0,
                 tags_code(properties.get(TAGS)),

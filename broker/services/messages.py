@@ -63,6 +63,5 @@ def own_message(broker: BrokerContext, topic: str, body: bytes, properties: dict
         properties_text=encode_properties(properties),
         born_timestamp=broker.now_ms(),
         born_host=broker.store_host,
-        sys_flag=broker.own_host_flags,
         tags_code=tags_code(properties[PropertyName.TAGS]),
     )

@@ -111,14 +111,12 @@ class TopicTable(ConfigTable[TopicConfig]):
         self.put(config)
         return config
 
-    def ensure(
-        self, topic: str, queues: int, *, perm: int = READ_WRITE, sys_flag: int = 0
-    ) -> tuple[TopicConfig, bool]:
+    def ensure(self, topic: str, queues: int, *, sys_flag: int = 0) -> tuple[TopicConfig, bool]:
         """The config of a retry or dead-letter topic, and True if this created it."""
         config = self._configs.get(topic)
         if config is not None:
             return config, False
-        config = _config(topic, queues, perm, sys_flag)
+        config = _config(topic, queues, sys_flag=sys_flag)
         self.put(config)
         return config, True
 

@@ -44,6 +44,21 @@ async def test_a_message_is_stored_as_java_stores_it(tmp_path: Path) -> None:
         assert (message.born_host, message.store_host) == (client.session.peer_text, "127.0.0.1:10911")
 
 
+@pytest.mark.parametrize(
+    ("host", "text", "bit"), [("10.0.0.7", "10.0.0.7:40000", 0), ("2001:db8::7", "[2001:db8::7]:40000", 0x10)]
+)
+async def test_the_address_of_the_connection_counts_whatever_the_header_says(
+    tmp_path: Path, host: str, text: str, bit: int
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.session.peer = (host, 40000)
+        for sys_flag in (0, 0x30):
+            assert (await client.send("T", sys_flag=sys_flag)).code == 0
+        messages = await client.pulled("T")
+        assert [(one.born_host, one.sys_flag, one.body) for one in messages] == [(text, bit, b"hello")] * 2
+
+
 async def test_long_and_short_headers_mean_the_same(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()

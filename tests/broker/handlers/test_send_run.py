@@ -15,6 +15,7 @@ from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.net.server import Server
 from broker.store import MessageStore
 from broker.store.segment import Segment, SegmentList
+from codec.bodies.config import TopicConfig
 from codec.codes import ResponseCode
 from codec.headers.base import to_ext
 from codec.message import Message
@@ -88,7 +89,7 @@ async def left_behind(
 ) -> tuple[list[RemotingCommand], dict[str, bytes]]:
     async with fake_broker(root, lambda: START_MS, max_message_size=4096) as broker:
         context = broker.context
-        context.topics.ensure("ReadOnly", 4, perm=4)
+        context.topics.put(TopicConfig("ReadOnly", 4, 4, perm=4))
         many, _ = context.topics.ensure("Many", 4)
         context.topics.put(structs.replace(many, topic_filter_type="MULTI_TAG"))
         for topic, queue_id in (("T", 0), *(("Many", n) for n in range(4))):
