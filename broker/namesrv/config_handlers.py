@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 
-from broker.config import config_properties, expand_path, update_config, warn_unknown, write_properties
+from broker.config import config_properties, update_config, warn_unknown
 from broker.errors import Refusal
 from broker.namesrv.state import NameServerState
 from broker.net.handling import Reply, Request
@@ -19,8 +18,6 @@ from codec.headers.routes import (
     GetKVListByNamespaceRequestHeader,
     PutKVConfigRequestHeader,
 )
-
-_log = logging.getLogger("broker.namesrv")
 
 
 def put_kv(state: NameServerState, request: Request[PutKVConfigRequestHeader, None]) -> Reply[None, None]:
@@ -72,15 +69,5 @@ def set_config(state: NameServerState, request: Request[None, dict[str, str]]) -
     update = update_config(state.config, request.body)
     warn_unknown(update.unknown, f"request of {request.session.peer_text}")
     state.config = update.config
-    state.barrier = partial(_save, state)
+    state.barrier = state.save_config
     return Reply()
-
-
-async def _save(state: NameServerState) -> None:
-    if not state.config.config_store_path:
-        return
-    path = expand_path(state.config.config_store_path)
-    try:
-        await state.in_thread(write_properties, path, config_properties(state.config), state.disk)
-    except OSError as error:  # the change holds until the next start, as in Java
-        _log.error("cannot save the configuration to %s: %s", path, error)

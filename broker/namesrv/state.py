@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import trio
 
 from broker.clock import NowMs
-from broker.config import NamesrvConfig
+from broker.config import NamesrvConfig, config_properties, expand_path, write_properties
 from broker.disk import REAL, Disk, load_table, save_table
 from broker.namesrv.route_table import RouteTable
 from broker.net.dispatch import Barrier
@@ -17,6 +18,8 @@ from codec.bodies.base import decode_body, encode_body
 from codec.bodies.route import KVConfigSerializeWrapper
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+
+_log = logging.getLogger("broker.namesrv")
 
 
 class KVConfig:
@@ -83,12 +86,13 @@ class NameServerState:
     ) -> None:
         self.barrier: Barrier | None = None
         """Set by a handler whose reply waits for the disk; see `broker.net.dispatch.Batches`."""
-        self.disk = disk
-        self.in_thread = in_thread
         self.config = config
         self.kv = kv
         self.now_ms = now_ms
         self.routes = RouteTable()
+        self._disk = disk
+        self._in_thread = in_thread
+        self._saving = trio.Lock()
         self._watched: set[Session] = set()
 
     def begin_batch(self) -> None:
@@ -96,6 +100,17 @@ class NameServerState:
 
     def end_batch(self) -> None:
         """Nothing waits for the end of a batch."""
+
+    async def save_config(self) -> None:
+        """Saves the current configuration at `configStorePath`."""
+        if not self.config.config_store_path:
+            return
+        path = expand_path(self.config.config_store_path)
+        async with self._saving:
+            try:
+                await self._in_thread(write_properties, path, config_properties(self.config), self._disk)
+            except OSError as error:  # the change holds until the next start, as in Java
+                _log.error("cannot save the configuration to %s: %s", path, error)
 
     def watch(self, session: Session) -> None:
         """Removes the registrations of a connection when it ends."""

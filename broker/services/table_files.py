@@ -114,6 +114,7 @@ class TableFiles:
         self._disk = disk
         self._in_thread = in_thread
         self._wake = trio.Event()
+        self._updating = trio.Lock()
 
     def load(self) -> None:
         """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks."""
@@ -146,13 +147,14 @@ class TableFiles:
             await self._try(file)
 
     async def update_properties(self, path: Path, changed: Mapping[str, str]) -> None:
-        """Changes entries of a properties file. OSError, ConfigError."""
+        """Changes entries of a properties file, after the changes before this one. OSError, ConfigError."""
 
         def update() -> None:
             known = read_properties(path, self._disk) if self._disk.state(path) is not None else {}
             write_properties(path, {**known, **changed}, self._disk)
 
-        await self._in_thread(update)
+        async with self._updating:
+            await self._in_thread(update)
 
     def start(self, services: Services, durable: Durable, *, offsets_ms: int, delays_ms: int) -> None:
         """Starts the services that save."""

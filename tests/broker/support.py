@@ -5,6 +5,7 @@ memory.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ import trio.testing
 from broker.clock import NowMs
 from broker.config import BrokerConfig
 from broker.context import BrokerContext
+from broker.disk.real import RealDisk
 from broker.errors import NotReady, Refusal, RemoteTimeout
 from broker.handlers import handler_table
 from broker.net.dispatch import reply_behind
@@ -293,6 +295,14 @@ def subscription(topic: str, expression: str = "*", version: int = 1) -> Subscri
         code_set=sorted(tag_codes(tags)),
         sub_version=version,
     )
+
+
+class SlowDisk(RealDisk):
+    """The disk of this machine with slow writes, so that worker threads meet."""
+
+    def write(self, path: Path, content: bytes) -> None:
+        super().write(path, content)
+        time.sleep(0.05)
 
 
 class SlowPuts:

@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from broker.config import NamesrvConfig, load_config
 from broker.errors import Refusal, StoreDamaged
-from broker.namesrv.state import KVConfig
+from broker.namesrv.node import bound_handlers
+from broker.namesrv.state import KVConfig, NameServerState
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.route import TopicList, TopicRouteData
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import BodyError
+from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES, NameServerUnderTest, topic
+from tests.broker.support import FakeSession, SlowDisk
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -182,6 +186,23 @@ def test_the_configuration_is_shown_changed_and_saved(
     assert (loaded.order_message_enable, loaded.config_store_path, unknown) == (True, str(saved), [])
     assert server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, b"clusterTest=true\n").code == ResponseCode.SUCCESS
     assert load_config(NamesrvConfig, saved)[0].cluster_test
+
+
+async def test_configurations_that_are_saved_at_one_time_leave_the_last(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "namesrv.properties"
+    config = NamesrvConfig(kv_config_path=None, config_store_path=str(path))
+    state = NameServerState(config, KVConfig(), lambda: 0, disk=SlowDisk())
+    handler: Any = bound_handlers(state)[RequestCode.UPDATE_NAMESRV_CONFIG]
+    async with trio.open_nursery() as nursery:
+        for name in ("a", "b", "c"):
+            change = f"productEnvName={name}\n".encode()
+            handler(FakeSession(), RemotingCommand(RequestCode.UPDATE_NAMESRV_CONFIG, body=change))
+            assert state.barrier is not None
+            nursery.start_soon(state.barrier)
+    assert load_config(NamesrvConfig, path)[0].product_env_name == "c"
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

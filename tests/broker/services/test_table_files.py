@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.disk import Disk
+from broker.config import read_properties
+from broker.disk import REAL, Disk
 from broker.filters import FilterTable
 from broker.services.table_files import TableFiles, table_text
 from broker.store import MessageStore, StoreDamaged
@@ -17,7 +18,7 @@ from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies.base import decode_body
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from tests.broker.support import fake_broker, send_header
+from tests.broker.support import SlowDisk, fake_broker, send_header
 from tests.support import JavaStore
 
 TABLES = {
@@ -28,12 +29,15 @@ TABLES = {
 }
 
 
-def files(root: Path) -> tuple[TableFiles, TopicTable, GroupTable, OffsetTable, DelayOffsets]:
+def files(
+    root: Path, disk: Disk = REAL
+) -> tuple[TableFiles, TopicTable, GroupTable, OffsetTable, DelayOffsets]:
     topics, groups = TopicTable(lambda: 0), GroupTable(lambda: 0)
     offsets, delays = OffsetTable(), DelayOffsets()
+    filters = FilterTable(lambda: 0)
     return (
         TableFiles(
-            root, topics=topics, groups=groups, offsets=offsets, delays=delays, filters=FilterTable(lambda: 0)
+            root, topics=topics, groups=groups, offsets=offsets, delays=delays, filters=filters, disk=disk
         ),
         topics,
         groups,
@@ -203,3 +207,12 @@ async def test_a_full_disk_keeps_the_change_for_the_next_time(
     await tables.save_changed()
     assert (tmp_path / "config" / "consumerOffset.json").exists()
     assert (tmp_path / "config" / "topics.json").exists()
+
+
+async def test_changes_of_properties_that_come_together_are_all_saved(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    tables = files(tmp_path, SlowDisk())[0]
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(tables.update_properties, path, {f"name{number}": "x"})
+    assert read_properties(path) == {f"name{number}": "x" for number in range(4)}
