@@ -95,9 +95,8 @@ async def open_broker(
     Raises ConfigError, OSError (it cannot listen), StoreError (folder in use or damaged), ServiceFailed.
     """
     check_values(config)
-    _delay_levels(config)
     supervisor = supervisor or Supervisor()
-    listener = network.listen(config.bind_address, config.listen_port)
+    listener = network.listen(config.bind_address, config.listen_port, config.server_socket_backlog)
     try:
         bound, port = listener.address
         host = config.broker_ip1 or own_address(bound)
@@ -143,13 +142,6 @@ async def open_broker(
         listener.close()
 
 
-def _delay_levels(config: BrokerConfig) -> DelayLevels:
-    try:
-        return DelayLevels(config.message_delay_level)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
 def assemble(
     config: BrokerConfig,
     address: str,
@@ -174,13 +166,14 @@ def assemble(
             broker.files.topics_changed()
 
     async def register(configs: Sequence[TopicConfig] | None) -> None:
-        registration.config = broker.config
         await registration.register(topics.wrapper(configs))
 
     def answer(hold: Hold) -> None:
         answer_hold(broker, hold)
 
-    registration = Registration(config, address, topics.wrapper, order_topics, network, supervisor)
+    registration = Registration(
+        lambda: broker.config, address, topics.wrapper, order_topics, network, supervisor
+    )
     broker = BrokerContext(
         config=config,
         address=address,
@@ -195,7 +188,7 @@ def assemble(
         producers=ProducerTable(),
         locks=LockTable(),
         filters=filters,
-        delay_levels=_delay_levels(config),
+        delay_levels=DelayLevels(config.message_delay_level),
         delay_offsets=delay_offsets,
         holds=Holds(answer),
         statistics=Statistics(now_ms, config.broker_cluster_name),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import trio
 
 from broker.errors import PeerUnreachable, RemoteTimeout
-from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Network
 from broker.net.server import Server
 from broker.net.session import Session
@@ -19,14 +18,8 @@ CONNECT_SECONDS = 3.0
 class Peers:
     """Sends requests to other nodes while `run` runs."""
 
-    def __init__(
-        self,
-        name: str,
-        limits: ServerLimits | None = None,
-        network: Network = TCP,
-        supervisor: Supervisor | None = None,
-    ) -> None:
-        self._server = Server({}, limits=limits, name=name, supervisor=supervisor)
+    def __init__(self, name: str, network: Network = TCP, supervisor: Supervisor | None = None) -> None:
+        self._server = Server({}, name=name, supervisor=supervisor)
         self._network = network
         self._sessions: dict[str, Session] = {}
         self._connecting: dict[str, trio.Lock] = {}

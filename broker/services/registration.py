@@ -22,10 +22,11 @@ from broker.net.handling import command_of
 from broker.net.network import TCP, Network
 from broker.net.peers import Peers
 from broker.supervisor import Supervisor
-from codec.addresses import split_address, split_addresses
+from broker.tables.topics import READ_WRITE
+from codec.addresses import join_address, split_address, split_addresses
 from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
-from codec.codes import MASTER_ID, Perm, ResponseCode
+from codec.codes import MASTER_ID, ResponseCode
 from codec.errors import CodecError
 from codec.hashing import crc32
 from codec.headers.routes import (
@@ -48,27 +49,27 @@ ReplyBodyT = TypeVar("ReplyBodyT")
 _log = logging.getLogger("broker.services.registration")
 
 PERIOD_MS = (10_000, 60_000)
-READ_WRITE = Perm.READ | Perm.WRITE
 
 
 class Registration:
-    """Registers the broker at `address` ("ip:port"). `config` can be replaced at any time.
+    """Registers the broker at `address` ("ip:port").
 
-    `topics()` returns all current topics. `on_order_topics` receives the order topics of a name server: topic
-    to "broker:queues;…". The connections to the name servers are open while `peers` runs.
+    `config()` returns the current configuration, `topics()` all current topics. `on_order_topics` receives
+    the order topics of a name server: topic to "broker:queues;…". The connections to the name servers are
+    open while `peers` runs.
     """
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: Callable[[], BrokerConfig],
         address: str,
         topics: Callable[[], TopicConfigSerializeWrapper],
         on_order_topics: Callable[[Mapping[str, str]], None] | None = None,
         network: Network = TCP,
         supervisor: Supervisor | None = None,
     ) -> None:
-        self.config = config
-        self.address = address
+        self._config = config
+        self._address = address
         self._topics = topics
         self._on_order_topics = on_order_topics
         self.peers = Peers("registration", network=network, supervisor=supervisor)
@@ -91,7 +92,7 @@ class Registration:
 
     async def _refresh(self) -> None:
         """Registers as at each period."""
-        if self.config.force_register:
+        if self._config().force_register:
             await self.register()
             return
         wrapper = self._topics()
@@ -101,7 +102,7 @@ class Registration:
         if not self.peers.is_running:
             return
         async with trio.open_nursery() as nursery:
-            for address in split_addresses(self.config.namesrv_addr or ""):
+            for address in split_addresses(self._config().namesrv_addr or ""):
                 nursery.start_soon(self._attempt, action, address)
 
     async def _attempt(self, action: Callable[[str], Awaitable[object]], address: str) -> None:
@@ -134,7 +135,7 @@ class Registration:
         body: RequestBodyT,
         address: str,
     ) -> Answer[ReplyT, ReplyBodyT]:
-        timeout = self.config.register_broker_timeout_mills / 1000
+        timeout = self._config().register_broker_timeout_mills / 1000
         reply = await self.peers.request(address, command_of(operation, header, body), timeout)
         if reply.code != ResponseCode.SUCCESS:
             raise BrokerError(f"code {operation.code} refused with {reply.code}: {reply.remark}")
@@ -147,37 +148,38 @@ class Registration:
         header = replace(
             self._identity(RegisterBrokerRequestHeader),
             ha_server_addr=self._ha_address(),
-            compressed=self.config.compressed_register,
+            compressed=self._config().compressed_register,
             body_crc32=crc32(body),
         )
         return header, body
 
     def _body(self, wrapper: TopicConfigSerializeWrapper) -> bytes:
-        permission = self.config.broker_permission
+        permission = self._config().broker_permission
         if permission & READ_WRITE != READ_WRITE:
             limited = {
                 name: _limited(topic, permission) for name, topic in wrapper.topic_config_table.items()
             }
             wrapper = replace(wrapper, topic_config_table=limited)
         body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
-        return body.encode(compressed=self.config.compressed_register)
+        return body.encode(compressed=self._config().compressed_register)
 
     def _identity(self, kind: type[Identified]) -> Identified:
+        config = self._config()
         return kind(
-            broker_name=self.config.broker_name,
-            broker_addr=self.address,
-            cluster_name=self.config.broker_cluster_name,
+            broker_name=config.broker_name,
+            broker_addr=self._address,
+            cluster_name=config.broker_cluster_name,
             # a master has this id in Java, whatever broker.conf says
-            broker_id=self.config.broker_id if self.config.broker_role == "SLAVE" else MASTER_ID,
+            broker_id=config.broker_id if config.broker_role == "SLAVE" else MASTER_ID,
         )
 
     def _ha_address(self) -> str:
-        host = self.config.broker_ip2 or split_address(self.address)[0]
-        return f"{host}:{self.config.ha_listen_port}"
+        config = self._config()
+        return join_address(config.broker_ip2 or split_address(self._address)[0], config.ha_listen_port)
 
     def _period_seconds(self) -> float:
         low, high = PERIOD_MS
-        return min(max(self.config.register_name_server_period, low), high) / 1000
+        return min(max(self._config().register_name_server_period, low), high) / 1000
 
 
 def _limited(topic: TopicConfig, permission: int) -> TopicConfig:

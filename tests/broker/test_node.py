@@ -12,7 +12,7 @@ import trio
 from broker.config import BrokerConfig, NamesrvConfig
 from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
-from broker.net.network import own_address
+from broker.net.network import TcpListener, TcpNetwork, own_address
 from broker.node import BrokerNode, open_broker
 from broker.store import StoreDamaged, StoreLocked
 from codec.bodies.base import decode_body
@@ -60,6 +60,19 @@ async def test_a_restart_finds_all_messages_and_offsets(tmp_path: Path) -> None:
         assert [m.body for m in decode_records(pulled.body)] == [b"first"]
         offset = await ask(peer, 14, {"consumerGroup": "G", "topic": "T", "queueId": "0"})
         assert offset.ext_fields == {"offset": "1"}
+
+
+async def test_the_backlog_of_its_socket_is_the_configured_one(tmp_path: Path) -> None:
+    class Noted(TcpNetwork):
+        backlog = 0
+
+        def listen(self, host: str, port: int, backlog: int = 1024) -> TcpListener:
+            self.backlog = backlog
+            return super().listen(host, port, backlog)
+
+    network = Noted()
+    async with open_broker(config(tmp_path, server_socket_backlog=7), network=network):
+        assert network.backlog == 7
 
 
 async def test_a_new_topic_has_a_route_before_its_creator_gets_the_reply(tmp_path: Path) -> None:

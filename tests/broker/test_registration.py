@@ -17,13 +17,15 @@ from broker.net.peers import Peers
 from broker.net.server import Server
 from broker.net.session import Session
 from broker.services.registration import Registration
+from broker.testing.in_memory import embedded_in_memory
 from broker.testing.memory_network import HOST, MemoryNetwork
-from codec.addresses import join_address
+from codec.addresses import join_address, split_address
 from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
 from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES
+from tests.broker.serving import Client
 from tests.support import PATIENCE
 
 REGISTER, QUERY, UNREGISTER = (
@@ -76,7 +78,7 @@ def wrapper(*names: str, counter: int = 1) -> TopicConfigSerializeWrapper:
 
 def registration(namesrv: str, network: Network = TCP, **settings: object) -> Registration:
     config = BrokerConfig(broker_name="broker-a", namesrv_addr=namesrv, **settings)  # type: ignore[arg-type]
-    return Registration(config, "127.0.0.1:10911", lambda: wrapper("T", "U"), network=network)
+    return Registration(lambda: config, "127.0.0.1:10911", lambda: wrapper("T", "U"), network=network)
 
 
 async def launch(nursery: trio.Nursery, broker: Registration) -> None:
@@ -98,7 +100,7 @@ async def test_a_broker_registers_at_every_name_server_before_it_has_started(
             namesrv_addr=f"{one.address};{two.address}",
             compressed_register=compressed,
         )
-        broker = Registration(config, "127.0.0.1:10911", lambda: wrapper("T", "U"), heard.append)
+        broker = Registration(lambda: config, "127.0.0.1:10911", lambda: wrapper("T", "U"), heard.append)
         await launch(nursery, broker)
         for server in (one, two):
             route = server.state.routes.route("T")
@@ -136,6 +138,32 @@ async def test_it_registers_at_each_period_within_bounds(
     header = recorder.requests[0].ext_fields or {}
     assert header["haServerAddr"] == "127.0.0.1:10912"
     assert header["brokerId"] == "0"
+
+
+async def test_a_changed_period_counts_after_the_current_one(autojump_clock: trio.abc.Clock) -> None:
+    seconds: list[float] = []
+
+    async def note(_address: str, command: RemotingCommand) -> None:
+        if command.code == REGISTER:
+            seconds.append(round(trio.current_time()))
+
+    async with embedded_in_memory(on_request=note, register_name_server_period=60_000) as cluster:
+        start = seconds[0]
+        host, port = split_address(cluster.broker_address)
+        client = Client(await cluster.surroundings.network.open_stream(host, port))
+        change = RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=b"registerNameServerPeriod=10000\n")
+        assert (await client.ask(change)).code == 0
+        await trio.sleep(95)
+        assert [at - start for at in seconds] == [0, 60, 70, 80, 90]
+
+
+async def test_an_ipv6_address_for_slaves_has_brackets(
+    nursery: trio.Nursery, memory: MemoryNetwork, autojump_clock: trio.abc.Clock
+) -> None:
+    recorder = Recorder()
+    await recorder.start(nursery, memory, 9876)
+    await launch(nursery, registration(recorder.address, memory, broker_ip2="2001:db8::7"))
+    assert (recorder.requests[0].ext_fields or {})["haServerAddr"] == "[2001:db8::7]:10912"
 
 
 async def test_without_force_it_registers_only_changes(
