@@ -137,13 +137,17 @@ async def _answer_later(broker: BrokerContext, request: PullRequest, slow: list[
 
 
 def _answer(broker: BrokerContext, request: PullRequest) -> None:
-    header, session = request.header, request.session
+    header, session, command = request.header, request.session, request.command
     session.in_batch = True
     try:
         reply = _reply(broker, header, _get(broker, header, _check(broker, session, header)))
-        session.respond(request.command, _encode(request.command, reply), reply.views)
+        session.respond(command, _encode(command, reply), reply.views)
     except Refusal as refusal:
-        session.send(request.command.reply(refusal.code, refusal.remark, {}))
+        session.respond(command, command.reply(refusal.code, refusal.remark, {}))
+    except NotReady:
+        raise
+    except Exception as error:  # as for a pull that is not held: it must not stop the others
+        session.respond(command, failure_reply(session, command, error))
     finally:
         session.in_batch = False
         session.flush()

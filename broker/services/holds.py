@@ -9,7 +9,6 @@ seconds of trio's clock.
 from __future__ import annotations
 
 import heapq
-import logging
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from broker.store.values import Arrival, StoreMessage
 
 ANSWERS_PER_TURN = 64
 """Pulls to answer before other tasks run."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +46,8 @@ Wants = Callable[[Mapping[str, str]], bool]
 
 
 class Holds:
-    """Held pulls by queue. `answer` is called once for each, unless its session closes first.
+    """Held pulls by queue. `answer`, which must not raise, is called once for each, unless its session closes
+    first.
 
     `max_holds` bounds all held pulls, `max_of_session` those of one session. `spare_deadlines` bounds how
     many deadlines of answered pulls are kept before they are removed together.
@@ -131,7 +129,7 @@ class Holds:
             self._expire()
             ready, self._ready = self._ready, []
             for n, hold in enumerate(ready):
-                self._answer_safely(hold)
+                self._answer(hold)
                 if n % ANSWERS_PER_TURN == ANSWERS_PER_TURN - 1:
                     await trio.lowlevel.checkpoint()
 
@@ -152,12 +150,6 @@ class Holds:
             if self._is_held(hold):
                 self._release(hold)
                 self._ready.append(hold)
-
-    def _answer_safely(self, hold: Hold) -> None:
-        try:
-            self._answer(hold)
-        except Exception:  # one pull that cannot be answered must not stop the others
-            _log.exception("a held pull of %s queue %d could not be answered", hold.topic, hold.queue_id)
 
     def _is_held(self, hold: Hold) -> bool:
         return hold in self._sessions.get(hold.session, ())

@@ -12,6 +12,7 @@ import trio
 from broker.services.holds import Hold
 from codec.bodies.heartbeat import MessageModel
 from codec.codes import ResponseCode
+from codec.errors import CorruptionError
 from tests.broker.support import Client, fake_broker, pull_header
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
@@ -343,6 +344,31 @@ async def test_a_topic_that_goes_away_ends_the_wait_with_its_error(
         pull = client.post(11, pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=1_000))
         assert (await client.ask(215, {"topic": "T"})).code == 0
         assert (await client.wait(pull)).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_a_waiting_pull_that_fails_has_a_reply_as_any_other(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client, store = broker.client(), broker.context.store
+        await fill(client)
+        get = store.get
+
+        def fail_for_t(topic: str, *args: Any, **options: Any) -> Any:
+            if topic == "T":
+                raise CorruptionError("the record at 7")
+            return get(topic, *args, **options)
+
+        await fill(client, "U")
+        waiting = [
+            client.post(11, pull_header(topic, 0, 5, sys_flag=WAIT, suspend_ms=1000)) for topic in "TU"
+        ]
+        store.get = fail_for_t  # type: ignore[method-assign]
+        replies = [await client.wait(opaque) for opaque in waiting]
+        assert [(reply.code, reply.remark) for reply in replies] == [
+            (ResponseCode.SYSTEM_ERROR, "CorruptionError: the record at 7"),
+            (ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE"),
+        ]
 
 
 async def test_deadlines_of_answered_pulls_do_not_pile_up(
