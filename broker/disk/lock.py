@@ -49,10 +49,10 @@ def _acquire(fd: int, path: Path) -> tuple[int, int]:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
     except OSError as error:
         raise locked(path, "another process") from error
+    os.pwrite(fd, b"lock", 0)
     state = os.fstat(fd)
     identity = (state.st_dev, state.st_ino)
     _held.add(identity)
-    os.pwrite(fd, b"lock", 0)
     return identity
 
 

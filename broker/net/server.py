@@ -106,6 +106,7 @@ class Server:
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> Session:
         """Serves a connection that we opened like those we accept. RemoteClosed unless `serve` runs."""
         if self._nursery is None:
+            await trio.aclose_forcefully(stream)
             raise RemoteClosed(f"{self._name} is not running")
         session = self._session(StreamTransport(stream), peer, ("", 0))
         await self._nursery.start(self._run, session)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -70,7 +70,7 @@ def expire_clients(broker: BrokerContext) -> None:
         silent[channel] = None
         left_group(broker, group)
     for channel in silent:
-        cast("Session", channel).close()
+        channel.close()
 
 
 async def watch_clients(broker: BrokerContext) -> None:

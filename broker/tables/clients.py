@@ -24,6 +24,7 @@ class Channel(Protocol):
     def closed(self) -> bool: ...
     def oneway(self, command: RemotingCommand) -> None: ...
     async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand: ...
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -143,16 +144,19 @@ class ProducerTable:
         self._turns = 0
 
     def register(self, group: str, client: ClientChannel) -> None:
-        self._groups.setdefault(group, {})[client.channel] = client
-        self._by_id[client.client_id] = client
+        channels = self._groups.setdefault(group, {})
+        before = channels.get(client.channel)
+        channels[client.channel] = self._by_id[client.client_id] = client
+        if before is not None and before.client_id != client.client_id:
+            self._left(before)
 
     def unregister(self, group: str, channel: Channel) -> None:
         channels = self._groups.get(group, {})
         client = channels.pop(channel, None)
         if not channels:
             self._groups.pop(group, None)
-        if client is not None and not any(channel in others for others in self._groups.values()):
-            self._forget(client)
+        if client is not None:
+            self._left(client)
 
     def close(self, channel: Channel) -> None:
         """The connection is gone from every group."""
@@ -192,7 +196,11 @@ class ProducerTable:
     def groups(self) -> Mapping[str, list[ClientChannel]]:
         return {group: list(channels.values()) for group, channels in self._groups.items()}
 
-    def _forget(self, client: ClientChannel) -> None:
+    def _left(self, client: ClientChannel) -> None:
+        """Forgets the id of a client that left a group, unless another group or connection has it."""
         newest = self._by_id.get(client.client_id)
-        if newest is not None and newest.channel is client.channel:
+        if newest is None or newest.channel is not client.channel:
+            return
+        others = (channels.get(client.channel) for channels in self._groups.values())
+        if all(other is None or other.client_id != client.client_id for other in others):
             del self._by_id[client.client_id]

@@ -252,10 +252,12 @@ async def test_pushes_are_sent_at_once_and_together(nursery: trio.Nursery) -> No
     assert session.outgoing_bytes == 0
 
 
-async def test_adopting_a_connection_needs_a_running_server() -> None:
+async def test_adopting_a_connection_needs_a_running_server_or_closes_it() -> None:
     near, _ = trio.testing.memory_stream_pair()
     with pytest.raises(RemoteClosed):
         await Server({}).adopt(near, ("127.0.0.1", 1))
+    with pytest.raises(trio.ClosedResourceError):
+        await near.send_all(b"x")
 
 
 async def test_a_programming_error_ends_one_connection(

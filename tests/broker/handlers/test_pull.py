@@ -363,7 +363,7 @@ async def test_a_waiting_pull_that_fails_has_a_reply_as_any_other(
         waiting = [
             client.post(11, pull_header(topic, 0, 5, sys_flag=WAIT, suspend_ms=1000)) for topic in "TU"
         ]
-        store.get = fail_for_t  # type: ignore[method-assign]
+        store.get = fail_for_t
         replies = [await client.wait(opaque) for opaque in waiting]
         assert [(reply.code, reply.remark) for reply in replies] == [
             (ResponseCode.SYSTEM_ERROR, "CorruptionError: the record at 7"),

@@ -74,6 +74,19 @@ def test_the_lock_is_seen_by_other_processes(tmp_path: Path) -> None:
     assert path.read_bytes() == b"lock"
 
 
+def test_a_lock_that_a_full_disk_refused_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "lock"
+    with monkeypatch.context() as patched:
+        patched.setattr("os.pwrite", refuse)
+        with pytest.raises(OSError, match="No space"), hold_lock(path):
+            pass
+    with hold_lock(path):
+        assert path.read_bytes() == b"lock"
+
+
 def test_a_lock_of_another_process_is_respected(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.write_bytes(b"lock")

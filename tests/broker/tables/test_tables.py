@@ -118,6 +118,29 @@ def test_one_producer_connection_can_be_in_many_groups() -> None:
     assert producers.groups() == {}
 
 
+def test_the_ids_of_a_producer_end_with_its_connections() -> None:
+    producers, old, new = ProducerTable(), FakeSession(), FakeSession()
+
+    def register(group: str, client_id: str, session: FakeSession) -> None:
+        producers.register(group, ClientChannel(session, client_id, 0, 409, 1))
+
+    def connection(client_id: str) -> object:
+        found = producers.find(client_id)
+        return None if found is None else found.channel
+
+    register("P", "a", old)
+    register("P", "b", old)
+    assert (connection("a"), connection("b")) == (None, old), "a connection renamed itself"
+    register("Q", "c", old)
+    producers.unregister("P", old)
+    assert (connection("b"), connection("c")) == (None, old)
+    register("Q", "c", new)
+    producers.close(old)
+    assert connection("c") is new
+    producers.close(new)
+    assert connection("c") is None
+
+
 def test_a_producer_whose_connection_is_closed_is_not_asked() -> None:
     producers = ProducerTable()
     sessions = [FakeSession() for _ in range(3)]
