@@ -8,14 +8,16 @@ about the others. Without a compiled filter everything passes, as in Java.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from broker.filters.entry import ConsumerFilter
 from codec.names import RETRY_PREFIX
 from codec.properties import PropertyName, decode_properties
-from codec.selector import BloomFilter
 from codec.store.consume_queue_ext import ExtensionEntry
 from codec.store.record import scan_record
+
+if TYPE_CHECKING:
+    from broker.filters.table import FilterTable
 
 
 def is_tag_type(expression_type: str | None) -> bool:
@@ -23,20 +25,11 @@ def is_tag_type(expression_type: str | None) -> bool:
     return not expression_type or expression_type == "TAG"
 
 
-class Filters(Protocol):
-    """The part of the filter table that a selection reads."""
-
-    @property
-    def bloom(self) -> BloomFilter: ...
-
-    def get(self, topic: str, group: str) -> ConsumerFilter | None: ...
-
-
 class SqlSelection:
     """The selection of one pull. `retry_topics` (filterSupportRetry): filters of original topics count."""
 
     def __init__(
-        self, filters: Filters, topic: str, one: ConsumerFilter | None, *, retry_topics: bool = False
+        self, filters: FilterTable, topic: str, one: ConsumerFilter | None, *, retry_topics: bool = False
     ) -> None:
         self._filters = filters
         self._filter = one

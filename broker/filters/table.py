@@ -35,14 +35,13 @@ class FilterTable:
         *,
         bloom: BloomFilter | None = None,
         forget_after_ms: int = DAY_MS,
-        dialect: Dialect = Dialect.V4_9,
         compiler: Compiler | None = None,
     ) -> None:
         self._now_ms = now_ms
         self._forget_after_ms = forget_after_ms
         self._topics: dict[str, dict[str, ConsumerFilter]] = {}
         self.bloom = bloom or BloomFilter.of(20, 32)
-        self.compiler = compiler or Compiler(dialect)
+        self.compiler = compiler or Compiler(Dialect.V4_9)
         self.dirty = False
 
     def __iter__(self) -> Iterator[ConsumerFilter]:

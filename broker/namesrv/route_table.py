@@ -118,15 +118,13 @@ class RouteTable:
         if known is not None:
             known.last_update_ms = now_ms
 
-    def remove_owner(self, owner: Hashable) -> list[str]:
-        """Removes the registrations of a connection that ended. Returns their addresses."""
-        return self._remove_where(lambda live: live.owner == owner)
+    def remove_owner(self, owner: Hashable) -> None:
+        """Removes the registrations of a connection that ended."""
+        self._remove_where(lambda live: live.owner == owner)
 
     def expire(self, before_ms: int) -> list[Hashable]:
         """Removes registrations last renewed before `before_ms`. Returns their owners."""
-        owners = [live.owner for live in self._live.values() if live.last_update_ms < before_ms]
-        self._remove_where(lambda live: live.last_update_ms < before_ms)
-        return owners
+        return self._remove_where(lambda live: live.last_update_ms < before_ms)
 
     # permissions and topics
 
@@ -226,18 +224,18 @@ class RouteTable:
         live = self._live.get(address) if address is not None else None
         return Registered(address, live.ha_server_address) if live is not None else Registered()
 
-    def _remove_where(self, matches: Callable[[LiveBroker], bool]) -> list[str]:
+    def _remove_where(self, matches: Callable[[LiveBroker], bool]) -> list[Hashable]:
+        """Removes registrations. Returns their owners."""
         removed = [address for address, live in self._live.items() if matches(live)]
-        for address in removed:
-            self._remove_address(address)
-        return removed
+        return [self._remove_address(address).owner for address in removed]
 
-    def _remove_address(self, address: str) -> None:
-        self._live.pop(address, None)
+    def _remove_address(self, address: str) -> LiveBroker:
+        live = self._live.pop(address)
         self._filter_servers.pop(address, None)
         for name, group in list(self._brokers.items()):
             group.addresses = {one: known for one, known in group.addresses.items() if known != address}
             self._drop_if_empty(name, group)
+        return live
 
     def _drop_if_empty(self, name: str, group: _Group) -> None:
         if group.addresses:

@@ -7,7 +7,6 @@ route.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
 
 import trio
@@ -40,7 +39,9 @@ class Announcer:
 
     async def settled(self) -> None:
         """Waits until everything announced so far is registered, at most MAX_WAIT_SECONDS."""
-        wanted = self.asked if self._register is not None else -math.inf
+        if self._register is None:
+            return
+        wanted = self.asked
         with trio.move_on_after(MAX_WAIT_SECONDS):
             while self._done < wanted:
                 await self._progress.wait()

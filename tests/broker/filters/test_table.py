@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.filters import FilterTable
+from broker.filters import Compiler, FilterTable
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.heartbeat import SubscriptionData
@@ -215,7 +215,7 @@ def test_a_saved_text_that_does_not_compile_has_no_bits(clock: Clock) -> None:
 
 def test_the_dialect_is_the_tables(clock: Clock) -> None:
     for dialect, wanted in ((Dialect.V4_9, False), (Dialect.V5, True)):
-        table = FilterTable(clock, dialect=dialect)
+        table = FilterTable(clock, compiler=Compiler(dialect))
         table.register(GROUP, [sql("s CONTAINS 'b'")])
         one = table.get(TOPIC, GROUP)
         assert one is not None
