@@ -93,7 +93,10 @@ def test_names_of_others(name: str, mine: str, anybodys: str) -> None:
 async def cluster() -> AsyncIterator[Any]:
     levels = " ".join(["1s"] * 18)
     async with broker.embedded(
-        message_delay_level=levels, transaction_check_interval=100, transaction_time_out=100
+        message_delay_level=levels,
+        transaction_check_interval=100,
+        transaction_time_out=100,
+        transaction_check_max=1_000_000,
     ) as running:
         yield running
 

@@ -29,7 +29,12 @@ from tests.broker.transactions.support import (
 )
 from tests.support import PATIENCE
 
-FAST: dict[str, Any] = {"transaction_check_interval": 100, "transaction_time_out": 100}
+FAST: dict[str, Any] = {
+    "transaction_check_interval": 100,
+    "transaction_time_out": 100,
+    "transaction_check_max": 1_000_000,
+}
+"""Checks soon, and as often as it takes."""
 ONE_WAY = 2
 
 
@@ -50,7 +55,7 @@ def send(
 
 async def pulled(client: Client, topic: str) -> list[bytes]:
     """Waits for a message by long polling."""
-    reply = await client.ask(RemotingCommand(11, pull_header(topic, sys_flag=6, suspend_ms=10_000)))
+    reply = await client.ask(RemotingCommand(11, pull_header(topic, sys_flag=6, suspend_ms=int(PATIENCE * 1000))))
     return [message.body for message in decode_records(reply.body)] if reply.code == 0 else []
 
 
