@@ -27,7 +27,14 @@ def running(rmq: Run, cluster: Cluster, topic: str, group: str) -> Iterator[Memb
     rmq("send", topic, "-q", "1", "-t", "paid", stdin=b"a\nb\nc\n")
     with member(cluster, group, topic) as found:
         found.wait_for(3)
+        wait_until_consumed(rmq, group, topic)
         yield found
+
+
+def wait_until_consumed(rmq: Run, group: str, topic: str) -> None:
+    """Waits until the member has all queues, and the offset behind the three messages of queue 1."""
+    status = ("group", "status", group, "-t", topic)
+    until(rmq, lambda result: [row[4] for row in result.lines] == ["0", "3", "0", "0"], *status)
 
 
 def settings_of(rmq: Run, group: str) -> str:
@@ -244,6 +251,7 @@ def test_one_queue_of_running_clients_is_reset_to_an_offset(
         done = rmq(*reset, target)
         assert done.code == 0, done.err
         running.wait_for(len(after))
+        wait_until_consumed(rmq, group, topic)
         assert b"".join(running.bodies) == after
 
 

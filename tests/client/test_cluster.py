@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -294,13 +295,14 @@ async def test_reset_of_running_consumers(cluster: Any) -> None:
         assert result.complete
 
 
-async def test_a_request_without_a_consumer() -> None:
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listeners[0].socket.getsockname()[1]
-    await listeners[0].aclose()
-    async with Admin(namesrv=f"127.0.0.1:{port}", timeout=PATIENCE) as admin:
-        with pytest.raises(NoNameServer, match=rf"127\.0\.0\.1:{port}: Connection refused$"):
-            await admin.topics.names()
+async def test_a_name_server_that_is_not_there() -> None:
+    """The port is bound, so that nobody else listens on it."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        async with Admin(namesrv=f"127.0.0.1:{port}", timeout=PATIENCE) as admin:
+            with pytest.raises(NoNameServer, match=rf"127\.0\.0\.1:{port}: Connection refused$"):
+                await admin.topics.names()
 
 
 async def test_tls(nursery: trio.Nursery) -> None:
