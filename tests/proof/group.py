@@ -7,7 +7,6 @@ import json
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -37,30 +36,22 @@ def rmq(namesrv: str, *arguments: str, absent: str = "") -> str:
     return done.stdout
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 class Server:
-    """`rmq up` on one store and one pair of ports, through any number of kills and starts."""
+    """`rmq up` on one store and the ports of its first start, through any number of kills and starts."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._ports = free_ports(2)
+        self._broker = self.namesrv = "127.0.0.1:0"
         self._process: subprocess.Popen[str] | None = None
-        self.namesrv = f"127.0.0.1:{self._ports[1]}"
 
     def start(self) -> None:
-        broker, namesrv = map(str, self._ports)
+        broker, namesrv = (address.rpartition(":")[2] for address in (self._broker, self.namesrv))
         command = [*RMQ, "up", "--json", "--port", broker, "--namesrv-port", namesrv]
         command += ["--store", str(self._store), "--set", "mappedFileSizeCommitLog=16777216"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        assert json.loads(self._process.stdout.readline())["namesrv"] == self.namesrv
+        words = json.loads(self._process.stdout.readline())
+        self._broker, self.namesrv = words["broker"], words["namesrv"]
 
     def kill(self) -> None:
         assert self._process is not None and self._process.stdout is not None

@@ -55,7 +55,9 @@ def send(
 
 async def pulled(client: Client, topic: str) -> list[bytes]:
     """Waits for a message by long polling."""
-    reply = await client.ask(RemotingCommand(11, pull_header(topic, sys_flag=6, suspend_ms=int(PATIENCE * 1000))))
+    reply = await client.ask(
+        RemotingCommand(11, pull_header(topic, sys_flag=6, suspend_ms=int(PATIENCE * 1000)))
+    )
     return [message.body for message in decode_records(reply.body)] if reply.code == 0 else []
 
 

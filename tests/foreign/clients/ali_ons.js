@@ -11,7 +11,7 @@ const common = { nameSrv, accessKeyId: 'unused', accessKeySecret: 'unused', http
 const print = value => process.stdout.write(JSON.stringify(value) + '\n');
 
 async function send() {
-  const producer = new Producer({ ...common, producerGroup: group });
+  const producer = new Producer({ ...common, producerGroup: group, sendMsgTimeout: 60000 });
   producer.on('error', error => print({ error: String(error) }));
   await producer.ready();
   const started = process.hrtime.bigint();

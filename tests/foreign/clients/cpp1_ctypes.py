@@ -33,7 +33,7 @@ def text(value: bytes | str) -> str:
 
 
 def send() -> None:
-    producer = Producer(group, timeout=10000)
+    producer = Producer(group, timeout=60000)
     producer.set_namesrv_addr(namesrv)
     producer.start()
     started = time.perf_counter()

@@ -4,7 +4,7 @@ const { Producer, PushConsumer } = require('rocketmq-nodejs');
 
 const [verb, nameServer, topic, group, countText, prefix, mode, inFlightText, sizeText] = process.argv.slice(2);
 const count = Number(countText);
-const options = { nameServer, groupName: group, logLevel: 'error', sendMessageTimeout: 10000 };
+const options = { nameServer, groupName: group, logLevel: 'error', sendMessageTimeout: 60000 };
 const print = value => process.stdout.write(JSON.stringify(value) + '\n');
 
 // The addon joins its event loop in a static destructor, which now and then never ends: everything is done and shut down by
