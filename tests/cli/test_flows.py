@@ -17,6 +17,7 @@ from codec.codes import RequestCode
 from codec.operations.messages import PULL_MESSAGE
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
+from tests.cli.waiting import until
 
 
 def bodies(rmq: Run, topic: str, *arguments: str) -> list[bytes]:
@@ -118,6 +119,8 @@ def test_many(rmq: Run, topic: str, options: list[str]) -> None:
     assert result.code == 0
     assert "500 messages" in result.err
     assert len(result.lines) == (0 if "--oneway" in options else 500)
+    if "--oneway" in options:
+        until(rmq, lambda found: len(found.lines) >= 500, "pull", topic)
     assert sorted(bodies(rmq, topic), key=int) == lines
 
 
