@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -101,8 +102,11 @@ class Disk(Protocol):
     def usage(self, path: Path) -> Usage:
         """Usage of the file system that holds a path, or would hold it."""
 
-    def lock(self, path: Path) -> AbstractContextManager[None]:
-        """Holds the lock file of a store for a block. StoreLocked at once if another broker holds it."""
+    def lock(self, path: Path, folders: Sequence[Path]) -> AbstractContextManager[None]:
+        """Makes the folders of a store and holds them and its lock file for a block.
+
+        StoreLocked at once if another broker holds any of them.
+        """
 
     def boot_id(self) -> bytes:
         """Differs after each start of the machine; empty if unknown."""

@@ -1,13 +1,16 @@
-"""The `lock` file: one broker per store folder.
+"""The locks of a store: one broker on each folder that it writes to.
 
-Java holds `FileChannel.tryLock(0, 1, false)`, which is a POSIX record lock on byte 0, and writes the text
-`lock`. POSIX locks belong to the process: a second store of this process is refused by our own set, and no
-other descriptor of the file may be closed while the lock is held.
+Java holds `FileChannel.tryLock(0, 1, false)` of the file `lock`, which is a POSIX record lock on byte 0, and
+writes the text `lock`. Such locks belong to the process: a second store of this process is refused by our own
+set, and no other descriptor of the file may be closed while the lock is held.
+
+The folders themselves are locked, too (flock): two stores can share some of them, and `lock` can be removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -15,48 +18,85 @@ from pathlib import Path
 
 from broker.errors import StoreError, StoreLocked
 
-_held: set[tuple[int, int]] = set()
+UNKNOWN_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""File systems that cannot lock folders; NFS wants them open for writing."""
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+_held: set[Identity] = set()
 
 
 @contextlib.contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Holds the lock for the block. StoreLocked at once if another broker does; StoreError."""
-    fd = _open(path)
-    try:
-        identity = _acquire(fd, path)
+    """Holds the lock file for the block. StoreLocked at once if another broker does; StoreError."""
+    with _opened(path, os.O_RDWR | os.O_CREAT) as fd:
         try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError as error:
+            raise locked(path, "another process") from error
+        with _noted(fd):
+            os.pwrite(fd, b"lock", 0)
             yield
+
+
+@contextlib.contextmanager
+def hold_folder(path: Path) -> Iterator[None]:
+    """Holds a folder for the block, by whatever path others reach it. StoreLocked, StoreError."""
+    with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in UNKNOWN_LOCK:
+                raise locked(path, "another process") from error
+        try:
+            with _noted(fd):
+                yield
         finally:
-            _held.discard(identity)
+            with contextlib.suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_UN)  # a process forked meanwhile has the descriptor, too
+
+
+def is_same(path: Path, other: Path) -> bool:
+    """True if two paths lead to one existing file or folder."""
+    return _identity(path) == _identity(other) is not None
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    with unusable(path):
+        if _identity(path) in _held:
+            raise locked(path, "this process")
+        fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    try:
+        yield fd
     finally:
         os.close(fd)
 
 
-def _open(path: Path) -> int:
+@contextlib.contextmanager
+def unusable(path: Path) -> Iterator[None]:
+    """Turns an OSError of the block into the StoreError for a folder that cannot be used."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if _identity(path) in _held:
-            raise locked(path, "this process")
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        yield
     except OSError as error:
         raise StoreError(
             f"{path}: {error.strerror}; choose a store folder that this user can write"
         ) from error
 
 
-def _acquire(fd: int, path: Path) -> tuple[int, int]:
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-    except OSError as error:
-        raise locked(path, "another process") from error
-    os.pwrite(fd, b"lock", 0)
+@contextlib.contextmanager
+def _noted(fd: int) -> Iterator[None]:
     state = os.fstat(fd)
     identity = (state.st_dev, state.st_ino)
     _held.add(identity)
-    return identity
+    try:
+        yield
+    finally:
+        _held.discard(identity)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> Identity | None:
     try:
         state = path.stat()
     except FileNotFoundError:
@@ -65,7 +105,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def locked(path: Path, holder: str) -> StoreLocked:
-    """The error for a lock file that `holder` holds."""
+    """The error for a lock file or folder that `holder` holds."""
     return StoreLocked(
         f"{path} is held by {holder}: a broker already runs on this folder; stop it or choose another one"
     )

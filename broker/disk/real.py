@@ -7,13 +7,14 @@ import errno
 import mmap
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from broker.disk.folders import DurableFolders
 from broker.disk.interface import PAGE, FileState, MappedFile, Usage
-from broker.disk.lock import hold_lock
+from broker.disk.lock import hold_folder, hold_lock, is_same, unusable
 
 MADV_POPULATE_WRITE = 23
 """Linux 5.14; not among the constants of the module mmap."""
@@ -100,7 +101,7 @@ class RealMappedFile:
             self._map.close()
 
 
-class RealDisk:
+class RealDisk(DurableFolders):
     """The operating system's files; see `Disk`."""
 
     def open_mapped(self, path: Path, size: int) -> MappedFile:
@@ -130,11 +131,13 @@ class RealDisk:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def make_folder(self, path: Path) -> None:
-        if not path.is_dir():
-            self.make_folder(path.parent)
-            path.mkdir(exist_ok=True)
-            self.sync_folder(path.parent)
+    def _has_folder(self, path: Path) -> bool:
+        return path.is_dir()
+
+    def _create_folder(self, path: Path) -> bool:
+        is_new = not path.is_dir()
+        path.mkdir(exist_ok=True)
+        return is_new
 
     def replace(self, source: Path, target: Path) -> None:
         source.replace(target)
@@ -160,8 +163,18 @@ class RealDisk:
                 return Usage(*shutil.disk_usage(there))
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
-    def lock(self, path: Path) -> contextlib.AbstractContextManager[None]:
-        return hold_lock(path)
+    @contextlib.contextmanager
+    def lock(self, path: Path, folders: Sequence[Path]) -> Iterator[None]:
+        with contextlib.ExitStack() as held:
+            with unusable(path.parent):
+                self.make_folder(path.parent)
+            held.enter_context(hold_lock(path))
+            for number, folder in enumerate(folders):
+                with unusable(folder):
+                    self.make_folder(folder)
+                if not any(is_same(folder, other) for other in folders[:number]):
+                    held.enter_context(hold_folder(folder))
+            yield
 
     def boot_id(self) -> bytes:
         try:

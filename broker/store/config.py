@@ -129,5 +129,17 @@ class StoreConfig:
         return self.root / "abort"
 
     @property
+    def folders(self) -> list[Path]:
+        """The folders that the broker writes to."""
+        return [
+            self.root,
+            self.root / "config",
+            self.commit_log_folder,
+            self.consume_queue_folder,
+            *([self.consume_queue_ext_folder] if self.enable_consume_queue_ext else []),
+            *([self.index_folder] if self.message_index_enable else []),
+        ]
+
+    @property
     def lock_file(self) -> Path:
         return self.root / "lock"

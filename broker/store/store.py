@@ -254,7 +254,8 @@ async def open_store(
     `store_host` is the address (4 or 16 bytes) and the port as int32 that records carry. Raises StoreLocked,
     StoreSizeMismatch, StoreDamaged.
     """
-    with disk.lock(config.lock_file):
+    with contextlib.ExitStack() as held:
+        await in_thread(held.enter_context, disk.lock(config.lock_file, config.folders))
         create = partial(
             MessageStore, config, now_ms=now_ms, store_host=store_host, in_thread=in_thread, disk=disk
         )

@@ -5,7 +5,8 @@
     after = disk.power_cut()        # what a machine finds when it starts again
 
 A power cut keeps what was synced, and of the rest a random part: single 4 KiB pages, lengths of files, and
-creations, renames and removals, each or not, whatever their order. The seed decides. A sync that `on_call`
+creations, renames and removals, each or not, whatever their order. A folder that is not kept takes with it
+what was in it. The seed decides. A sync that `on_call`
 fails with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them.
 Files are sparse; time stamps are those of `now_ms`.
 """
@@ -19,11 +20,12 @@ import os
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from broker.clock import NowMs, system_now_ms
 from broker.disk import PAGE, FileState, MappedFile, Usage
+from broker.disk.folders import DurableFolders
 from broker.disk.lock import locked
 
 CAPACITY = 1 << 40
@@ -104,11 +106,14 @@ class _Mapped:
         self.view.release()
 
 
+_FOLDER = _File(0)
+"""Stands for a folder among the names that are durable, or change."""
+
 _Change = dict[Path, _File | None]
 """Names that an operation gave a file, or None to; one operation is done as a whole or not at all."""
 
 
-class SimulatedDisk:
+class SimulatedDisk(DurableFolders):
     """Files in memory; see `Disk`, and the module for power cuts.
 
     `loses_power` False records no more than a running broker needs: synced content is not kept then, which
@@ -124,13 +129,14 @@ class SimulatedDisk:
         loses_power: bool = True,
         on_call: Callable[[str], None] | None = None,
     ) -> None:
+        super().__init__()
         self._rng = random.Random(seed)
         self._seed = seed
         self._now_ms = now_ms
         self._loses_power = loses_power
         self._boot = 1
         self._files: dict[Path, _File] = {}
-        self._folders: set[Path] = set()
+        self._folders = {Path("/")}
         self._durable: dict[Path, _File] = {}
         self._changes: dict[Path, list[_Change]] = {}
         self._locks: set[Path] = set()
@@ -200,9 +206,16 @@ class SimulatedDisk:
         self.call("list")
         return sorted({path for path in (*self._files, *self._folders) if path.parent == folder})
 
-    def make_folder(self, path: Path) -> None:
+    def _has_folder(self, path: Path) -> bool:
+        return path in self._folders
+
+    def _create_folder(self, path: Path) -> bool:
         self.call("make_folder")
-        self._folders.update((path, *path.parents))
+        if path in self._folders:
+            return False
+        self._folders.add(path)
+        self._changes.setdefault(path.parent, []).append({path: _FOLDER})
+        return True
 
     def replace(self, source: Path, target: Path) -> None:
         self.call("replace")
@@ -218,8 +231,9 @@ class SimulatedDisk:
 
     def remove_empty_folder(self, path: Path) -> None:
         self.call("remove_folder")
-        if not self.list(path):
+        if path in self._folders and not self.list(path):
             self._folders.discard(path)
+            self._changes.setdefault(path.parent, []).append({path: None})
 
     def sync_file(self, path: Path) -> None:
         file = self._files.get(path)
@@ -246,16 +260,18 @@ class SimulatedDisk:
         return Usage(CAPACITY, self.used, CAPACITY - self.used)
 
     @contextlib.contextmanager
-    def lock(self, path: Path) -> Iterator[None]:
-        if path in self._locks:
-            raise locked(path, "this process")
-        self.make_folder(path.parent)
+    def lock(self, path: Path, folders: Sequence[Path]) -> Iterator[None]:
+        held = {path, *folders}
+        for one in held & self._locks:
+            raise locked(one, "this process")
+        for folder in folders:
+            self.make_folder(folder)
         self.write(path, b"lock")
-        self._locks.add(path)
+        self._locks |= held
         try:
             yield
         finally:
-            self._locks.discard(path)
+            self._locks -= held
 
     def boot_id(self) -> bytes:
         return b"boot %d of %d" % (self._boot, self._seed)
@@ -282,7 +298,7 @@ class SimulatedDisk:
         after = SimulatedDisk(self._seed, now_ms=self._now_ms, loses_power=self._loses_power)
         after._rng, after._boot = self._rng, self._boot
         after._folders = set(self._folders)
-        copies: dict[_File | None, _File | None] = {None: None}
+        copies: dict[_File | None, _File | None] = {None: None, _FOLDER: _FOLDER}
         for file in [*self._files.values(), *self._durable.values(), *self._changed_files()]:
             if file not in copies:
                 copies[file] = _copied(file.content(), file, file.durable)
@@ -312,11 +328,15 @@ class SimulatedDisk:
                     _apply(change, names)
         after = SimulatedDisk(rng.getrandbits(32), now_ms=self._now_ms)
         after._boot = self._boot + 1
-        after._folders = set(self._folders)
-        for path, file in names.items():
+        for path, file in sorted(names.items()):  # a folder precedes what is in it
+            if path.parent not in after._folders:
+                continue
+            if file is _FOLDER:
+                after._folders.add(path)
+                continue
             content = _survived(file, rng, page_odds)
             after._files[path] = _copied(content, file, content)
-        after._durable = dict(after._files)
+        after._durable = after._files | dict.fromkeys(after._folders, _FOLDER)
         return after
 
     def _create(self, path: Path) -> _File:

@@ -37,6 +37,7 @@ class FilledDisk(RealDisk):
     least_free = LEAST_FREE
 
     def __init__(self) -> None:
+        super().__init__()
         self.checks = 0
         self.failures: dict[str, int] = {}
         """The number of calls of "usage" and "unlink" that fail next."""
