@@ -6,8 +6,9 @@ objects; values in single quotes; a comma before a closing bracket; and `{"$ref"
 JSON.
 
 A text has at most 64 MiB, 128 levels, and 64 characters in a number; beyond that BodyError is raised.
-Time is linear in the text. A reference shares its target, so a walk over the value can be far longer than
-the text, or endless: see `expanded_size`.
+Time is linear in the text. A key refers to a flat object of short texts, such as a message queue, or to
+nothing. A reference shares its target, so a walk over the value can be far longer than the text, or
+endless: see `expanded_size`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ __all__ = ["FASTJSON", "STANDARD", "JsonDialect", "dumps", "expanded_size", "loa
 MAX_TEXT: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 128
 MAX_NUMBER: Final = 64
-
+MAX_KEY_MEMBERS: Final = 4
+MAX_KEY_TEXT: Final = 512
+"""Limits of an object that a key refers to: it is written out for each of its keys."""
+_CHARACTERS: Final = 64
+"""Characters of a text that count as one more value of a walk."""
 
 # Groups: double-quoted, single-quoted, number, identifier, mark. Possessive: an open quote costs one pass.
 _TOKEN: Final = re.compile(
@@ -222,8 +227,10 @@ def _child(value: Any, step: re.Match[str]) -> Any:
 
 def _rename(members: dict[str, Any], key: str, target: Any) -> None:
     """Renames the entry at `key` to the text of the object that its key referred to; it moves to the end."""
-    if type(target) is dict and all(type(part) in {str, int} for part in target.values()) and key in members:
-        members[dumps(target)] = members.pop(key)
+    if key in members and type(target) is dict and len(target) <= MAX_KEY_MEMBERS:
+        parts = (*target, *target.values())
+        if all(type(part) is int or (type(part) is str and len(part) <= MAX_KEY_TEXT) for part in parts):
+            members[dumps(target)] = members.pop(key)
 
 
 def loads(text: bytes | bytearray | memoryview | str) -> Any:
@@ -244,8 +251,8 @@ def _parse(text: bytes | bytearray | memoryview | str) -> _Parser:
 
 
 def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_000_000) -> Any:
-    """Reads a value that can be walked. Raises BodyError also when references make it endless or larger than
-    `limit` values."""
+    """Reads a value that can be walked. Raises BodyError also when references make it endless or its
+    `expanded_size` larger than `limit`."""
     parser = _parse(text)
     root = parser.document()
     if parser.refers:
@@ -254,13 +261,13 @@ def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_0
 
 
 def expanded_size(root: Any, limit: int) -> int:
-    """The number of values in a walk over `root`, counting shared ones each time. Raises BodyError for more
-    than `limit`."""
+    """The number of values in a walk over `root`, counting shared ones each time, and long texts as several.
+    Raises BodyError for more than `limit`."""
     sizes: dict[int, int] = {}
 
     def size(value: Any, depth: int) -> int:
         if not isinstance(value, dict | list):
-            return 1
+            return 1 + len(value) // _CHARACTERS if isinstance(value, str) else 1
         known = sizes.get(id(value))
         if known is not None:
             return known
@@ -268,6 +275,8 @@ def expanded_size(root: Any, limit: int) -> int:
             raise BodyError(f"references nest deeper than {MAX_DEPTH} levels")
         children: Iterable[Any] = value.values() if isinstance(value, dict) else value
         total = 1 + sum(size(child, depth + 1) for child in children)
+        if isinstance(value, dict):
+            total += sum(map(len, value)) // _CHARACTERS
         if total > limit:
             raise BodyError(f"references make more than {limit} values")
         sizes[id(value)] = total

@@ -24,7 +24,7 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 def parse_properties(text: str) -> dict[str, str]:
     """The entries of a text, as `Properties.load` reads it."""
-    matches = map(_ENTRY.fullmatch, _logical_lines(text))
+    matches = map(_ENTRY.fullmatch, filter(None, _logical_lines(text)))
     return {_unescape(match[1]): _unescape(match[2]) for match in matches if match}
 
 
@@ -63,18 +63,16 @@ def _is_comment(line: str) -> bool:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments; a line that ends with an odd number of backslashes continues on the next."""
-    pending = ""
-    for part in _lines(text):
-        line = pending + part
-        if not pending and _is_comment(line):
+    parts: list[str] = []
+    for line in _lines(text):
+        if not parts and _is_comment(line):
             continue
-        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
-            pending = line[:-1]
-            continue
-        pending = ""
-        yield line
-    if pending:
-        yield pending
+        continues = (len(line) - len(line.rstrip("\\"))) % 2
+        parts.append(line[: len(line) - continues])
+        if not continues:
+            yield "".join(parts)
+            parts.clear()
+    yield "".join(parts)
 
 
 def _unescape(text: str) -> str:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, NamedTuple, NoReturn, Union, get_args,
 import msgspec
 
 from codec.errors import BodyError
-from codec.fastjson import loads
+from codec.fastjson import loads_finite
 from codec.message_queue import MessageQueue
 
 Reader = Callable[[Any], Any]
@@ -144,7 +144,7 @@ def _queue_key(key: Any) -> MessageQueue:
         try:
             key = msgspec.json.decode(key)
         except (msgspec.MsgspecError, RecursionError, ValueError):
-            key = loads(key)
+            key = loads_finite(key)
     queue: MessageQueue | None = reader_of(MessageQueue)(key)
     return _mismatch("a message queue", key) if queue is None else queue
 

@@ -170,6 +170,25 @@ def test_endless_and_multiplying_values_are_refused_when_they_will_be_walked() -
     assert expanded_size({"a": [1, 2], "b": "x"}, 10) == 5
 
 
+def test_shared_texts_count_by_their_length() -> None:
+    assert expanded_size({"a": "x" * 128, "b" * 64: ["", 1]}, 10) == 8
+    shared = '{"a":{"s":"' + "x" * 1_000_000 + '"},"b":[' + ",".join(['{"$ref":"$.a"}'] * 1000) + "]}"
+    with pytest.raises(BodyError, match="more than 4000000 values"):
+        loads_finite(shared)
+
+
+@pytest.mark.parametrize(
+    "target", [{"t": "x" * 1_000_000}, {"x" * 1_000_000: 1}, {str(n): n for n in range(100_000)}, {"t": [1]}]
+)
+def test_keys_refer_to_small_objects_only(target: dict[str, Any]) -> None:
+    keys = ",".join(['{{"$ref":"$.a"}:1}'] * 20_000)
+    started = time.process_time()
+    value = loads(f'{{"a":{json.dumps(target)},"b":[{keys}]}}')
+    assert value["b"][0] == {'{"$ref":"$.a"}': 1}
+    # Writing the object out for each key would take minutes, and all of the memory.
+    assert time.process_time() - started < 20
+
+
 # ---- limits and time
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,8 @@ from codec.bodies.properties import format_properties, parse_properties
         ("a=1\\", {"a": "1"}),
         ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
         ("a=\\\n  #no comment", {"a": "#no comment"}),
+        ("\\\n#no comment either", {"#no": "comment either"}),
+        ("\\\n\n#comment\n\\", {}),
     ],
 )
 def test_properties_are_read_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
@@ -34,6 +38,13 @@ plain = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_chara
 @given(st.dictionaries(plain, plain))
 def test_what_is_written_is_read_again(entries: dict[str, str]) -> None:
     assert parse_properties(format_properties(entries)) == entries
+
+
+def test_continued_lines_take_linear_time() -> None:
+    started = time.process_time()
+    assert parse_properties("a=" + "x\\\n" * 1_000_000) == {"a": "x" * 1_000_000}
+    # Quadratic time would need minutes for this.
+    assert time.process_time() - started < 20
 
 
 @given(st.text())
