@@ -11,6 +11,9 @@ from collections.abc import Callable
 
 from codec.codes import MessageSysFlag
 from codec.errors import CorruptionError, LocalProtocolError
+from codec.layout import Buffer
+
+_Function = Callable[[Buffer, int], bytes]
 
 COMPRESSED = MessageSysFlag.COMPRESSED
 MAX_DECOMPRESSED = 64 * 1024 * 1024
@@ -22,7 +25,7 @@ DEFAULT_LEVEL = 5
 """Java's `rocketmq.message.compressLevel`."""
 
 
-def compress(body: bytes | memoryview, kind: str = "zlib", level: int = DEFAULT_LEVEL) -> tuple[bytes, int]:
+def compress(body: Buffer, kind: str = "zlib", level: int = DEFAULT_LEVEL) -> tuple[bytes, int]:
     """The compressed body, and the sys flag bits to set. Raises LocalProtocolError for an unknown kind."""
     if kind not in _COMPRESSORS:
         raise LocalProtocolError(f"unknown compression {kind!r}, one of {', '.join(_COMPRESSORS)}")
@@ -30,7 +33,7 @@ def compress(body: bytes | memoryview, kind: str = "zlib", level: int = DEFAULT_
     return function(body, level), COMPRESSED | bits
 
 
-def decompress(body: bytes | memoryview, sys_flag: int, *, limit: int = MAX_DECOMPRESSED) -> bytes:
+def decompress(body: Buffer, sys_flag: int, *, limit: int = MAX_DECOMPRESSED) -> bytes:
     """The plain body; a body without the COMPRESSED bit is returned as it is.
 
     Raises CorruptionError for damaged or cut data, an unknown type, or more than `limit` bytes of output.
@@ -47,19 +50,19 @@ def decompress(body: bytes | memoryview, sys_flag: int, *, limit: int = MAX_DECO
     return plain
 
 
-def _lz4(body: bytes | memoryview, level: int) -> bytes:
+def _lz4(body: Buffer, level: int) -> bytes:
     import lz4.frame
 
     return bytes(lz4.frame.compress(body, compression_level=level))
 
 
-def _zstd(body: bytes | memoryview, level: int) -> bytes:
+def _zstd(body: Buffer, level: int) -> bytes:
     import zstandard
 
     return zstandard.ZstdCompressor(level=level).compress(body)
 
 
-def _unzlib(body: bytes | memoryview, limit: int) -> bytes:
+def _unzlib(body: Buffer, limit: int) -> bytes:
     machine = zlib.decompressobj()
     try:
         plain = machine.decompress(body, limit + 1)
@@ -68,7 +71,7 @@ def _unzlib(body: bytes | memoryview, limit: int) -> bytes:
     return _complete(plain, machine.eof, limit)
 
 
-def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
+def _unlz4(body: Buffer, limit: int) -> bytes:
     import lz4.frame
 
     machine = lz4.frame.LZ4FrameDecompressor()
@@ -79,7 +82,7 @@ def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
     return _complete(plain, machine.eof, limit)
 
 
-def _unzstd(body: bytes | memoryview, limit: int) -> bytes:
+def _unzstd(body: Buffer, limit: int) -> bytes:
     import zstandard
 
     machine = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW).decompressobj()
@@ -103,12 +106,12 @@ def _complete(plain: bytes, ended: bool, limit: int) -> bytes:
     return plain
 
 
-_COMPRESSORS: dict[str, tuple[int, Callable[[bytes | memoryview, int], bytes]]] = {
+_COMPRESSORS: dict[str, tuple[int, _Function]] = {
     "zlib": (MessageSysFlag.ZLIB, zlib.compress),
     "lz4": (MessageSysFlag.LZ4, _lz4),
     "zstd": (MessageSysFlag.ZSTD, _zstd),
 }
-_DECOMPRESSORS: dict[int, Callable[[bytes | memoryview, int], bytes]] = {
+_DECOMPRESSORS: dict[int, _Function] = {
     0: _unzlib,
     MessageSysFlag.LZ4: _unlz4,
     MessageSysFlag.ZSTD: _unzstd,

@@ -23,6 +23,9 @@ from typing import Any, Final, NamedTuple
 
 import construct
 
+Buffer = bytes | bytearray | memoryview
+"""What the readers of `codec` read."""
+
 _NUMPY_KINDS: Final = dict.fromkeys("bhilq", "i") | dict.fromkeys("BHILQ", "u") | dict.fromkeys("efd", "f")
 
 

@@ -14,12 +14,9 @@ import construct
 from construct import Bytes, Check, Int16sb, Int32sb, this
 
 from codec.errors import BodyError, LocalProtocolError
-from codec.layout import fused
+from codec.layout import Buffer, fused
 from codec.message import Message
 from codec.properties import encode_properties
-
-Buffer = bytes | bytearray | memoryview
-
 
 HEAD = fused(
     construct.Struct(

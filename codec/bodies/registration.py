@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -18,9 +19,9 @@ import msgspec
 from codec.bodies.base import Body, decode_body, encode_body
 from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.route import TopicQueueMappingInfo
-from codec.errors import BodyError
+from codec.compression import COMPRESSED, decompress
+from codec.errors import BodyError, CorruptionError
 
-MAX_INFLATED: Final = 64 * 1024 * 1024
 FULL_BODY_VERSION: Final = 37
 """V3_0_11: brokers before it send a bare TopicConfigSerializeWrapper."""
 
@@ -54,16 +55,10 @@ class RegisterBrokerBody(Body, frozen=True):
 
 
 def _inflate(data: bytes | bytearray | memoryview) -> bytes:
-    inflater = zlib.decompressobj()
     try:
-        inflated = inflater.decompress(data, MAX_INFLATED)
-    except zlib.error as error:
+        return decompress(data, COMPRESSED)
+    except CorruptionError as error:
         raise BodyError(f"compressed registration: {error}") from None
-    if inflater.unconsumed_tail:
-        raise BodyError(f"compressed registration is larger than {MAX_INFLATED} bytes")
-    if not inflater.eof:
-        raise BodyError("compressed registration is cut short")
-    return inflated
 
 
 class _Sections:
@@ -89,8 +84,8 @@ class _Sections:
         part, self.position = self.data[self.position : end], end
         return part
 
-    def parts(self) -> list[bytes]:
-        return [self.part() for _ in range(self.integer())]
+    def parts(self) -> Iterator[bytes]:
+        return (self.part() for _ in range(self.integer()))
 
     @property
     def at_end(self) -> bool:
@@ -112,7 +107,7 @@ def _topic_of(text: bytes) -> TopicConfig:
         reads, writes, perm = (int(word) for word in words[1:4])
     except ValueError:
         raise BodyError(f"topic text {text[:64]!r} cannot be read") from None
-    if not all(abs(number) < 1 << 31 for number in (reads, writes, perm)):
+    if not all(-(1 << 31) <= number < 1 << 31 for number in (reads, writes, perm)):
         raise BodyError(f"topic text {text[:64]!r} holds more than an int32")
     attributes = decode_body(dict[str, str], words[5]) if len(words) > 5 and words[5].strip() else None
     return TopicConfig(name, reads, writes, perm, kind, attributes=attributes)
@@ -120,16 +115,11 @@ def _topic_of(text: bytes) -> TopicConfig:
 
 def _from_sections(sections: _Sections) -> RegisterBrokerBody:
     version = decode_body(DataVersion, sections.part())
-    topics = [_topic_of(text) for text in sections.parts()]
+    topics = {config.topic_name: config for config in map(_topic_of, sections.parts())}
     filters = decode_body(list[str], sections.part())
-    texts = [] if sections.at_end else sections.parts()
-    mappings = [decode_body(TopicQueueMappingInfo, text) for text in texts]
-    wrapper = TopicConfigSerializeWrapper(
-        topic_config_table={config.topic_name: config for config in topics},
-        data_version=version,
-        topic_queue_mapping_info_map={info.topic: info for info in mappings} if mappings else None,
-    )
-    return RegisterBrokerBody(wrapper, filters)
+    texts = () if sections.at_end else sections.parts()
+    mappings = {info.topic: info for info in (decode_body(TopicQueueMappingInfo, text) for text in texts)}
+    return RegisterBrokerBody(TopicConfigSerializeWrapper(topics, version, mappings or None), filters)
 
 
 def _sized(part: bytes) -> bytes:

@@ -8,7 +8,6 @@ import numpy as np
 
 from codec.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 
-Buffer = bytes | bytearray | memoryview
 Array = np.ndarray[Any, np.dtype[Any]]
 NAME_END, PAIR_END = ord(NAME_VALUE_SEPARATOR), ord(PROPERTY_SEPARATOR)
 

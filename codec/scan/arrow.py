@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError
+from codec.layout import Buffer
 from codec.properties import PropertyName
-from codec.scan.arrays import Array, Buffer
+from codec.scan.arrays import Array
 from codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, pieces, views
 from codec.scan.columns import FixedColumns, find_bad_crc, fixed_columns
 from codec.scan.hosts import hosts, offset_msg_ids

@@ -14,8 +14,9 @@ import numpy as np
 
 from codec.errors import CorruptionError
 from codec.hashing import CRC_BITS, crc32_whole
+from codec.layout import Buffer
 from codec.properties import MAX_PROPERTIES_LENGTH
-from codec.scan.arrays import Array, Buffer, windows
+from codec.scan.arrays import Array, windows
 from codec.store.record_layout import (
     BORN_HOST_V6,
     HOST_BITS,

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from codec.scan.arrays import Array, Buffer
+from codec.layout import Buffer
+from codec.scan.arrays import Array
 from codec.store.consume_queue import ENTRY, FILLER_SIZE
 
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codec.scan.arrays import Array, Buffer, windows
+from codec.layout import Buffer
+from codec.scan.arrays import Array, windows
 from codec.store.record_layout import HEAD, MAGIC_V1, MAGIC_V2, MAGICS, MIN_RECORD_SIZE
 
 LEAST_ROWS = 8192

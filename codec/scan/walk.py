@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codec.scan.arrays import Array, Buffer
+from codec.layout import Buffer
+from codec.scan.arrays import Array
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
 from codec.store.record_layout import FILLER_HEAD_SIZE, HEAD, MAGIC_FILLER, MAGICS, MIN_RECORD_SIZE
 

@@ -9,7 +9,7 @@ import construct
 from construct import Int64sb
 
 from codec.errors import CorruptionError
-from codec.layout import fused
+from codec.layout import Buffer, fused
 
 CHECKPOINT = fused(
     construct.Struct(
@@ -50,7 +50,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     return CHECKPOINT.pack(*checkpoint).ljust(FILE_SIZE, b"\0")
 
 
-def decode_checkpoint(data: bytes | bytearray | memoryview) -> Checkpoint:
+def decode_checkpoint(data: Buffer) -> Checkpoint:
     """Reads the numbers. Raises CorruptionError when the file is too short for them."""
     try:
         return Checkpoint._make(CHECKPOINT.unpack_from(data, 0))

@@ -15,14 +15,11 @@ import construct
 from construct import Bytes, Check, Int16sb, Int64sb, this
 
 from codec.errors import CorruptionError, LocalProtocolError
-from codec.layout import fused
+from codec.layout import Buffer, fused
 
 END_OF_FILE = -1
 LOWEST_ADDRESS = -(2**63)
 HIGHEST_ADDRESS = -(2**31) - 1
-
-Buffer = bytes | bytearray | memoryview
-
 
 HEAD = fused(
     construct.Struct(

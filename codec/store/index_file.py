@@ -17,7 +17,7 @@ import construct
 from construct import Int32sb, Int64sb
 
 from codec.errors import CorruptionError
-from codec.layout import fused
+from codec.layout import Buffer, fused
 
 HEADER = fused(
     construct.Struct(
@@ -83,7 +83,7 @@ def time_difference(begin_timestamp: int, store_timestamp: int) -> int:
     return min(max((store_timestamp - begin_timestamp) // 1000, 0), MAX_TIME_DIFF)
 
 
-def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
+def decode_header(buffer: Buffer) -> IndexHeader:
     """Reads the header. Raises CorruptionError when the file is shorter than 40 bytes."""
     try:
         return IndexHeader._make(HEADER.unpack_from(buffer, 0))
@@ -91,7 +91,7 @@ def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
         raise CorruptionError("an index file without a whole header", 0) from None
 
 
-def decode_item(buffer: bytes | bytearray | memoryview, slots: int, item: int) -> IndexItem:
+def decode_item(buffer: Buffer, slots: int, item: int) -> IndexItem:
     """Reads an item by its number. Raises CorruptionError when the file ends before it."""
     position = item_position(slots, item)
     try:

@@ -16,6 +16,7 @@ from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError
 from codec.hashing import crc32
 from codec.ids import host_text
+from codec.layout import Buffer
 from codec.message import MessageExt
 from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
 from codec.store.record_layout import (
@@ -28,10 +29,6 @@ from codec.store.record_layout import (
     MAGIC_V2,
     PREFIXES,
 )
-
-Buffer = bytes | bytearray | memoryview
-
-"""Bytes that the compressed bodies of one reply may expand to."""
 
 _PREFIX_V4 = PREFIXES[0]
 _unpack_v4 = _PREFIX_V4.struct.unpack_from

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import construct
 
 from codec.errors import CorruptionError
-from codec.layout import FixedLayout
+from codec.layout import Buffer, FixedLayout
 from codec.store.record import peek_record
 from codec.store.record_layout import HEAD, MAGIC_FILLER, RECORD
 
@@ -32,7 +32,7 @@ class Explanation(NamedTuple):
     problem: str | None
 
 
-def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Explanation:
+def explain_record(buffer: Buffer, position: int = 0) -> Explanation:
     """Explains a record up to the first impossible field. Raises CorruptionError for fewer than 8 bytes."""
     declaration = HEAD.declaration if peek_record(buffer, position).magic == MAGIC_FILLER else RECORD
     fields: list[ExplainedField] = []
@@ -55,9 +55,7 @@ def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) ->
     return Explanation(fields, None)
 
 
-def explain_fixed(
-    layout: FixedLayout, buffer: bytes | bytearray | memoryview, position: int = 0
-) -> list[ExplainedField]:
+def explain_fixed(layout: FixedLayout, buffer: Buffer, position: int = 0) -> list[ExplainedField]:
     """Explains a layout of fixed size. Raises CorruptionError when the buffer is too short."""
     data = bytes(buffer[position : position + layout.size])
     if len(data) < layout.size:

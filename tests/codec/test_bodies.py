@@ -347,6 +347,14 @@ def test_references_cannot_multiply_without_bound() -> None:
         decode_body(ConsumeStatsList, ("{" + ",".join(members) + "}").encode())
 
 
+def test_references_cannot_multiply_in_keys() -> None:
+    """A key that msgspec cannot read may hold references of its own, and an error shows what is wrong."""
+    members = [f"'a{n}':[{{'$ref':'$.a{n - 1}'}},{{'$ref':'$.a{n - 1}'}}]" for n in range(1, 60)]
+    key = "{'a0':[1]," + ",".join(members) + ",'topic':{'$ref':'$.a59'}}"
+    with pytest.raises(BodyError, match="references make more than"):
+        decode_body(ResetOffsetBody, json.dumps({"offsetTable": {key: 1}}).encode())
+
+
 def test_lists_of_bodies() -> None:
     users = [UserInfo("a", user_type="Super"), UserInfo("b")]
     assert decode_body(list[UserInfo], encode_body(users)) == users
@@ -411,15 +419,13 @@ def test_every_registration_comes_back(config: TopicConfig, version: DataVersion
         config.perm,
         attributes=config.attributes,
     )
-    if -(2**31) in {config.read_queue_nums, config.write_queue_nums, config.perm}:
-        return
     body = RegisterBrokerBody(TopicConfigSerializeWrapper({config.topic_name: config}, version), filters)
     assert RegisterBrokerBody.decode(body.encode(compressed=True), compressed=True) == body
 
 
 def test_an_inflation_bomb_is_refused() -> None:
     bomb = zlib.compress(bytes(80 * 1024 * 1024), 9)
-    with pytest.raises(BodyError, match="larger than 67108864 bytes"):
+    with pytest.raises(BodyError, match=r"compressed registration.* more than 67108864 bytes"):
         RegisterBrokerBody.decode(bomb, compressed=True)
 
 
