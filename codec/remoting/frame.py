@@ -12,7 +12,6 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
 from construct import Int32sb, Int32ub, Struct
 
 from codec.codes import RPC_RESPONSE, SerializeType
@@ -20,8 +19,13 @@ from codec.errors import LocalProtocolError, RemoteProtocolError
 from codec.layout import fused
 from codec.remoting.binary_header import decode_binary_header, encode_binary_header
 from codec.remoting.command import RemotingCommand
-from codec.remoting.json_header import DirectReader, decode_json_header, encode_json_header
-from codec.versions import CURRENT_VERSION
+from codec.remoting.json_header import (
+    DirectReader,
+    decode_json_header,
+    encode_json_header,
+    end_of_header,
+    write_json,
+)
 
 __all__ = [
     "FRAME_HEAD",
@@ -51,12 +55,8 @@ FRAME_HEAD: Final = fused(Struct("length" / Int32sb, "mark" / Int32ub))
 _BINARY_MARK: Final = int(SerializeType.ROCKETMQ) << 24
 _BEGINNING_SIZE: Final = DirectReader.BEGINNING_SIZE
 _pack_head: Final = FRAME_HEAD.pack
-_write_json: Final = msgspec.json.Encoder().encode
-_SHORT_REPLY: Final = (
-    b'{"code":%%d,"extFields":%%b,"flag":%d,"language":"PYTHON","opaque":%%d,'
-    b'"serializeTypeCurrentRPC":"JSON","version":%d}'
-) % (RPC_RESPONSE, CURRENT_VERSION)
-read_mark: Final = FRAME_HEAD.part("mark").unpack_from
+_read_mark: Final = FRAME_HEAD.part("mark").unpack_from
+_SHORT_REPLY: Final = b'{"code":%d,"extFields":%b' + end_of_header(RPC_RESPONSE)
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
@@ -72,25 +72,33 @@ def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
     try:
         header = encode_binary_header(command) if kind else encode_json_header(command)
     except (UnicodeEncodeError, struct.error) as error:
-        raise LocalProtocolError(f"this header cannot be sent as {kind.name}: {error}") from error
+        raise unsendable(error, kind.name) from error
     size = len(header)
     if size + body_length > MAX_FRAME - 8:
-        raise LocalProtocolError(
-            f"a frame of {size + body_length + 8} bytes is over the limit of {MAX_FRAME}"
-        )
+        raise too_long(size + body_length + 8)
     return _pack_head(4 + size + body_length, kind << 24 | size) + header
 
 
 def encode_short_reply(code: int, ext_fields: dict[str, str], opaque: int) -> bytes:
     """The frame of a reply of ours with a JSON header, without remark and body: `encode_frame` in one step."""
     try:
-        header = _SHORT_REPLY % (code, _write_json(ext_fields), opaque)
+        header = _SHORT_REPLY % (code, write_json(ext_fields), opaque)
     except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
+        raise unsendable(error) from error
     size = len(header)
     if size > MAX_FRAME - 8:
-        raise LocalProtocolError(f"a frame of {size + 8} bytes is over the limit of {MAX_FRAME}")
+        raise too_long(size + 8)
     return _pack_head(4 + size, size) + header
+
+
+def unsendable(error: Exception, kind: str = "JSON") -> LocalProtocolError:
+    """The error for a text or number that a header of this kind cannot hold."""
+    return LocalProtocolError(f"this header cannot be sent as {kind}: {error}")
+
+
+def too_long(size: int) -> LocalProtocolError:
+    """The error for a frame of `size` bytes, over the limit."""
+    return LocalProtocolError(f"a frame of {size} bytes is over the limit of {MAX_FRAME}")
 
 
 def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:
@@ -108,7 +116,7 @@ def decode_span(
     """
     if end - start < 4:
         raise RemoteProtocolError(f"a frame of {end - start} bytes has no room for its header length")
-    return decode_marked(data, read_mark(data, start)[0], start + 4, end, direct)
+    return decode_marked(data, _read_mark(data, start)[0], start + 4, end, direct)
 
 
 def decode_marked(

@@ -22,6 +22,7 @@ from codec.codes import LanguageCode, SerializeType
 from codec.errors import RemoteProtocolError
 from codec.headers.base import Header, Int32, bool_attributes, bool_names
 from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
+from codec.versions import CURRENT_VERSION
 
 _LANGUAGE_NUMBERS: Final = {language.name: int(language) for language in LanguageCode}
 _LANGUAGE_NAMES: Final = {int(language): language.name for language in LanguageCode}
@@ -42,14 +43,14 @@ class _WrittenHeader(msgspec.Struct, gc=False):
 
 _JSON: Final = SerializeType.JSON
 _UNSET: Final = msgspec.UNSET
-_write_json: Final = msgspec.json.Encoder().encode
+write_json: Final = msgspec.json.Encoder().encode
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
     """The header as compact JSON. Raises UnicodeEncodeError when a text contains a lone surrogate."""
     ext_fields = command.ext_fields
     remark = command.remark
-    return _write_json(
+    return write_json(
         _WrittenHeader(
             command.code,
             _UNSET if ext_fields is None else ext_fields,
@@ -61,6 +62,12 @@ def encode_json_header(command: RemotingCommand) -> bytes:
             command.version,
         )
     )
+
+
+def end_of_header(flag: int) -> bytes:
+    """What follows the ext fields in a header of our own, as a format of the opaque number."""
+    end = b',"flag":%d,"language":"%b","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
+    return end % (flag, LanguageCode.PYTHON.name.encode(), CURRENT_VERSION)
 
 
 class _StrictHeader(msgspec.Struct, gc=False):
@@ -126,7 +133,7 @@ def decode_json_header(header: bytes, body: bytes) -> RemotingCommand:
         read.remark,
         _LANGUAGE_NUMBERS.get(read.language, UNKNOWN_LANGUAGE),  # type: ignore[arg-type]
         read.version,
-        SerializeType.JSON,
+        _JSON,
     )
 
 
@@ -184,7 +191,7 @@ def decode_json_header_loosely(header: bytes, body: bytes) -> RemotingCommand:
             _raw_text(read.remark),
             _language_number(_raw_text(read.language)),
             _int32(read.version),
-            SerializeType.JSON,
+            _JSON,
         )
     except _BAD_JSON as error:
         raise RemoteProtocolError(f"unreadable JSON header: {error}") from error

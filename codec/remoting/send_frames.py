@@ -11,15 +11,13 @@ from typing import Final
 
 import msgspec
 
-from codec.codes import RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
-from codec.errors import LocalProtocolError
+from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.frame import FRAME_HEAD, MAX_FRAME
-from codec.versions import CURRENT_VERSION
+from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, too_long, unsendable
+from codec.remoting.json_header import end_of_header, write_json
 
 _pack_head: Final = FRAME_HEAD.pack
-_write_json: Final = msgspec.json.Encoder().encode
 _WIRE: Final = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
 _VARYING: Final = (_WIRE["born_timestamp"], _WIRE["properties"])
 _CODE: Final = RequestCode.SEND_MESSAGE_V2
@@ -38,17 +36,13 @@ class SendTemplate:
         ext = to_ext(msgspec.structs.replace(header, properties=""))
         names = list(ext)
         born, properties = (names.index(name) for name in _VARYING)
-        end = (
-            f'}},"flag":0,"language":"{LanguageCode.PYTHON.name}","opaque":%d,'
-            f'"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
-        )
         try:
-            members = [_write_json({name: ext[name]})[1:-1].replace(b"%", b"%%") for name in names]
+            members = [write_json({name: ext[name]})[1:-1].replace(b"%", b"%%") for name in names]
         except UnicodeEncodeError as error:
-            raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
+            raise unsendable(error) from error
         members[born] = b'"%b":"%%d"' % names[born].encode()
         members[properties] = b'"%b":%%b' % names[properties].encode()
-        self.header = b'{"code":%d,"extFields":{%b%b' % (_CODE, b",".join(members), end.encode())
+        self.header = b'{"code":%d,"extFields":{%b}%b' % (_CODE, b",".join(members), end_of_header(0))
 
 
 class SendRequest:
@@ -72,13 +66,13 @@ class SendRequest:
         surrogate."""
         body = self.body
         try:
-            header = self.template.header % (self.born_timestamp, _write_json(self.properties), self.opaque)
+            header = self.template.header % (self.born_timestamp, write_json(self.properties), self.opaque)
         except UnicodeEncodeError as error:
-            raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
+            raise unsendable(error) from error
         size = len(header)
         length = 4 + size + len(body)
         if length > MAX_FRAME - 4:
-            raise LocalProtocolError(f"a frame of {length + 4} bytes is over the limit of {MAX_FRAME}")
+            raise too_long(length + 4)
         return b"".join((_pack_head(length, size), header, body))
 
 
@@ -89,13 +83,9 @@ class SendReplyFrames:
     __slots__ = ("_header",)
 
     def __init__(self, ext_fields: Mapping[str, str], id_prefix: str) -> None:
-        common = msgspec.json.encode(dict(ext_fields))[1:-1].decode()
-        first = f"{common}," if common else ""
-        before = f'{{"code":{ResponseCode.SUCCESS:d},"extFields":{{{first}"msgId":"{id_prefix}'
-        between = f'"}},"flag":{RPC_RESPONSE},"language":"{LanguageCode.PYTHON.name}","opaque":'
-        end = f',"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
-        before, between, end = (part.replace("%", "%%") for part in (before, between, end))
-        self._header = f'{before}%016X","queueId":"%d","queueOffset":"%d{between}%d{end}'.encode()
+        members = write_json({**ext_fields, "msgId": id_prefix})[1:-2].replace(b"%", b"%%")
+        begin = b'{"code":%d,"extFields":{%b' % (ResponseCode.SUCCESS, members)
+        self._header = begin + b'%016X","queueId":"%d","queueOffset":"%d"}' + end_of_header(RPC_RESPONSE)
 
     def json_frame(self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int) -> bytes:
         """The frame of a SUCCESS with a JSON header, the message id of `physical_offset`, queue id and
