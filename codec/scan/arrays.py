@@ -1,4 +1,4 @@
-"""Types and bytes that most of this package works with, and the sliding window over a buffer. Needs NumPy."""
+"""What most of this package works with: arrays, the separators of properties, pieces of a buffer. Needs NumPy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,21 @@ Array = np.ndarray[Any, np.dtype[Any]]
 NAME_END, PAIR_END = ord(NAME_VALUE_SEPARATOR), ord(PROPERTY_SEPARATOR)
 
 
-def windows(data: Any, size: int) -> Array:
-    """Views a buffer as overlapping items of `size` bytes, one from each byte; indexing copies items."""
-    return np.ndarray(memoryview(data).nbytes - size + 1, f"V{size}", data, strides=(1,))
+def windows(data: Any, size: int, step: int = 1) -> Array:
+    """Views a buffer as overlapping items of `size` bytes, one from every `step` bytes; indexing copies
+    items."""
+    return np.ndarray((memoryview(data).nbytes - size) // step + 1, f"V{size}", data, strides=(step,))
+
+
+def bytes_at(data: Any, starts: Array, size: int) -> Array:
+    """Copies `size` bytes from each start into the rows of a table."""
+    if size == 0:
+        return np.empty((len(starts), 0), dtype=np.uint8)
+    return windows(data, size)[starts].view(np.uint8).reshape(-1, size)
+
+
+def ends_of(lengths: Array, dtype: Any = np.int32) -> Array:
+    """Returns where each of adjacent pieces begins, and the end of the last."""
+    ends = np.zeros(len(lengths) + 1, dtype)
+    np.cumsum(lengths, out=ends[1:])
+    return ends

@@ -16,7 +16,7 @@ from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError
 from codec.layout import Buffer
 from codec.properties import PropertyName
-from codec.scan.arrays import Array
+from codec.scan.arrays import Array, ends_of
 from codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, pieces, views
 from codec.scan.columns import FixedColumns, find_bad_crc, fixed_columns
 from codec.scan.hosts import hosts, offset_msg_ids
@@ -176,7 +176,7 @@ def _keys(properties: PropertyColumns) -> pa.Array:
         return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)
     parts = pc.split_pattern(pc.fill_null(texts, ""), " ")
     full = pc.not_equal(parts.values, "")
-    counts = np.concatenate(([0], np.cumsum(full.to_numpy(zero_copy_only=False)))).astype(np.int32)
+    counts = ends_of(full.to_numpy(zero_copy_only=False))
     return pa.ListArray.from_arrays(pa.array(counts[parts.offsets.to_numpy()]), parts.values.filter(full))
 
 

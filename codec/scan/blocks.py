@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from codec.errors import CorruptionError
-from codec.scan import FixedColumns, fixed_columns, scan_positions
 from codec.scan.arrays import Array
+from codec.scan.columns import FixedColumns, placed_columns
+from codec.scan.walk import scan_positions
 
 BLOCK_RECORDS = 1 << 14
+"""Enough for a walk in lanes."""
 
 
 class RecordBlock(NamedTuple):
@@ -30,16 +32,10 @@ def sound_blocks(
     end = 0
     while True:
         walk = scan_positions(data, end, max_rows=max_rows)
-        if not len(walk.positions):
+        rows = placed_columns(data, base, walk.positions)
+        if rows is None or not len(rows):
             return
-        try:
-            rows = fixed_columns(data, walk.positions)
-        except CorruptionError:
-            return
-        base = int(rows["physical_offset"][0] - walk.positions[0]) if base is None else base
-        if (rows["physical_offset"] != walk.positions + base).any():
-            return
-        end = walk.end
+        base, end = int(rows["physical_offset"][0] - walk.positions[0]), walk.end
         yield RecordBlock(data, rows, walk.positions, end)
         if end_offset is not None and base + end >= end_offset:
             return
@@ -51,10 +47,10 @@ def blocks_backwards(
     """Yields blocks of these records, the last first. Raises CorruptionError at an unusual record."""
     for stop in range(len(positions), 0, -max_rows):
         places = positions[max(stop - max_rows, 0) : stop]
-        rows = fixed_columns(data, places)
-        base = int(rows["physical_offset"][0] - places[0]) if base is None else base
-        if (rows["physical_offset"] != places + base).any():
-            raise CorruptionError("a record states another offset")
+        rows = placed_columns(data, base, places)
+        if rows is None:
+            raise CorruptionError("a record is damaged or states another offset")
+        base = int(rows["physical_offset"][0] - places[0])
         yield RecordBlock(data, rows, places, int(places[-1] + rows["total_size"][-1]))
 
 

@@ -15,17 +15,18 @@ import numpy as np
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName
-from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrays import Array
+from codec.scan.blocks import BLOCK_RECORDS
+from codec.scan.columns import find_bad_crc, fixed_columns, placed_columns
 from codec.scan.entries import EntryColumns, LogViews, by_file, entry_columns
+from codec.scan.index_chains import time_differences
 from codec.scan.property_checks import equal_to, texts_parse
 from codec.scan.property_values import Rows, cut, join_properties, key_hashes, record_tags_codes
+from codec.scan.walk import scan_positions
 from codec.store.consume_queue_ext import HIGHEST_ADDRESS
 from codec.store.dispatch import has_index_items
-from codec.store.index_file import ITEM, MAX_TIME_DIFF
+from codec.store.index_file import ITEM
 
-BLOCK_RECORDS = 1 << 14
-"""Enough for a walk in lanes."""
 _CHECKED_RECORDS = 4096
 """Records checked together: few enough for their columns to stay in the processor's cache."""
 _SPLIT_RECORDS = 4096
@@ -52,12 +53,8 @@ def skip_sound_records(
 
 
 def _are_sound(data: memoryview, base: int, positions: Array) -> bool:
-    try:
-        rows = fixed_columns(data, positions)
-    except CorruptionError:
-        return False
-    misplaced = (rows["physical_offset"] != positions + base).any()
-    return not (misplaced or find_bad_crc(data, rows) or not _properties_parse(data, rows))
+    rows = placed_columns(data, base, positions)
+    return rows is not None and not find_bad_crc(data, rows) and _properties_parse(data, rows)
 
 
 def skip_parsing(data: memoryview, start: int, stop: int) -> tuple[int, int]:
@@ -177,7 +174,7 @@ def suspect_items(views: LogViews, raw: bytes, last: int, since: int | None) -> 
         records = record_of_item[mine] - chosen[0]
         suspect[mine] |= ~np.isin((records << 32) + hashes[mine], known.codes)
         if since is not None:
-            seconds = np.clip((known.times - since) // 1000, 0, MAX_TIME_DIFF) * (since > 0)
+            seconds = time_differences(since, known.times)
             suspect[mine] |= items["time_diff"][mine] != seconds[records]
     return np.flatnonzero(suspect).tolist(), int(np.count_nonzero(~suspect))
 
@@ -191,11 +188,8 @@ class _KnownItems(NamedTuple):
 
 def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | None:
     """Returns None when a record is damaged."""
-    try:
-        rows = fixed_columns(data, offsets - base)
-    except CorruptionError:
-        return None
-    if (rows["physical_offset"] != offsets).any():
+    rows = placed_columns(data, base, offsets - base)
+    if rows is None:
         return None
     topics = [bytes(topic) for topic in cut(data, rows["topic_start"], rows["topic_end"])]
     numbers, hashes = key_hashes(join_properties(data, rows), topics)

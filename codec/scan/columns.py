@@ -81,6 +81,18 @@ def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
     return FixedColumns(prefixes, _spans(data, positions, prefixes, starts))
 
 
+def placed_columns(buffer: Buffer, base: int | None, positions: Array) -> FixedColumns | None:
+    """Reads the records of a file that starts at commit-log offset `base`, None for that of the first record.
+    Returns None when a record is damaged or states another offset.
+    """
+    try:
+        rows = fixed_columns(buffer, positions)
+    except CorruptionError:
+        return None
+    bases = rows["physical_offset"] - positions
+    return None if (bases != (bases[:1] if base is None else base)).any() else rows
+
+
 def host_widths(rows: FixedColumns) -> tuple[Array, Array]:
     """Returns the bytes of the packed born hosts and store hosts: 8 or 20."""
     flags = rows["sys_flag"]

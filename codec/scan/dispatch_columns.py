@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.errors import CorruptionError
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
-from codec.scan import fixed_columns, scan_positions
 from codec.scan.arrays import Array
+from codec.scan.columns import placed_columns
 from codec.scan.property_values import (
     JoinedProperties,
     Rows,
@@ -24,6 +23,7 @@ from codec.scan.property_values import (
     ordered_key_hashes,
     record_tags_codes,
 )
+from codec.scan.walk import scan_positions
 from codec.store.consume_queue import ENTRY
 from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import entry_tags_code, has_index_items, has_queue_entry
@@ -57,11 +57,8 @@ def dispatched_block(
 ) -> Block | None:
     """Dispatches the next records of a file; None without any, or when they need the scalar rules."""
     walk = scan_positions(data, start, max_rows=max_rows)
-    try:
-        rows = fixed_columns(data, walk.positions)
-    except CorruptionError:
-        return None
-    if not len(rows) or (rows["physical_offset"] != walk.positions + base).any():
+    rows = placed_columns(data, base, walk.positions)
+    if rows is None or not len(rows):
         return None
     topics = list(cut(data, rows["topic_start"], rows["topic_end"]))
     properties = join_properties(data, rows)

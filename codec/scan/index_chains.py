@@ -50,6 +50,12 @@ def previous_items(of_item: Array, begin: int, newest: Array) -> Array:
     return expected
 
 
+def time_differences(begin_timestamp: int, timestamps: Array) -> Array:
+    """Does what `codec.store.index_file.time_difference` does."""
+    seconds: Array = np.clip((timestamps - begin_timestamp) // 1000, 0, MAX_TIME_DIFF)
+    return seconds if begin_timestamp > 0 else np.zeros_like(seconds)
+
+
 def write_items(
     pages: Any, slots: int, header: IndexHeader, hashes: Array, offsets: Array, timestamps: Array
 ) -> IndexHeader:
@@ -58,9 +64,8 @@ def write_items(
     newest = np.frombuffer(pages, SLOT.dtype(), slots, slot_position(0))["item"]
     items = np.frombuffer(pages, ITEM.dtype(), count, item_position(slots, begin))
     previous = previous_items(hashes % slots, begin, newest)
-    seconds = np.clip((timestamps - header.begin_timestamp) // 1000, 0, MAX_TIME_DIFF)
     items["key_hash"], items["phy_offset"], items["previous"] = hashes, offsets, previous
-    items["time_diff"] = seconds if header.begin_timestamp > 0 else 0
+    items["time_diff"] = time_differences(header.begin_timestamp, timestamps)
     return header._replace(
         end_timestamp=int(timestamps[-1]),
         end_phy_offset=int(offsets[-1]),

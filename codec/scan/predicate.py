@@ -33,6 +33,7 @@ from codec.selector.sql92_tree import (
     number_of,
 )
 from codec.store.record_filter import COLUMNS, RecordFilter
+from codec.store.record_layout import PREFIXES
 
 _UNREADABLE = "\ufffd"
 
@@ -213,13 +214,7 @@ def _as_stored(texts: Iterable[str]) -> list[bytes] | None:
 
 
 _NUMBERS: Mapping[str, str] = {
-    **{
-        name: name
-        for name in (
-            *("queue_id", "queue_offset", "born_timestamp", "store_timestamp", "flag", "sys_flag"),
-            *("reconsume_times", "prepared_transaction_offset", "body_crc"),
-        )
-    },
+    **{name: name for name in PREFIXES[0].names if name in COLUMNS and not name.endswith("_host")},
     "commit_log_offset": "physical_offset",
     "store_size": "total_size",
 }

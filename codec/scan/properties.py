@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from codec.scan.arrays import NAME_END, PAIR_END, Array
+from codec.scan.arrays import NAME_END, PAIR_END, Array, ends_of
 from codec.scan.arrow_arrays import of_one_width, pieces
 from codec.scan.property_shapes import AlikePairs, split_alike
 
@@ -64,7 +64,7 @@ def split_properties(data: pa.Buffer, starts: Array, ends: Array) -> PropertyCol
 
 def _alike_columns(pairs: AlikePairs) -> PropertyColumns:
     names = pa.array([name.decode() for name in pairs.names], pa.string())
-    ends = pa.py_buffer(_offsets(pairs.widths))
+    ends = pa.py_buffer(ends_of(pairs.widths))
     return PropertyColumns(
         pairs.offsets.astype(np.int32),
         pa.DictionaryArray.from_arrays(pa.array(pairs.codes), names),
@@ -79,7 +79,7 @@ def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> Pro
     """
     begins = np.concatenate((some.offsets[:-1], others.offsets[:-1] + some.offsets[-1]))[order]
     counts = np.concatenate((np.diff(some.offsets), np.diff(others.offsets)))[order]
-    offsets = _offsets(counts)
+    offsets = ends_of(counts)
     pairs = pa.array(np.repeat(begins - offsets[:-1], counts) + np.arange(offsets[-1]))
     names = pa.concat_arrays([some.names, others.names])
     values = pa.concat_arrays([some.values, others.values])
@@ -97,7 +97,7 @@ def _split_texts(texts: pa.BinaryArray) -> PropertyColumns:
     except pa.ArrowInvalid:
         readable = [str(text, "utf-8", "replace").encode() for text in whole.to_pylist()]
         data = np.frombuffer(b"".join(readable), dtype=np.uint8)
-        offsets = _offsets(np.array([len(text) for text in readable]))
+        offsets = ends_of(np.array([len(text) for text in readable]))
     return _split(data, offsets)
 
 
@@ -126,7 +126,7 @@ def _split(data: Array, offsets: Array) -> PropertyColumns:
     firsts = np.append(np.flatnonzero(is_first[places[:-1]]), len(starts))
     if not good.all():
         starts, name_ends, ends = starts[good], name_ends[good], ends[good]
-        firsts = _offsets(good)[firsts]
+        firsts = ends_of(good)[firsts]
     names, values = _strings(data, starts, name_ends, ends)
     kept = _last_of_equal(firsts, names.indices.to_numpy(), len(names.dictionary))
     if kept is not None:
@@ -166,9 +166,3 @@ def _last_of_equal(firsts: Array, codes: Array, names: int) -> Array | None:
     pairs = np.repeat(np.arange(len(counts)), counts) * np.int64(names) + codes
     _, from_behind = np.unique(pairs[::-1], return_index=True)
     return np.sort(len(pairs) - 1 - from_behind)
-
-
-def _offsets(lengths: Array) -> Array:
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codec.scan.arrays import NAME_END, PAIR_END, Array, windows
+from codec.scan.arrays import NAME_END, PAIR_END, Array, bytes_at, windows
 
 _STEP = 32
 """Table widths are multiples of this."""
@@ -29,8 +29,8 @@ def equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array
     """Returns a mask of the texts data[start:end] that equal `text`."""
     equal: Array = ends - starts == len(text)
     here = np.flatnonzero(equal)
-    if len(here) and text:
-        found = windows(data, len(text))[starts[here]].view(np.uint8).reshape(len(here), len(text))
+    if len(here):
+        found = bytes_at(data, starts[here], len(text))
         equal[here] = (found == np.frombuffer(text, dtype=np.uint8)).all(axis=1)
     return equal
 

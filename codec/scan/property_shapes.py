@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codec.scan.arrays import Array
+from codec.scan.arrays import Array, bytes_at, ends_of, windows
 
 LEAST_ROWS = 512
 """The least number of texts of one shape that is worth it."""
@@ -85,18 +85,12 @@ def _groups(data: Array, starts: Array, lengths: Array) -> Iterator[_Group]:
     found: list[tuple[_Shape, Array]] = []
     for length in common:
         rows = np.flatnonzero(lengths == length)
-        shape = _shape_of_most(_texts(data, starts[rows[:: -(-len(rows) // _SAMPLE)]], length))
+        shape = _shape_of_most(bytes_at(data, starts[rows[:: -(-len(rows) // _SAMPLE)]], length))
         if shape is not None:
             found.append((shape, rows))
     if sum(len(rows) for _, rows in found) >= _MOST * len(starts):
         for shape, rows in found:
-            yield _group(shape, rows, _texts(data, starts[rows], len(shape.text)))
-
-
-def _texts(data: Array, starts: Array, length: int) -> Array:
-    if length == 0:
-        return np.empty((len(starts), 0), dtype=np.uint8)
-    return _items(data, length)[starts].view(np.uint8).reshape(-1, length)
+            yield _group(shape, rows, bytes_at(data, starts[rows], len(shape.text)))
 
 
 def _shape_of_most(texts: Array) -> _Shape | None:
@@ -172,8 +166,9 @@ def _of_one_shape(shape: _Shape, rows: Array, values: Array) -> AlikePairs:
 def _joined(groups: list[_Group], rows: Array, numbers: Array) -> AlikePairs:
     """Joins groups; `numbers` holds the group of each row."""
     names = list(dict.fromkeys(name for group in groups for name in group.shape.names))
-    offsets = _ends([len(group.shape.names) for group in groups], numbers)
-    places = _ends([sum(group.shape.widths) for group in groups], numbers)
+    counts = np.array([len(group.shape.names) for group in groups], dtype=np.int64)
+    sizes = np.array([sum(group.shape.widths) for group in groups], dtype=np.int64)
+    offsets, places = ends_of(counts[numbers], np.int64), ends_of(sizes[numbers], np.int64)
     codes, widths = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1], dtype=np.int32)
     data = np.empty(places[-1], dtype=np.uint8)
     for number, (shape, _, values) in enumerate(groups):
@@ -182,19 +177,6 @@ def _joined(groups: list[_Group], rows: Array, numbers: Array) -> AlikePairs:
             own = [names.index(name) for name in shape.names]
             for column, row in ((codes, own), (widths, shape.widths)):
                 items = np.array(row, dtype=np.int32)
-                _items(column, items.nbytes)[offsets[chosen]] = items.view(f"V{items.nbytes}")
-            _items(data, values.itemsize)[places[chosen]] = values
+                windows(column, items.nbytes, 4)[offsets[chosen]] = items.view(f"V{items.nbytes}")
+            windows(data, values.itemsize)[places[chosen]] = values
     return AlikePairs(rows, offsets, names, codes, widths, data, {})
-
-
-def _ends(sizes: list[int], numbers: Array) -> Array:
-    """Returns where each row begins, given the item count of its group, and the end."""
-    ends = np.zeros(len(numbers) + 1, dtype=np.int64)
-    if len(numbers):
-        np.cumsum(np.array(sizes, dtype=np.int64)[numbers], out=ends[1:])
-    return ends
-
-
-def _items(data: Array, size: int) -> Array:
-    count = (data.nbytes - size) // data.itemsize + 1
-    return np.ndarray(count, f"V{size}", data, strides=data.strides)

@@ -14,7 +14,7 @@ import numpy as np
 
 from codec.hashing import index_key_hash, java_string_hash, tags_code
 from codec.properties import MAX_PROPERTIES_LENGTH, PropertyName
-from codec.scan.arrays import NAME_END, PAIR_END, Array, windows
+from codec.scan.arrays import NAME_END, PAIR_END, Array, bytes_at
 
 _BLANK = 32
 _MASK = (1 << 32) - 1
@@ -53,7 +53,7 @@ class JoinedProperties(NamedTuple):
         found = np.flatnonzero(self.opens_piece & ~self.is_pair_end & (lengths == len(encoded)))
         starts = self.piece_starts[found]
         if len(found):
-            same = _windows(self.data, starts, len(encoded)) == encoded
+            same = bytes_at(self.data, starts, len(encoded)) == encoded
             found = found[same.all(axis=1)]
         starts = self.marks[found] + 1
         # A value may contain \x01: it ends at the next pair end.
@@ -128,7 +128,7 @@ def _java_hashes(data: Array, values: Values) -> tuple[Array, Array]:
     lengths = values.stops - values.starts
     for length in np.unique(lengths).tolist():
         chosen = np.flatnonzero(lengths == length)
-        units = _windows(data, values.starts[chosen], length)
+        units = bytes_at(data, values.starts[chosen], length)
         hashes[chosen] = (units * _POWERS[length - 1 :: -1]).sum(axis=1, dtype=np.uint32)
         plain[chosen] = units.max(axis=1) < 128
     return hashes, plain
@@ -169,10 +169,6 @@ def _is_last(rows: Array) -> Array:
 def _last_values(values: Values) -> Values:
     chosen = _is_last(values.rows)
     return Values(*(part[chosen] for part in values))
-
-
-def _windows(data: Array, starts: Array, size: int) -> Array:
-    return windows(data, size)[starts].view(np.uint8).reshape(len(starts), size)
 
 
 @lru_cache(maxsize=4096)
