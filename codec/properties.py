@@ -14,6 +14,7 @@ from codec.errors import LocalProtocolError
 
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
+_NAME_END, _PAIR_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
 MAX_PROPERTIES_LENGTH = 32767
 """Bytes of the encoded text: its length is a Java short."""
 
@@ -126,21 +127,11 @@ def properties_problem(text: bytes) -> str | None:
         text.decode()
     except UnicodeDecodeError as error:
         return f"its properties do not parse: byte {error.start} of them is not UTF-8"
-    bad = next((pair for pair in text.split(PROPERTY_SEPARATOR.encode()) if not _has_name(pair)), None)
+    bad = next((pair for pair in text.split(_PAIR_END) if pair and pair.find(_NAME_END) < 1), None)
     return None if bad is None else f"its properties do not parse: a pair without a name, {bad[:20]!r}"
 
 
 def mended_properties(text: bytes) -> bytes:
     """A text of the same length with the readable pairs, and ends of pairs in place of the others."""
-    pairs = text.split(PROPERTY_SEPARATOR.encode())
-    return PROPERTY_SEPARATOR.encode().join(
-        pair if _is_good(pair) else PROPERTY_SEPARATOR.encode() * len(pair) for pair in pairs
-    )
-
-
-def _has_name(pair: bytes) -> bool:
-    return not pair or pair.find(NAME_VALUE_SEPARATOR.encode()) > 0
-
-
-def _is_good(pair: bytes) -> bool:
-    return properties_problem(pair) is None
+    pairs = text.split(_PAIR_END)
+    return _PAIR_END.join(pair if not properties_problem(pair) else _PAIR_END * len(pair) for pair in pairs)

@@ -21,6 +21,7 @@ from codec.errors import SelectorError
 from codec.selector.java_values import order_of_doubles
 from codec.selector.sql92_scan import END, KEYWORDS_5, Word, display, scan
 from codec.selector.sql92_tree import (
+    NUMBERS,
     And,
     Comparison,
     Constant,
@@ -134,7 +135,7 @@ def _check_equal(node: Node) -> None:
 
 def _check_ordered(node: Node) -> None:
     """Refuses all but numbers and properties, which alone can be below or above each other."""
-    constant = isinstance(node, Constant) and node.kind not in (Kind.INTEGER, Kind.LONG, Kind.DOUBLE)
+    constant = isinstance(node, Constant) and node.kind not in NUMBERS
     if constant or isinstance(node, TRUTHS):
         raise SelectorError(f"{_describe(node)} cannot be compared with <, <=, >, >= or BETWEEN")
 
@@ -174,23 +175,6 @@ def _literal(kind: Kind, value: bool | None) -> Callable[[Any, Token], Node]:
 
 def _unquoted(token: Token) -> str:
     return token[1:-1].replace("''", "'")
-
-
-def _long(token: str) -> Constant:
-    digits = token.rstrip("lL")
-    if len(digits) > LONGEST_LONG or int(digits) > LONG_MAX:
-        raise SelectorError(f"{_short(token)} is greater than {LONG_MAX}")
-    value = int(digits)
-    return Constant(Kind.INTEGER if value <= INT_MAX else Kind.LONG, value, token)
-
-
-def _double(token: str) -> Constant:
-    value = float(token)
-    if value > sys.float_info.max:
-        raise SelectorError(f"{_short(token)} is greater than 1.7976931348623157E308")
-    if value < DOUBLE_MIN:
-        raise SelectorError(f"{_short(token)} is less than 4.9E-324")
-    return Constant(Kind.DOUBLE, value, token)
 
 
 @v_args(inline=True)
@@ -253,10 +237,19 @@ class _Builder(Transformer[Token, Any]):
         return Constant(Kind.STRING, _unquoted(token), str(token))
 
     def decimal(self, token: Token) -> Node:
-        return _long(token)
+        digits = token.rstrip("lL")
+        if len(digits) > LONGEST_LONG or int(digits) > LONG_MAX:
+            raise SelectorError(f"{_short(token)} is greater than {LONG_MAX}")
+        value = int(digits)
+        return Constant(Kind.INTEGER if value <= INT_MAX else Kind.LONG, value, str(token))
 
     def float_(self, token: Token) -> Node:
-        return _double(token)
+        value = float(token)
+        if value > sys.float_info.max:
+            raise SelectorError(f"{_short(token)} is greater than 1.7976931348623157E308")
+        if value < DOUBLE_MIN:
+            raise SelectorError(f"{_short(token)} is less than 4.9E-324")
+        return Constant(Kind.DOUBLE, value, str(token))
 
     true = _literal(Kind.BOOLEAN, True)
     false = _literal(Kind.BOOLEAN, False)
