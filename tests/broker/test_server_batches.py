@@ -12,6 +12,7 @@ from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import DirectReader, RemotingCommand, encode_frame
 from tests.broker.serving import ECHO, Wire, echo, request
+from tests.broker.support import send_header
 
 
 class Heard:
@@ -62,16 +63,7 @@ async def test_a_wait_for_the_peer_is_outside_of_batches() -> None:
 
 
 async def test_a_direct_reader_gives_handlers_the_typed_header() -> None:
-    header = SendMessageRequestHeaderV2(
-        producer_group="g",
-        topic="T",
-        default_topic="TBW102",
-        default_topic_queue_nums=4,
-        queue_id=0,
-        sys_flag=0,
-        born_timestamp=1,
-        flag=0,
-    )
+    header = send_header("T")
     seen = []
 
     def handler(_session: Session, command: RemotingCommand) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from codec.errors import RemoteProtocolError
 from codec.headers.base import from_ext, to_ext
@@ -15,6 +14,7 @@ from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.connection import Connection
 from codec.remoting.frame import DirectReader, RemotingCommand, decode_frame, encode_frame
+from tests.codec.values import structs
 
 CODE = 310
 READER = DirectReader(CODE, SendMessageRequestHeaderV2)
@@ -58,21 +58,7 @@ def test_the_header_comes_instead_of_the_ext_fields() -> None:
     assert command == plain
 
 
-@given(
-    st.builds(
-        SendMessageRequestHeaderV2,
-        **{name: st.text(max_size=20) for name in ("producer_group", "topic", "default_topic")},
-        **{
-            name: st.integers(-(2**31), 2**31 - 1)
-            for name in ("default_topic_queue_nums", "queue_id", "sys_flag", "flag", "reconsume_times")
-        },
-        born_timestamp=st.integers(-(2**63), 2**63 - 1),
-        properties=st.none() | st.text(max_size=60),
-        unit_mode=st.booleans(),
-        batch=st.booleans(),
-        max_reconsume_times=st.none() | st.integers(0, 2**31 - 1),
-    )
-)
+@given(structs(SendMessageRequestHeaderV2))
 def test_any_header_that_can_be_written(header: SendMessageRequestHeaderV2) -> None:
     frame = encode_frame(RemotingCommand(CODE, to_ext(header), b"hi", opaque=7))
     assert _received(frame).header == header

@@ -18,6 +18,7 @@ from codec.remoting.frame import (
     encode_frame_head,
 )
 from codec.remoting.json_header import decode_json_header, decode_json_header_loosely
+from tests.codec.samples import INT32
 from tests.codec.wire import Wire, raw_frame
 
 ROCKETMQ = SerializeType.ROCKETMQ
@@ -78,7 +79,6 @@ def test_the_tolerant_reader_agrees_with_the_fast_one(wire: Wire) -> None:
 # ---------------------------------------------------------------------------------------------------------- any command
 
 int16 = st.integers(-(2**15), 2**15 - 1)
-int32 = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
@@ -88,14 +88,14 @@ def commands(draw: st.DrawFn) -> RemotingCommand:
     binary = serialize_type is ROCKETMQ
     nothing: list[Any] = [None] if binary else [None, "", {}]
     return RemotingCommand(
-        draw(int16 if binary else int32),
+        draw(int16 if binary else INT32),
         draw(st.dictionaries(texts, texts, min_size=1, max_size=6) | st.sampled_from(nothing[::2])),
         draw(st.binary(max_size=60)),
-        draw(int32),
-        draw(int32),
+        draw(INT32),
+        draw(INT32),
         draw(texts.filter(bool) | st.sampled_from(nothing[:2])),
         draw(st.sampled_from([UNKNOWN_LANGUAGE, *map(int, LanguageCode)])),
-        draw(int16 if binary else int32),
+        draw(int16 if binary else INT32),
         serialize_type,
     )
 

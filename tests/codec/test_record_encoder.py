@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.errors import LocalProtocolError
-from codec.store.record_encoder import RecordEncoder, encode_record, record_size
+from codec.store.record_encoder import RecordEncoder, record_size
 from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, RECORD, STORE_HOST_V6
+from tests.codec.samples import HOSTS, INT32, INT64, make_record
 
-INT32 = st.integers(-(2**31), 2**31 - 1)
-INT64 = st.integers(-(2**63), 2**63 - 1)
-HOST = st.binary(min_size=8, max_size=8) | st.binary(min_size=20, max_size=20)
 HOST_V4 = b"\x7f\0\0\1\0\0\x2a\x9f"
 
 
@@ -22,8 +20,8 @@ HOST_V4 = b"\x7f\0\0\1\0\0\x2a\x9f"
     version=st.sampled_from([1, 2]),
     topic=st.binary(min_size=1, max_size=127),
     numbers=st.tuples(INT32, INT32, INT64, INT64, INT32, INT64),
-    born_host=HOST,
-    store_host=HOST,
+    born_host=HOSTS,
+    store_host=HOSTS,
     times=st.tuples(INT64, INT32, INT64),
     body=st.binary(max_size=40),
     properties=st.binary(max_size=40),
@@ -97,21 +95,4 @@ def test_the_longest_topic(version: int, longest: int) -> None:
 
 
 def test_a_crc_that_is_given_is_written() -> None:
-    data = encode_record(
-        topic=b"T",
-        queue_id=0,
-        flag=0,
-        queue_offset=0,
-        physical_offset=0,
-        sys_flag=0,
-        born_timestamp=0,
-        born_host=HOST_V4,
-        store_timestamp=0,
-        store_host=HOST_V4,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=b"body",
-        properties=b"",
-        body_crc=7,
-    )
-    assert RECORD.parse(data).body_crc == 7
+    assert RECORD.parse(make_record(body_crc=7)).body_crc == 7

@@ -14,27 +14,10 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.connection import Connection
 from codec.remoting.frame import MAX_FRAME, RemotingCommand, encode_frame
 from codec.remoting.send_frames import SendReplyFrames, SendRequest, SendTemplate
+from tests.codec.samples import INT32, INT64
+from tests.codec.values import TEXT, structs
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
-INT32 = st.integers(-(2**31), 2**31 - 1)
-INT64 = st.integers(-(2**63), 2**63 - 1)
-HEADERS = st.builds(
-    SendMessageRequestHeaderV2,
-    producer_group=TEXT,
-    topic=TEXT,
-    default_topic=TEXT,
-    default_topic_queue_nums=INT32,
-    queue_id=INT32,
-    sys_flag=INT32,
-    born_timestamp=INT64,
-    flag=INT32,
-    properties=st.none() | TEXT,
-    reconsume_times=INT32,
-    unit_mode=st.booleans(),
-    max_reconsume_times=st.none() | INT32,
-    batch=st.booleans(),
-    bname=st.none() | TEXT,
-)
+HEADERS = structs(SendMessageRequestHeaderV2)
 HEADER = SendMessageRequestHeaderV2(
     producer_group="G",
     topic="T",

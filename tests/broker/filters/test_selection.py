@@ -8,11 +8,10 @@ from broker.filters import FilterTable, SqlSelection, is_tag_type
 from codec.bodies.heartbeat import SubscriptionData
 from codec.properties import encode_properties
 from codec.store.consume_queue_ext import ExtensionEntry
-from codec.store.record_encoder import encode_record
+from tests.codec.samples import make_record
 
 TOPIC = "TopicA"
 BORN = 1_000
-HOST = bytes(8)
 
 
 def table_of(**texts: str) -> FilterTable:
@@ -82,26 +81,8 @@ def test_the_properties_decide(value: str | None, wanted: bool) -> None:
     one = selection(table_of(one="a = 1"), "one")
     properties = {"a": value} if value is not None else {"b": "1"}
     assert one.accepts(properties) is wanted
-    assert one.accepts_record(memoryview(record(properties))) is wanted
-
-
-def record(properties: dict[str, str]) -> bytes:
-    return encode_record(
-        topic=TOPIC.encode(),
-        queue_id=0,
-        flag=0,
-        queue_offset=0,
-        physical_offset=0,
-        sys_flag=0,
-        born_timestamp=0,
-        born_host=HOST,
-        store_timestamp=0,
-        store_host=HOST,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=b"body",
-        properties=encode_properties(properties),
-    )
+    record = make_record(topic=TOPIC.encode(), properties=encode_properties(properties))
+    assert one.accepts_record(memoryview(record)) is wanted
 
 
 @pytest.mark.parametrize(

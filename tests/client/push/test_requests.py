@@ -13,10 +13,10 @@ from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult, Consume
 from codec.codes import RequestCode, ResponseCode
 from codec.compression import compress
 from codec.remoting.frame import RemotingCommand
-from codec.store.record_encoder import encode_record
 from rmqcli.client import ConsumeResult, OrderlyResult
 from tests.client.push.consuming import GROUP, LATER, TOPIC, Taken, consumer
-from tests.client.watched_cluster import EPOCH, PRODUCER, WatchedCluster
+from tests.client.watched_cluster import EPOCH, WatchedCluster
+from tests.codec.samples import make_record
 
 
 async def ask(cluster: WatchedCluster, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
@@ -249,22 +249,7 @@ async def test_a_compressed_message_on_request(cluster: WatchedCluster, is_reada
     """On the real clock: the worker thread that decompresses does not wait for a virtual one."""
     plain = b"long " * 1000
     packed, bits = compress(plain)
-    record = encode_record(
-        topic=TOPIC.encode(),
-        queue_id=0,
-        flag=0,
-        queue_offset=0,
-        physical_offset=0,
-        sys_flag=bits,
-        born_timestamp=1,
-        born_host=PRODUCER,
-        store_timestamp=2,
-        store_host=PRODUCER,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=packed if is_readable else b"no",
-        properties=b"",
-    )
+    record = make_record(topic=TOPIC.encode(), sys_flag=bits, body=packed if is_readable else b"no")
     async with consumer(cluster, taken := Taken()):
         await trio.sleep(1)
         ext = {"consumerGroup": GROUP, "clientId": "c1", "msgId": "x", "brokerName": "a"}
