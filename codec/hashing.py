@@ -28,8 +28,8 @@ CRC_BITS = 0x7FFFFFFF
 CHUNK = 64
 """UTF-16 units that are summed at once; longer texts are summed in chunks."""
 TAIL = 4
-"""Characters at the end of a key that are hashed apart: the counter of a UNIQ_KEY; all before it is one
-and the same for the messages that a client makes within a millisecond."""
+"""Characters at the end of a key that are hashed apart: the counter of a UNIQ_KEY; all before it is
+the same for the messages that a client makes within a millisecond."""
 MAX_HEADS = 4096
 MAX_TAILS = 1 << 17
 """Cached hashes of heads and short keys, and of tails (65,536 counters); at the limit a cache starts

@@ -1,4 +1,4 @@
-"""The body of a batch send (code 320): messages of one topic, one behind the other (Java class
+"""The body of a batch send (code 320): messages of one topic, one after the other (Java class
 `MessageDecoder`).
 
 The broker makes a record of each. An item has no topic, magic or CRC, and is never compressed by itself.

@@ -1,4 +1,4 @@
-"""What most of this package works with: arrays, the separators of properties, pieces of a buffer. Needs NumPy."""
+"""Arrays, the separators of properties, and copies of many pieces of a buffer. Needs NumPy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ NAME_END, PAIR_END = ord(NAME_VALUE_SEPARATOR), ord(PROPERTY_SEPARATOR)
 
 
 def windows(data: Any, size: int, step: int = 1) -> Array:
-    """Views a buffer as overlapping items of `size` bytes, one from every `step` bytes; indexing copies
-    items."""
+    """Views a buffer as overlapping items of `size` bytes, one every `step` bytes; indexing copies items."""
     return np.ndarray((memoryview(data).nbytes - size) // step + 1, f"V{size}", data, strides=(step,))
 
 

@@ -17,7 +17,7 @@ BLOCK_RECORDS = 1 << 14
 
 
 class RecordBlock(NamedTuple):
-    """Records of a file: `positions` are the bytes where they start, `end` is the byte behind the last."""
+    """Records of a file: `positions` are the bytes where they start, `end` is the byte after the last."""
 
     data: memoryview
     rows: FixedColumns

@@ -38,7 +38,7 @@ _ENDLESS = (-(1 << 63), (1 << 63) - 1, 0)
 def skip_sound_records(
     data: memoryview, base: int, start: int, stop: int, max_rows: int = BLOCK_RECORDS
 ) -> tuple[int, int]:
-    """Skips blocks of sound records that start in [start, stop); returns the byte behind and the count."""
+    """Skips blocks of sound records that start in [start, stop); returns the byte after them and the count."""
     position, count = start, 0
     while True:
         walk = scan_positions(data, position, stop, max_rows=max_rows)
@@ -58,7 +58,7 @@ def _are_sound(data: memoryview, base: int, positions: Array) -> bool:
 
 
 def skip_parsing(data: memoryview, start: int, stop: int) -> tuple[int, int]:
-    """Skips blocks whose properties parse; returns the byte behind, and the last record's place or -1."""
+    """Skips blocks whose properties parse; returns the byte after them, and the last record's place or -1."""
     position, last = start, -1
     while True:
         walk = scan_positions(data, position, stop, max_rows=BLOCK_RECORDS)
@@ -202,7 +202,7 @@ def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | N
 def skip_records_within(
     data: memoryview, start: int, spans: Mapping[tuple[str, int], tuple[int, int, int]]
 ) -> int:
-    """Skips blocks of records whose queues, given as `spans`, have their entries; returns the byte behind
+    """Skips blocks of records whose queues, given as `spans`, have their entries; returns the byte after
     them.
 
     `spans` are those of `rmqcli.store.verify.missing_entries`. Records of INNER_MULTI_DISPATCH end the

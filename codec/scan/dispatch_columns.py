@@ -42,7 +42,7 @@ class QueueRun(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Dispatched records: `end` is the byte behind; hashes, offsets, times (ms) are those of index items."""
+    """Dispatched records: `end` is the byte after them; the last three are of index items (times in ms)."""
 
     records: int
     end: int

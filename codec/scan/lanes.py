@@ -31,7 +31,7 @@ _find_magic = re.compile(_MAGIC_PREFIX + b"[" + _MAGIC_ENDS + b"]").search
 
 
 class LaneWalk(NamedTuple):
-    """Positions of the records found, the byte behind, and True when the walk reached the stretch's end."""
+    """Positions of records, the byte after them, and True when the walk reached the stretch's end."""
 
     positions: Array
     end: int
@@ -39,7 +39,7 @@ class LaneWalk(NamedTuple):
 
 
 def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[int], int]:
-    """Walks at most `rows` records that start before `stop` (0.2 µs each); also returns the byte behind."""
+    """Walks at most `rows` records that start before `stop` (0.2 µs each); also returns the byte after."""
     limit = len(buffer)
     stop = min(stop, limit - MIN_RECORD_SIZE + 1)
     positions: list[int] = []

@@ -50,7 +50,7 @@ def candidate_records(
     chosen: RecordFilter,
     max_rows: int = BLOCK_RECORDS,
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yields, for each block of a file, the byte behind it and the positions of the records that may be
+    """Yields, for each block of a file, the byte after it and the positions of the records that may be
     chosen. Blocks end at the first unusual record, from which on the scalar readers take over.
     """
     tests = list(tests_of(chosen))

@@ -1,7 +1,7 @@
 """The properties texts of many records, split at once by the rules of `codec.properties`. Needs PyArrow.
 
 Texts of a common shape are left to `codec.scan.property_shapes`. Each of the others gets a \\x02 in front, so
-that every pair begins behind one and ends before the next. NumPy finds all separators in one pass; Arrow
+that every pair begins after one and ends before the next. NumPy finds all separators in one pass; Arrow
 copies the names and values between them.
 """
 
@@ -74,7 +74,7 @@ def _alike_columns(pairs: AlikePairs) -> PropertyColumns:
 
 
 def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> PropertyColumns:
-    """Merges two groups of records; `order` numbers the records of both, the second behind the first, in
+    """Merges two groups of records; `order` numbers the records of both, the second after the first, in
     their final order.
     """
     begins = np.concatenate((some.offsets[:-1], others.offsets[:-1] + some.offsets[-1]))[order]
@@ -88,7 +88,7 @@ def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> Pro
 
 def _split_texts(texts: pa.BinaryArray) -> PropertyColumns:
     """Splits texts whose first byte is a placeholder."""
-    data, offsets = _behind_separators(texts)
+    data, offsets = _after_separators(texts)
     whole = pa.BinaryArray.from_buffers(
         pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
@@ -101,7 +101,7 @@ def _split_texts(texts: pa.BinaryArray) -> PropertyColumns:
     return _split(data, offsets)
 
 
-def _behind_separators(texts: pa.BinaryArray) -> tuple[Array, Array]:
+def _after_separators(texts: pa.BinaryArray) -> tuple[Array, Array]:
     """Returns all texts with \\x02 as first byte, and where they start."""
     _, ends, buffer = texts.buffers()
     offsets = np.frombuffer(ends, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]

@@ -2,7 +2,7 @@
 Needs NumPy.
 
 Properties texts of similar length are copied, right-aligned, into the rows of a table. The bytes before a
-text are replaced by a sound pair and a pair end, so that each text begins behind one; then the bytes of all
+text are replaced by a sound pair and a pair end, so that each text begins after one; then the bytes of all
 rows are checked as one text.
 """
 

@@ -29,7 +29,7 @@ class Rows(Protocol):
 
 
 class Values(NamedTuple):
-    """The non-empty values of one property in text order: record, first byte, byte behind the last."""
+    """The non-empty values of one property in text order: record, first byte, byte after the last."""
 
     rows: Array
     starts: Array
@@ -37,7 +37,7 @@ class Values(NamedTuple):
 
 
 class JoinedProperties(NamedTuple):
-    r"""Joined texts: `text_ends[i]` is behind text i and its \x02; `marks` are the places of separators."""
+    r"""Joined texts: `text_ends[i]` is the byte after text i and its \x02; `marks` are places of separators."""
 
     text: bytes
     data: Array
@@ -114,7 +114,7 @@ def key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array
 
 
 def ordered_key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array, Array]:
-    """Returns them in the order of index items: by record, UNIQ_KEY first, then the tokens of KEYS."""
+    """Returns the pairs of `key_hashes` in the order of index items: by record, UNIQ_KEY before KEYS."""
     tokens, (rows, hashes) = _tokens(properties), key_hashes(properties, topics)
     uniques = len(_last_values(properties.values(PropertyName.UNIQ_KEY)).rows)
     order = np.lexsort((tokens.starts, np.arange(len(rows)) >= uniques, rows))

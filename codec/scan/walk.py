@@ -81,7 +81,7 @@ def scan_positions(
 
 
 def _pieces(buffer: Buffer, position: int, bound: int, rows: int) -> Iterator[tuple[int, Array]]:
-    """Yields pieces of positions, each with the byte behind its last record; the last piece may exceed
+    """Yields pieces of positions, each with the byte after its last record; the last piece may exceed
     `rows`.
 
     A sample of sizes tells how long a stretch to walk. After a stretch whose lanes did not meet, as many

@@ -1,6 +1,6 @@
 """SQL92 filters, which select messages by their properties (Java module `filter`).
 
-They accept and refuse what 4.9.8 does, quirks included: text behind a whole expression is ignored, NOT
+They accept and refuse what 4.9.8 does, quirks included: text after a whole expression is ignored, NOT
 binds tighter than a comparison, `0.0` and numbers with leading zeros are no literals. Values are strings
 and become numbers when compared with a constant number. A filter selects a message only when it is TRUE:
 not FALSE, not unknown, and every value converts.
@@ -59,7 +59,7 @@ class Predicate:
 @lru_cache(maxsize=CACHED)
 def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = False) -> Predicate:
     """Compiles a filter. Raises SelectorError, one line, for an invalid text; with `whole` also for text
-    behind an expression."""
+    after an expression."""
     from codec.selector.sql92_parser import parse_tree
 
     if len(text) > MAX_LENGTH:

@@ -52,7 +52,7 @@ TRUTHS = Comparison | IsNull | In | TextTest | Not | And | Or | Truth
 
 def parse_tree(text: str, keywords: frozenset[str], *, whole: bool = False) -> Node:
     """Returns the tree of a filter, always of truth kind. Raises SelectorError, one line, with the place or
-    the reason; with `whole` also for text behind the expression."""
+    the reason; with `whole` also for text after the expression."""
     state = _grammar().parse_interactive()
     for word in scan(text, keywords):
         tree = _feed(state, word.kind, word.text)

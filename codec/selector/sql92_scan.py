@@ -1,4 +1,4 @@
-"""The words of an SQL92 filter, one at a time, so that text behind a complete expression is never read.
+"""The words of an SQL92 filter, one at a time, so that text after a complete expression is never read.
 
 The longest match wins, as in Java. A line comment needs its line end; without one, `--` is two minus
 signs. Positions count characters from 1.
@@ -52,7 +52,7 @@ _TOKEN = "|".join(
     )
 )
 _match = re.compile(f"{_BLANK}|{_TOKEN}").match
-# Without a line end behind it, each `--` would search the whole rest in vain.
+# Without a line end after it, each `--` would search all the rest in vain.
 _match_before_line_end = re.compile(f"{_BLANK}|{_LINE_COMMENT}|{_TOKEN}").match
 
 

@@ -50,7 +50,7 @@ class RecordEncoder:
         }
 
     def sized_topic(self, topic: bytes) -> bytes:
-        """A topic behind its length, for `pieces`. Raises LocalProtocolError over 127 bytes (version 2:
+        """A topic after its length, for `pieces`. Raises LocalProtocolError over 127 bytes (version 2:
         32,767)."""
         if len(topic) > self._longest_topic:
             raise LocalProtocolError(f"a topic of {len(topic)} bytes, a record holds {self._longest_topic}")
