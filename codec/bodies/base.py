@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
-from codec.bodies.reading import is_plain, reader_of
+from codec.bodies.reading import BAD_JSON, is_plain, read_json, reader_of
 from codec.errors import BodyError
 from codec.fastjson import STANDARD, JsonDialect, dumps, loads_finite
 
@@ -43,7 +43,6 @@ class _Decoders(dict[Any, "msgspec.json.Decoder[Any] | None"]):
 
 
 _DECODERS = _Decoders()
-_BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
 
 
 def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> T:
@@ -55,19 +54,12 @@ def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> 
         try:
             value: T = decoder.decode(data)
             return value
-        except _BAD_JSON:
+        except BAD_JSON:
             pass
-    result: T | None = reader_of(cls)(loads_finite(data) if refers else _raw(data))
+    result: T | None = reader_of(cls)(loads_finite(data) if refers else read_json(data))
     if result is None:
         raise BodyError(f"no {getattr(cls, '__name__', cls)} in a JSON null")
     return result
-
-
-def _raw(data: bytes | bytearray | memoryview) -> Any:
-    try:
-        return msgspec.json.decode(data)
-    except _BAD_JSON:
-        return loads_finite(data)
 
 
 def encode_body(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> bytes:

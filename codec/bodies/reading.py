@@ -23,8 +23,18 @@ from codec.message_queue import MessageQueue
 
 Reader = Callable[[Any], Any]
 
+BAD_JSON: Final = (msgspec.MsgspecError, RecursionError, ValueError)
+"""What msgspec raises for JSON that it cannot read as a type."""
 _MAX_INT_TEXT: Final = 40
 _INT32: Final = (-(1 << 31), (1 << 31) - 1)
+
+
+def read_json(data: bytes | bytearray | memoryview | str) -> Any:
+    """Reads plain values from standard JSON or fastjson's. Raises BodyError."""
+    try:
+        return msgspec.json.decode(data)
+    except BAD_JSON:
+        return loads_finite(data)
 
 
 def _mismatch(expected: str, value: Any) -> NoReturn:
@@ -52,11 +62,9 @@ def _whole(value: Any) -> int | None:
             return int(text) if len(text) <= _MAX_INT_TEXT else _mismatch("an integer", text)
         except ValueError:
             _mismatch("an integer", text)
-    if isinstance(value, float):
-        return int(value) if math.isfinite(value) else None
-    if isinstance(value, int) or value is None:
-        return None if value is None else int(value)
-    return _mismatch("an integer", value)
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return int(value) if isinstance(value, int | float) else _mismatch("an integer", value)
 
 
 def _integer(low: int, high: int) -> Reader:
@@ -140,12 +148,7 @@ def _items(item: Reader, make: Callable[[Iterable[Any]], Any]) -> Reader:
 
 def _queue_key(key: Any) -> MessageQueue:
     """Reads a MessageQueue from the text of a key, or from the object itself in an array of pairs."""
-    if isinstance(key, str):
-        try:
-            key = msgspec.json.decode(key)
-        except (msgspec.MsgspecError, RecursionError, ValueError):
-            key = loads_finite(key)
-    queue: MessageQueue | None = reader_of(MessageQueue)(key)
+    queue: MessageQueue | None = reader_of(MessageQueue)(read_json(key) if isinstance(key, str) else key)
     return _mismatch("a message queue", key) if queue is None else queue
 
 
