@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import trio
@@ -47,17 +47,26 @@ def table_text(table: msgspec.Struct) -> bytes:
     return encode_body(table, dialect=FASTJSON, pretty=True)
 
 
+class _Table(Protocol):
+    """`dirty` says that the table differs from its file."""
+
+    dirty: bool
+
+    def wrapper(self) -> msgspec.Struct: ...
+
+    def load(self, wrapper: Any) -> None: ...
+
+
 class _TableFile:
-    """One table and its file. `dirty` says that they differ."""
+    """One table and its file."""
 
     def __init__(
-        self, disk: Disk, in_thread: InThread, path: Path, table: Any, body: type[msgspec.Struct]
+        self, disk: Disk, in_thread: InThread, path: Path, table: _Table, body: type[msgspec.Struct]
     ) -> None:
         self.path = path
-        self.dirty = False
+        self.table = table
         self._disk = disk
         self._in_thread = in_thread
-        self._table = table
         self._body = body
         self._writing = trio.Lock()
 
@@ -65,22 +74,21 @@ class _TableFile:
         """Loads the file if there is one. StoreDamaged. Blocks."""
         loaded = load_table(self._disk, self.path, lambda content: decode_body(self._body, content))
         if loaded is not None:
-            self._table.load(loaded)
+            self.table.load(loaded)
 
     async def save(self, durable: Durable | None = None) -> None:
         """Saves changes, once `durable` has flushed the log (or returned False). OSError."""
         async with self._writing:
-            self.dirty |= getattr(self._table, "dirty", False)
-            if not self.dirty:
+            if not self.table.dirty:
                 return
-            saved = self.dirty = self._table.dirty = False
+            saved = self.table.dirty = False
             try:
-                wrapper = self._table.wrapper()
+                wrapper = self.table.wrapper()
                 if durable is None or await durable():
                     await self._in_thread(self._write, wrapper)
                     saved = True
             finally:
-                self.dirty |= not saved
+                self.table.dirty |= not saved
 
     def _write(self, wrapper: msgspec.Struct) -> None:
         save_table(self._disk, self.path, table_text(wrapper))
@@ -101,7 +109,7 @@ class TableFiles:
         in_thread: InThread = trio.to_thread.run_sync,
         disk: Disk = REAL,
     ) -> None:
-        def file(name: str, table: Any, body: type[msgspec.Struct]) -> _TableFile:
+        def file(name: str, table: _Table, body: type[msgspec.Struct]) -> _TableFile:
             return _TableFile(disk, in_thread, root / "config" / name, table, body)
 
         self._topics = file("topics.json", topics, TopicConfigSerializeWrapper)
@@ -123,12 +131,12 @@ class TableFiles:
 
     def topics_changed(self) -> None:
         """Saves topics.json soon, once for several changes."""
-        self._topics.dirty = True
+        self._topics.table.dirty = True
         self._wake.set()
 
     def groups_changed(self) -> None:
         """Saves subscriptionGroup.json soon, once for several changes."""
-        self._groups.dirty = True
+        self._groups.table.dirty = True
         self._wake.set()
 
     async def save_changed(self) -> None:

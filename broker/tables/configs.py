@@ -21,7 +21,10 @@ def next_version(version: DataVersion, now_ms: Callable[[], int]) -> DataVersion
 
 
 class ConfigTable(Generic[ConfigT]):
-    """Name → config. With `auto_create` one that someone uses is created."""
+    """Name → config. With `auto_create` one that someone uses is created.
+
+    `dirty` says that it must be saved; whoever changes the table sets it.
+    """
 
     def __init__(
         self, now_ms: Callable[[], int], configs: Mapping[str, ConfigT], *, auto_create: bool
@@ -29,6 +32,7 @@ class ConfigTable(Generic[ConfigT]):
         self._now_ms = now_ms
         self._configs = dict(configs)
         self.auto_create = auto_create
+        self.dirty = False
         self.version = first_version(now_ms)
         self.get: Callable[[str], ConfigT | None] = self._configs.get
 
