@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -68,20 +69,18 @@ def bound_handlers(state: NameServerState) -> HandlerTable:
     return {int(code): registration.bind(state) for code, registration in HANDLERS.items()}
 
 
+@dataclass(frozen=True, slots=True)
 class NameServer:
-    """A name server that serves. `address` is "ip:port"."""
+    """A name server that serves."""
 
-    def __init__(self, host: str, port: int, state: NameServerState, server: Server) -> None:
-        self.host = host
-        self.port = port
-        self.address = join_address(host, port)
-        self.state = state
-        self.server = server
+    host: str
+    port: int
+    state: NameServerState
 
     @property
-    def config(self) -> NamesrvConfig:
-        """The current configuration (code 318 changes it)."""
-        return self.state.config
+    def address(self) -> str:
+        """The "ip:port" that clients use."""
+        return join_address(self.host, self.port)
 
 
 @asynccontextmanager
@@ -121,7 +120,7 @@ async def open_name_server(
             await services.nursery.start(server.serve, listener.sockets)
             listener.serve_with(server)
             services.start("broker expiry", partial(run_expiry, state))
-            yield NameServer(*listener.address, state, server)
+            yield NameServer(*listener.address, state)
     finally:
         listener.close()
 
