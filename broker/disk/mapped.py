@@ -1,0 +1,159 @@
+"""Files of the operating system, mapped into memory.
+
+A mapping keeps no descriptor, so that a limit of 1,024 does not limit the number of queues. `mmap.mmap` would
+keep a copy of the one that it gets: an anonymous mapping is made instead, and the file is mapped over it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from broker.disk.interface import PAGE
+
+MADV_POPULATE_WRITE = 23
+"""Linux 5.14; not among the constants of the module mmap."""
+MAP_FIXED = 0x10
+MAP_NORESERVE = 0x4000
+LOAD_BYTES = 1 << 20
+READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+NO_MAPPING = "no room for a mapping: raise vm.max_map_count (sysctl), which limits them, or add memory"
+
+
+class RealMappedFile:
+    """A file of the operating system, mapped shared."""
+
+    __slots__ = ("_address", "_map", "_path", "_size", "found_size", "view")
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._path = path
+        self._size = size
+        with opened(path, os.O_RDWR | os.O_CREAT) as fd:
+            self.found_size = os.fstat(fd).st_size
+            if self.found_size != size:
+                os.ftruncate(fd, size)
+            self._map = _mapped(fd, size, path)
+        self._address = 0
+        self.view = memoryview(self._map)
+
+    def is_resident(self, position: int, length: int) -> bool:
+        first = position // PAGE * PAGE
+        pages = -(-(position + length - first) // PAGE)
+        if not self._address:
+            self._address = _address(self._map, 0)
+        flags = bytearray(pages)
+        if _mincore()(
+            self._address + first, position + length - first, (_char_array(pages)).from_buffer(flags)
+        ):
+            return True  # the kernel cannot say
+        return all(flag & 1 for flag in flags)
+
+    def release_pages(self, position: int, length: int) -> None:
+        first = -(-position // PAGE) * PAGE
+        last = (position + length) // PAGE * PAGE
+        if last > first:
+            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def populate_pages(self, position: int, length: int) -> bool:
+        first = position // PAGE * PAGE
+        held = ctypes.c_char.from_buffer(self._map, first)  # nothing is unmapped while this lives
+        # mmap.madvise would hold the interpreter lock meanwhile.
+        failed: int = _madvise()(ctypes.addressof(held), position + length - first, MADV_POPULATE_WRITE)
+        return not failed
+
+    def load_pages(self, position: int, length: int) -> None:
+        # Touching the mapping would hold the interpreter lock while the disk works; a read does not.
+        buffer = bytearray(min(length, LOAD_BYTES))
+        with contextlib.suppress(FileNotFoundError), opened(self._path, os.O_RDONLY) as fd:
+            for start in range(position, position + length, LOAD_BYTES):
+                os.preadv(fd, [buffer], start)
+
+    def clear_from(self, position: int) -> None:
+        if position >= self._size or not self._has_data(position):
+            return
+        state = self._path.stat()
+        with opened(self._path, os.O_RDWR) as fd:
+            os.ftruncate(fd, position)
+            os.ftruncate(fd, self._size)
+        os.utime(self._path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    def _has_data(self, position: int) -> bool:
+        page_end = min(-(-position // PAGE) * PAGE, self._size)
+        if any(self.view[position:page_end]):
+            return True
+        if page_end >= self._size:
+            return False
+        with opened(self._path, os.O_RDONLY) as fd:
+            try:
+                return os.lseek(fd, page_end, os.SEEK_DATA) < self._size
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                return False
+
+    def close(self) -> None:
+        self.view.release()
+        with contextlib.suppress(BufferError):
+            self._map.close()
+
+
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """A descriptor of a file for the block."""
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _mapped(fd: int, size: int, path: Path) -> mmap.mmap:
+    """A shared mapping of a file that does without `fd`."""
+    try:
+        place = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+        address = _address(place, 0)
+        if _mmap()(address, size, READ_WRITE, mmap.MAP_SHARED | MAP_FIXED, fd, 0) != address:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    except OSError as error:
+        text = NO_MAPPING if error.errno == errno.ENOMEM else error.strerror
+        raise OSError(error.errno, text, str(path)) from error
+    return place
+
+
+def _address(mapped: mmap.mmap, position: int) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(mapped, position))
+
+
+@lru_cache(maxsize=1)
+def _madvise() -> Any:
+    function = ctypes.CDLL(None).madvise
+    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return function
+
+
+@lru_cache(maxsize=1)
+def _mincore() -> Any:
+    """Called with the interpreter lock held: it is done before another thread could have run."""
+    function = ctypes.PyDLL(None).mincore
+    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    return function
+
+
+@lru_cache(maxsize=256)
+def _char_array(length: int) -> Any:
+    return ctypes.c_char * length
+
+
+@lru_cache(maxsize=1)
+def _mmap() -> Any:
+    function = ctypes.CDLL(None, use_errno=True).mmap
+    function.restype = ctypes.c_void_p
+    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_int64)
+    return function

@@ -1,0 +1,85 @@
+"""Stores of more queues than the process may have descriptors."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import mmap
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.disk import PAGE, REAL
+from broker.disk.mapped import RealMappedFile
+from tests.broker.store.support import loaded, message, numbers, small_config
+
+QUEUES = 60
+FAR = 8 << 20
+"""Farther than the kernel reads ahead."""
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[None]:
+    """Room for twenty files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path("/dev/null").open() as file:
+        lowest = file.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 20, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def mapped(path: Path) -> int:
+    """The number of mappings of a file."""
+    return Path("/proc/self/maps").read_text().count(f"{path}\n")
+
+
+def test_queues_need_no_descriptors(tmp_path: Path, few_descriptors: None) -> None:
+    config = small_config(tmp_path)
+    with loaded(config) as store:
+        for number in range(QUEUES):
+            assert store.append(message(number, queue_id=number)).queue_offset == 0
+    with loaded(config) as store:
+        for number in range(QUEUES):
+            assert store.append(message(number, queue_id=number)).queue_offset == 1
+            assert numbers(store, "TopicA", number) == [number, number]
+
+
+def test_a_mapping_lives_as_long_as_its_slices(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    file = REAL.open_mapped(path, 3 * PAGE)
+    part = file.view[PAGE : PAGE + 4]
+    part[:] = b"text"
+    file.close()
+    path.rename(tmp_path / "other")
+    assert bytes(part) == b"text" and mapped(tmp_path / "other") == 1
+    assert (tmp_path / "other").read_bytes()[PAGE:][:5] == b"text\0"
+    del part, file
+    gc.collect()
+    assert mapped(tmp_path / "other") == 0
+
+
+def test_residency_and_synchronization(tmp_path: Path) -> None:
+    file = REAL.open_mapped(tmp_path / "file", 2 * FAR)
+    assert not file.is_resident(0, 64 * PAGE), "nobody has touched it"
+    assert file.populate_pages(0, 4 * PAGE)
+    file.view[:5] = b"first"
+    assert file.is_resident(0, 4 * PAGE) and not file.is_resident(FAR, PAGE)
+    REAL.sync_file(tmp_path / "file")
+    file.release_pages(0, 4 * PAGE)
+    assert file.is_resident(0, 4 * PAGE), "the page cache has them"
+    assert bytes(file.view[:5]) == b"first"
+    file.load_pages(FAR, PAGE)
+    assert file.is_resident(FAR, PAGE)
+    file.close()
+
+
+def test_a_refused_mapping_names_file_and_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    with pytest.raises(OSError, match=r"vm.max_map_count.*/file"):
+        RealMappedFile(tmp_path / "file", PAGE)
