@@ -52,7 +52,7 @@ def export_store(
 
     `progress` receives bytes of commit log. `workers` are processes, each of which writes its own files, from
     parts of `part_bytes`. With `resume` only what the export under `out` is missing is added. Raises
-    OutputExists when `out` is not empty, or cannot be resumed; CorruptionError at damage, and (with
+    OutputExists if `out` is not empty, or cannot be resumed; CorruptionError at damage, and (with
     `rows.check_crc`) when a consume queue has more entries than there are records; FileNotFoundError without
     a commit log.
     """
@@ -157,7 +157,7 @@ async def export_topic(
     """Exports queue ranges of a topic, pulled from brokers. `progress` receives messages.
 
     A queue that cannot be read after some tries is in `failed` of the summary, and its messages up to there
-    are exported. Raises the first ClientError when no queue can be read.
+    are exported. Raises the first ClientError if no queue can be read.
     """
     started = time.perf_counter()
     origin = topic_origin(ranges)

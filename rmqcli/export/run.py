@@ -55,7 +55,7 @@ def run_store_export(
     require_rows(store, expected, merged(span for file in entries for span in file.queues))
     before = folder.previous.files if folder.previous is not None else []
     ends = [rows.begin_commit_log, *(file.commit_log_end for file in (*before, *entries))]
-    # The next run continues behind the last record, unless an end of the range left out records before it.
+    # The next run continues after the last record, unless an end of the range left out records before it.
     added = folder.commit(entries, commit_log_offset=None if rows.has_end else max(ends))
     return _summary(out, added, started)
 
@@ -89,7 +89,7 @@ def _key(wanted: QueueRange) -> QueueKey:
 def commit_topic(
     out: Path, folder: ExportFolder, names: Iterable[str], ends: Sequence[QueueEnd], started: float
 ) -> ExportSummary:
-    """Commits the files of these names; raises the first ClientError when nothing was read of any queue."""
+    """Commits the files of these names; raises the first ClientError if nothing was read of any queue."""
     entries = folder.measure(names)
     failed = sorted((end for end in ends if end.error is not None), key=lambda end: end.wanted.queue)
     if failed and len(failed) == len(ends) and not entries and failed[0].error is not None:

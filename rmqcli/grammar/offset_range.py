@@ -61,8 +61,8 @@ class OffsetRange:
 
     def holds_offset(self, offset: int) -> bool:
         """True if the offsets of the range include this one."""
-        behind = self.begin is None or offset >= self.begin
-        return behind and (self.end is None or offset < self.end)
+        after = self.begin is None or offset >= self.begin
+        return after and (self.end is None or offset < self.end)
 
     def select(self, items: Iterable[Item], place: Callable[[Item], tuple[int, int]]) -> Iterator[Item]:
         """Return the items whose (offset, store time) is in the range; for -N, the last N items."""

@@ -46,7 +46,7 @@ class Progress:
     """A context manager for the progress file of an import; a path of None keeps nothing."""
 
     def __init__(self, path: Path | None, source: Path, topic: str, *, resume: bool) -> None:
-        """Raises InputError when the file exists without `resume`, or belongs to another import."""
+        """Raises InputError if the file exists without `resume`, or belongs to another import."""
         self._path = path
         self._head = _Head(str(source.resolve()), topic)
         self._sent: dict[str, list[tuple[int, int]]] = {}
@@ -96,7 +96,7 @@ class Progress:
         rows = _joined((number, number + 1) for number in numbers)
         line = msgspec.json.encode(_Sent(file, rows)) + b"\n"
         with naming_full_disk(self._path):
-            # A full disk writes a part without an error; another line behind it would make both unreadable.
+            # A full disk writes a part without an error; another line after it would make both unreadable.
             if os.write(self._descriptor, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

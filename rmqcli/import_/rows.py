@@ -68,7 +68,7 @@ def _is_data(file: Path, root: Path) -> bool:
 
 
 def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
-    """Returns the number of rows by the footers; None when a file has lines, or cannot be read."""
+    """Returns the number of rows by the footers; None if a file has lines, or cannot be read."""
     if any(path.suffix not in _PARQUET for _, path in files):
         return None
     import pyarrow as pa
@@ -84,7 +84,7 @@ def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
 def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
     """Yields the rows of a file, for `topic`; a last one holds the error that kept it from its end.
 
-    Raises InputError when its name is not one of a Parquet or JSON-lines file.
+    Raises InputError if its name is not one of a Parquet or JSON-lines file.
     """
     if path.suffix in _LINES:
         return _read_lines(name, path, topic)
@@ -101,7 +101,7 @@ def _read_lines(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
 
 
 class _Place(msgspec.Struct, rename="camel"):
-    """Other fields of a line, of any type, since people write lines, too."""
+    """Other fields of a line, of any type, since lines may be written by hand."""
 
     broker_name: Any = None
     queue_id: Any = None

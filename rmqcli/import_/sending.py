@@ -240,7 +240,7 @@ async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[
 
 
 def _is_of_queue(error: ClientError) -> bool:
-    """Returns True when the error is not the fault of the messages, so others would fail, too."""
+    """Returns True if the error is not the fault of the messages, so that others would fail as well."""
     refused = isinstance(error, (BrokerRefused, InvalidRequest))
     return not refused or isinstance(error, (NotFound, NotPermitted))
 

@@ -59,7 +59,7 @@ class _Ends:
         self._ends[:] = [0, count]
 
     def take_front(self, number: int) -> bool:
-        """Claims a task for a worker; False when the calling process has it."""
+        """Claims a task for a worker; False if the calling process has it."""
         with self._ends:
             if number >= self._ends[1]:
                 return False

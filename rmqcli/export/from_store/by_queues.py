@@ -6,7 +6,7 @@ contiguous in the log; gaps between them, records of a deleted topic say, are wa
 Queues are trusted only where that is safe. A broker dispatches records in the order of the commit log, so all
 records before the newest entry of any queue have theirs, unless the machine lost power: a store without a
 clean stop (`abort` exists and no broker runs) is walked. So is one whose queues have a hole, do not ascend,
-or point at other records. The log behind the newest entry is always walked.
+or point at other records. The log after the newest entry is always walked.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def divided(parts: Sequence[Part], places: QueuePlaces | None) -> Iterator[tuple
 
 
 def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
-    """Returns None when the commit log has to be walked, with a warning when a queue is the cause."""
+    """Returns None if the commit log has to be walked, with a warning when a queue is the cause."""
     try:
         return _places(store, rows)
     except UnsoundQueue as error:
@@ -99,8 +99,8 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
     queues = [queue for queue in queues_of(store) if not (queue.topic or "").startswith(LMQ_PREFIX)]
     if not queues:
         return None
-    # The newest entry itself is left out: a broker may be writing it. What is added from now on lies behind
-    # it.
+    # The newest entry itself is left out: a broker may be writing it. What is added from now on
+    # follows it.
     end = _newest(queues, store)
     if rows.topics:
         queues = [queue for queue in queues if rows.takes_queue(queue.topic, queue.queue_id)]
@@ -188,7 +188,7 @@ def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
 
 
 def _are_same(batch: Any, entries: Entries, topics: frozenset[str]) -> bool:
-    """Returns True when each entry points at its record, so that none of a queue is missing."""
+    """Returns True if each entry points at its record, so that none of a queue is missing."""
     said = (entries.places, entries.sizes, entries.queue_ids, entries.offsets)
     names = ("commit_log_offset", "store_size", "queue_id", "queue_offset")
     if not all((batch[name].to_numpy() == column).all() for name, column in zip(names, said, strict=True)):

@@ -1,6 +1,6 @@
 """A store cut into parts that can be scanned independently: byte ranges of commit log files.
 
-A part covers every record that starts inside its range. It searches from its begin for the first whole record
+A part covers every record that starts inside its range. It searches from its start for the first whole record
 with the right CRC and commit-log offset, and walks on from there, so a driver need not read the store to cut
 it.
 
@@ -79,7 +79,7 @@ def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
 def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool = False) -> Iterator[Any]:
     """Yields record batches of the part's records. Raises CorruptionError, naming file and byte, at damage.
 
-    With `known` the first record starts at the part's begin, or there is none.
+    With `known` the first record starts where the part does, or there is none.
     """
     file = NamedFile(Path(part.path), part.base, part.size)
     with naming_damage(file), mapped(file) as data:
@@ -121,7 +121,7 @@ def _scan(
 
 
 def _check_places(batch: Any, position: int, base: int) -> int:
-    """Checks that records are where they say; returns the byte behind the last."""
+    """Checks that records are where they say; returns the byte after the last."""
     ends = position + np.cumsum(batch["store_size"].to_numpy(), dtype=np.int64)
     starts = np.concatenate(([position], ends[:-1]))
     said = batch["commit_log_offset"].to_numpy() - base

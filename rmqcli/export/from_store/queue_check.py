@@ -1,7 +1,7 @@
 """Checks that an export of a store has a row for every entry of the consume queues.
 
 The queues are counted before the commit log is read, so that a broker that keeps writing does no harm. More
-rows than entries are sound: the consume queues of a killed broker lie behind its commit log, and a deleted
+rows than entries are sound: the consume queues of a killed broker lag behind its commit log, and a deleted
 topic has none.
 
 Entries do not hold store times. For a range of times, entries that lead into a missing commit log file matter
@@ -36,7 +36,7 @@ Counts = Mapping[tuple[str, int], int]
 
 
 def has_topic(store: Path, topic: str) -> bool:
-    """Returns False when a store is known not to have a topic: one without messages may have no queues."""
+    """Returns False if a store is known not to have a topic: one without messages may have no queues."""
     queues = store / "consumequeue"
     return not queues.is_dir() or (queues / topic).is_dir() or topic in topics(store)
 
@@ -45,7 +45,7 @@ def count_entries(store: Path, rows: RowFilter) -> Counts:
     """Counts the entries of each queue whose records are in the commit log and in `rows`.
 
     Returns {} where entries do not tell: for store times, for tags, of which they hold a hash, and without
-    consume queues. For times, raises CorruptionError when a missing commit log file may have held some of the
+    consume queues. For times, raises CorruptionError if a missing commit log file may have held some of the
     records.
     """
     if not (store / "consumequeue").is_dir():
@@ -160,19 +160,19 @@ class _Hole:
 
 
 def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None:
-    """Raises CorruptionError when records that `rows` may accept by time are in a missing file."""
+    """Raises CorruptionError if records that `rows` may accept by time are in a missing file."""
     holes = _holes(CommitLogFiles(store).files)
-    behind: list[Any] = []
+    after: list[Any] = []
     for queue in queues:
         for file in queue.files.files:
             places = _places(file)
             places = places[places >= rows.begin_commit_log]
             for hole in holes:
                 hole.look_at(queue, places)
-            behind.append(places[places >= holes[-1].begin])
+            after.append(places[places >= holes[-1].begin])
     # A broker that keeps writing has created a file before the entries that lead into it.
     end = _holes(CommitLogFiles(store).files)[-1].begin
-    holes[-1].lost = sum(int((places >= end).sum()) for places in behind)
+    holes[-1].lost = sum(int((places >= end).sum()) for places in after)
     with LogReader(store) as log:
         for hole in holes:
             if hole.lost and hole.queue is not None and _may_be_in(log, hole, rows):
@@ -185,7 +185,7 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
 
 
 def _holes(files: list[NamedFile]) -> list[_Hole]:
-    """Returns the holes between files and behind the last. Retention removed what is before the first."""
+    """Returns the holes between files and after the last. Retention removed what is before the first."""
     ends = [(file.base or 0) + file.size for file in files]
     begins = [file.base or 0 for file in files[1:]]
     between = [_Hole(end, begin) for end, begin in zip(ends[:-1], begins, strict=True) if begin > end]

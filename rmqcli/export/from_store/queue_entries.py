@@ -38,7 +38,7 @@ class QueueFile(NamedTuple):
     last: int
 
     def touches(self, low: int, high: int) -> bool:
-        """Returns True when records of its entries may start in [low, high)."""
+        """Returns True if records of its entries may start in [low, high)."""
         return self.first < high and self.last >= low
 
 
@@ -56,7 +56,7 @@ class Entries(NamedTuple):
 
 
 def bounded(queue: Queue) -> list[QueueFile]:
-    """Returns the files of a queue that have entries, in order; UnsoundQueue when they do not ascend."""
+    """Returns the files of a queue that have entries, in order; UnsoundQueue if they do not ascend."""
     topic, number = queue.topic or "", queue.queue_id or 0
     found: list[QueueFile] = []
     # The last file first: when it has entries, those before it are full, whatever a broker writes meanwhile.

@@ -50,7 +50,7 @@ class RowFilter:
 
     @property
     def has_end(self) -> bool:
-        """Returns True when records that are left out may lie before accepted ones."""
+        """Returns True if records that are left out may lie before accepted ones."""
         return self.end is not None or self.end_time is not None
 
     def after(self, previous: Manifest | None) -> RowFilter:
@@ -68,7 +68,7 @@ class RowFilter:
 
     @property
     def asks_queues(self) -> bool:
-        """Returns True when consume queues can answer a part of the filter."""
+        """Returns True if consume queues can answer a part of the filter."""
         return bool(self.topics or self.tags or self.begin) or (self.queue_id, self.end) != (None, None)
 
     def takes_queue(self, topic: str | None, queue_id: int | None) -> bool:

@@ -2,7 +2,7 @@
 
 Store times rise along a log unless the broker's clock was set back. If it never was by more than a
 margin (`RowFilter.set_back_ms`), records before one that was stored so much before the range are before the
-range, too, and likewise behind its end. Some hundred records across the log are sampled, at a distance of at
+range, too, and likewise after its end. Some hundred records across the log are sampled, at a distance of at
 least `RowFilter.sample_bytes`, which take as long to read as one. A larger fall makes the whole log be read;
 one that recovers before the next sample goes unnoticed.
 """
@@ -85,7 +85,7 @@ class _Log(LogViews):
         return low, high
 
     def _between(self, low: int, high: int) -> _Stamp | None:
-        """Returns a record behind the middle of two records, else one before it."""
+        """Returns a record after the middle of two records, else one before it."""
         middle = (low + high) // 2
         for begin, end in ((middle, high), (low + 1, middle)):
             for number, file in enumerate(self.files):

@@ -33,7 +33,7 @@ def first_error(error: BaseException) -> BaseException:
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Returns the result of the first try that succeeds; raises the last ClientError when none does."""
+    """Returns the result of the first try that succeeds; raises the last ClientError if none does."""
     wait = FIRST_WAIT
     for _ in range(TRIES - 1):
         try:
@@ -71,7 +71,7 @@ async def read_queue(
 
 
 def reached(wanted: QueueRange, before: int, batch: Any, following: int | None) -> int:
-    """Returns where a resumed export continues: for an end in time, behind the last message."""
+    """Returns where a resumed export continues: for an end in time, after the last message."""
     if wanted.end_time is None:
         return wanted.end if following is None else following
     return batch["queue_offset"][-1].as_py() + 1 if batch.num_rows else before

@@ -42,7 +42,7 @@ class _Commit(msgspec.Struct, frozen=True):
 
 
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
-    """Raises OutputExists when a new or resumed export cannot use `out`, or it lies in a store folder."""
+    """Raises OutputExists if a new or resumed export cannot use `out`, or it lies in a store folder."""
     _refuse_store(out)
     if not out.exists():
         return

@@ -2,7 +2,7 @@
 
 It has its own folder because Spark and PyArrow read every file as Parquet unless its path starts with `_`.
 
-An export of a topic continues at `end` of each queue, one of a store behind `commitLogOffset`; where that is
+An export of a topic continues at `end` of each queue, one of a store at `commitLogOffset`; where that is
 null (the last export had an end, so it left out records in between) at `end` of each queue, too.
 """
 
@@ -78,7 +78,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
     def require_same(self, other: Manifest, out: Path) -> None:
-        """Raises OutputExists when `other` is not a continuation of this export."""
+        """Raises OutputExists if `other` is not a continuation of this export."""
         for name, option in _MUST_AGREE.items():
             was, is_now = getattr(self, name), getattr(other, name)
             if was != is_now:
@@ -88,7 +88,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 )
 
     def require_whole(self, out: Path) -> None:
-        """Raises OutputExists when a file has changed in size. A missing file was removed by the user."""
+        """Raises OutputExists if a file has changed in size. A missing file was removed by the user."""
         for file in self.files:
             path = out / file.path
             size = path.stat().st_size if path.exists() else file.bytes
@@ -129,7 +129,7 @@ def _text(value: object) -> str:
 
 
 def read_json(path: Path, kind: Any) -> Any:
-    """Reads a JSON file; None when missing. Raises ExportError when it is not of this type."""
+    """Reads a JSON file; None if missing. Raises ExportError if it is not of this type."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:

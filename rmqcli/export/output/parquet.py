@@ -244,7 +244,7 @@ def writer_options(layout: Layout, table: Any) -> dict[str, Any]:
 
 
 def _is_noise(table: Any) -> bool:
-    """Returns True when bodies are small and incompressible.
+    """Returns True if bodies are small and incompressible.
 
     The lengths between such bodies make zstd search in vain, so they are stored apart: 80 instead of 145 ns
     for 100 bytes. Compressible bodies would take a tenth longer.

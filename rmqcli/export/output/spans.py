@@ -53,7 +53,7 @@ def spans_of(table: Any) -> Iterator[QueueSpan]:
 
 
 def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
-    """Returns, for each key, the least value, the one behind the greatest, and the count."""
+    """Returns, for each key, the least value, the one after the greatest, and the count."""
     import numpy as np
 
     codes, values = keys.indices.to_numpy(), column.to_numpy()

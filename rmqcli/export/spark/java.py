@@ -28,9 +28,9 @@ exec "{java}" "$@"
 
 
 def java_home(folder: Path) -> str | None:
-    """Returns JAVA_HOME for Spark, perhaps a wrapper in `folder`; None when Spark finds a Java by itself.
+    """Returns JAVA_HOME for Spark, perhaps a wrapper in `folder`; None if Spark finds a Java by itself.
 
-    Raises ExportError when there is no Java, or none at JAVA_HOME.
+    Raises ExportError if there is no Java, or none at JAVA_HOME.
     """
     home = os.environ.get("JAVA_HOME")
     if home:

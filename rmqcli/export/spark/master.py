@@ -30,14 +30,14 @@ def check_master(master: str) -> None:
 
 
 def is_local(master: str) -> bool:
-    """Returns True when driver and executors are one process."""
+    """Returns True if driver and executors are one process."""
     return re.match(r"local(\[|$)", master) is not None
 
 
 def driver_address(master: str) -> str | None:
     """Returns this machine's address: loopback for `local…`, towards the master for `spark://…`, else None.
 
-    Raises ExportError when no master accepts a connection.
+    Raises ExportError if no master accepts a connection.
     """
     if is_local(master):
         return LOOPBACK

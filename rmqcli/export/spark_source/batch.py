@@ -53,7 +53,7 @@ class BatchReader(DataSourceReader):
         self.options = options
         self.columns = columns
         self.constraints = Constraints()
-        _refuse_what_no_batch_means(options)
+        _check_batch(options)
 
     def partitions(self) -> list[InputPartition]:
         """Returns partitions: queues that have messages, or the parts of a store; more by `minPartitions`."""
@@ -128,8 +128,8 @@ def _milliseconds(micros: int | None) -> int | None:
     return None if micros is None else max(0, micros // 1000)
 
 
-def _refuse_what_no_batch_means(options: ReadOptions) -> None:
-    """Refuses limits of triggers, which a batch does not have, and ranges that never have rows."""
+def _check_batch(options: ReadOptions) -> None:
+    """Refuses limits of triggers, which a batch does not have, and ranges that are always empty."""
     if options.max_offsets is not None:
         raise OptionError("a batch has no triggers: maxOffsetsPerTrigger is for streams")
     if options.start == Position(LATEST) or options.end == Position(EARLIEST):
@@ -179,7 +179,7 @@ def _batches(partition: InputPartition, options: ReadOptions, constraints: Const
 
 
 def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | None:
-    """Converts options and filters to the row filter of a store; None when nothing passes."""
+    """Converts options and filters to the row filter of a store; None if nothing passes."""
     topics, numbers = (constraints.of(name).among for name in ("topic", "queue_id"))
     wanted = frozenset(options.topics)
     if topics is not None:
@@ -192,12 +192,12 @@ def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | N
         queue_id=min(numbers) if numbers is not None and len(numbers) == 1 else None,
         tags=parse_tags(options.selector),
         begin=offsets.low,
-        end=_behind(offsets.high),
+        end=_after(offsets.high),
         begin_time=_milliseconds(times.low),
-        end_time=_behind(_milliseconds(times.high)),
+        end_time=_after(_milliseconds(times.high)),
         only_queued=True,
     )
 
 
-def _behind(last: int | None) -> int | None:
+def _after(last: int | None) -> int | None:
     return None if last is None else last + 1

@@ -60,7 +60,7 @@ COLUMNS: Mapping[str, Callable[[Any], Any]] = {
     "queue_offset": _same(int),
     "store_timestamp": _micros,
 }
-"""Columns, and functions that make a filter's value comparable; they return None when it is not."""
+"""Columns, and functions that make a filter's value comparable; they return None if it is not."""
 
 _COMPARED: Mapping[str, Callable[[Allowed, Any], Allowed]] = {
     "EqualTo": lambda allowed, value: allowed.one_of([value]),
@@ -100,7 +100,7 @@ def _masks(column: Any, allowed: Allowed) -> Iterator[Any]:
 
 
 def constrained(constraints: Constraints, filter: Any) -> Constraints | None:
-    """Adds a filter (a pyspark.sql.datasource.Filter); returns None when it cannot be applied here."""
+    """Adds a filter (a pyspark.sql.datasource.Filter); returns None if it cannot be applied here."""
     kind, name = type(filter).__name__, ".".join(getattr(filter, "attribute", ()))
     if name not in COLUMNS:
         return None

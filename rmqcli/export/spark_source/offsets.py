@@ -36,7 +36,7 @@ def queues_to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, d
 
 
 def queues_from_json(nested: Any) -> Offsets:
-    """Reads nested JSON; ValueError, TypeError or AttributeError when it has another form."""
+    """Reads nested JSON; ValueError, TypeError or AttributeError if it has another form."""
     found: Offsets = {}
     for topic, brokers in nested.items():
         for broker, numbers in brokers.items():
@@ -54,7 +54,7 @@ def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
     if total <= most:
         return dict(end)
     shares = {queue: most * count // total for queue, count in waiting.items()}
-    # Rounding leftovers go to the queues that lost most by it, so that small queues progress, too.
+    # Rounding leftovers go to the queues that lost most, so that small queues progress as well.
     rest = most - sum(shares.values())
     losers = sorted(waiting, key=lambda queue: (-(most * waiting[queue] % total), waiting[queue], queue))
     for queue in losers[:rest]:

@@ -33,7 +33,7 @@ async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
 
 
 async def queues_of(consumer: PullConsumer, options: ReadOptions) -> list[MessageQueue]:
-    """Returns the queues that the options name. Raises OptionError when an assigned one is missing."""
+    """Returns the queues that the options name. Raises OptionError if an assigned one is missing."""
     found: list[MessageQueue] = []
     for topic in await _topics(consumer, options):
         queues = await consumer.message_queues(topic)
@@ -102,7 +102,7 @@ async def resolved(
     named = position.offsets or position.times
     wrong = sorted(set(queues) ^ named.keys()) if named else []
     if wrong:
-        fault = "is not read" if wrong[0] in named else "is read, too, but has none"
+        fault = "is not read" if wrong[0] in named else "is also read, but has none"
         raise OptionError(f"{name} needs an offset for each queue that is read: {wrong[0]} {fault}")
     return await for_all(queues, partial(_resolve, consumer, position))
 

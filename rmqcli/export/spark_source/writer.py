@@ -43,7 +43,7 @@ class Sent(WriterCommitMessage):
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Raises OptionError when these columns do not make messages."""
+    """Raises OptionError if these columns do not make messages."""
     for column in schema:
         kind, expected = column.dataType.simpleString(), _TYPES.get(column.name)
         if expected is None:

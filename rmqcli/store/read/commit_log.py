@@ -2,7 +2,7 @@
 
 A walk follows the sizes. In a file it ends at the filler record, at zeros (the unused rest of a preallocated
 file), or at damage; a file of zeros is empty. The log of a running broker ends where it was written to at one
-moment: what is appended later is neither damage behind its end nor a record cut in two.
+moment: what is appended later is neither damage after its end nor a record cut in two.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def commit_log_folder(path: Path) -> Path:
 
 
 def _is_written_to(path: Path) -> bool:
-    """Returns True when a broker holds the lock of the store; False, too, when that may not be read."""
+    """Returns True if a broker holds the lock of the store; False also if the lock may not be read."""
     folder = path if path.is_dir() else path.parent
     try:
         return is_locked(folder.resolve().parent)
@@ -58,7 +58,7 @@ class CommitLogFiles:
     """The files of a commit log, opened one at a time; while a broker runs, with their written sizes."""
 
     def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
-        """Raises FileNotFoundError when there is no such file, or none in the folder."""
+        """Raises FileNotFoundError if there is no such file, or none in the folder."""
         if files is not None:
             self.files = files
             return
@@ -157,7 +157,7 @@ class LogViews:
         return self._views[number]
 
     def place(self, offset: int) -> tuple[memoryview, int] | None:
-        """Returns an offset's file and position; None before all files. CorruptionError when none has it."""
+        """Returns an offset's file and position; None before all files. CorruptionError if none has it."""
         number = bisect_right(self.bases, offset) - 1
         if number < 0:
             return None
@@ -196,7 +196,7 @@ def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
         for at in range(begin, end, step):
             part = data[at : min(at + step, end)]
             if part != zeros[: len(part)]:
-                raise CorruptionError("bytes behind the end of the records that are not zero", position)
+                raise CorruptionError("bytes after the end of the records that are not zero", position)
 
 
 def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:

@@ -39,7 +39,7 @@ def entry_at(file: NamedFile, data: memoryview, number: int) -> QueueEntry:
 
 
 class ConsumeQueueFiles:
-    """The files of one queue. FileNotFoundError when there is no such file, or none in the folder."""
+    """The files of one queue. FileNotFoundError if there is no such file, or none in the folder."""
 
     def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
         self.files = offset_files(path) if files is None else files
@@ -62,11 +62,11 @@ class ConsumeQueueFiles:
                         yield entry
 
     def entry(self, offset: int) -> QueueEntry | None:
-        """Returns the entry at a queue offset; None when there is none, or a filler."""
+        """Returns the entry at a queue offset; None if there is none, or a filler."""
         return next(self.entries(offset, offset + 1), None)
 
     def bounds(self) -> tuple[int, int]:
-        """Returns the first queue offset and the one behind the last, else (0, 0). Reads few entries."""
+        """Returns the first queue offset and the one after the last, else (0, 0). Reads few entries."""
         file = self.files[0]
         with mapped(file) as data:
             # Only leading fillers are skipped: later ones may stand for lost entries.
@@ -100,7 +100,7 @@ def leading_fillers(data: memoryview, count: int) -> int:
 
 
 def is_filler(data: memoryview, number: int) -> bool:
-    """Returns True when an entry, counted from the first of a file, is a filler."""
+    """Returns True if an entry, counted from the first of a file, is a filler."""
     offset, size, _ = ENTRY.unpack_from(data, number * ENTRY.size)
     return bool(offset == 0 and size == FILLER_SIZE)
 
@@ -119,7 +119,7 @@ class Queue(NamedTuple):
 
     @property
     def store(self) -> Path | None:
-        """The store folder of the queue (STORE/consumequeue/TOPIC/QUEUE); None when it lies elsewhere."""
+        """The store folder of the queue (STORE/consumequeue/TOPIC/QUEUE); None if it lies elsewhere."""
         path = self.path.resolve()
         topic = (path.parent if path.is_file() else path).parent
         return topic.parent.parent if topic.parent.name == "consumequeue" else None
@@ -129,7 +129,7 @@ def queue_folders(path: Path) -> list[Queue]:
     """Returns the queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, or of a
     store folder.
 
-    Raises FileNotFoundError when there is no queue, PermissionError when a folder may not be read.
+    Raises FileNotFoundError if there is no queue, PermissionError if a folder may not be read.
     """
     root = path / "consumequeue" if (path / "consumequeue").is_dir() else path
     if root.is_dir():
@@ -145,7 +145,7 @@ def queue_folders(path: Path) -> list[Queue]:
 
 
 def queues_of(store: Path) -> list[Queue]:
-    """Returns all queues of a store folder; [] when it has none."""
+    """Returns all queues of a store folder; [] if it has none."""
     try:
         return queue_folders(store / "consumequeue")
     except (FileNotFoundError, NotADirectoryError):

@@ -74,7 +74,7 @@ def index_files(path: Path) -> list[NamedFile]:
 
 
 def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexGeometry:
-    """Finds the numbers of slots and items. CorruptionError when none fits, or `slots` does not."""
+    """Finds the numbers of slots and items. CorruptionError if none fits, or `slots` does not."""
     header = decode_header(data)
     guesses: Iterator[int] = iter((slots,)) if slots else _guesses(file.size)
     for guess in guesses:
@@ -96,7 +96,7 @@ def _guesses(size: int) -> Iterator[int]:
 
 
 def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
-    """Returns True when the slots of the newest items lead to these items."""
+    """Returns True if the slots of the newest items lead to these items."""
     count = header.index_count
     if header.end_phy_offset < header.begin_phy_offset or count < 0:
         return False
@@ -128,7 +128,7 @@ def key_chain(
 
 
 def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:
-    """Returns True when a file has items of a range of offsets and store times; `last` is ignored."""
+    """Returns True if a file has items of a range of offsets and store times; `last` is ignored."""
     offsets = _meet(header.begin_phy_offset, header.end_phy_offset, wanted.begin, wanted.end)
     times = _meet(header.begin_timestamp, header.end_timestamp, wanted.begin_time, wanted.end_time)
     return offsets and times and not wanted.only_new

@@ -1,7 +1,7 @@
 """Single records by commit-log offset, as queue entries and index items refer to them.
 
 Bodies are as stored until `plain_bodies`. A body that says it is compressed and cannot be decompressed stays
-as stored: its record is whole, and nothing behind it depends on it.
+as stored: its record is whole, and nothing after it depends on it.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class LogReader(LogViews):
     """Reads records by offset; a context manager that maps files. `path` is a store folder or its log."""
 
     def __init__(self, path: Path) -> None:
-        """Raises FileNotFoundError when there is no commit log."""
+        """Raises FileNotFoundError if there is no commit log."""
         self._folder = commit_log_folder(path)
         super().__init__(offset_files(self._folder))
 
     def message(self, offset: int) -> MessageExt | None:
-        """Returns the message at an offset; None when no whole record is there."""
+        """Returns the message at an offset; None if no whole record is there."""
         found = self.find(offset)
         return None if found is None else found[1]
 
@@ -74,7 +74,7 @@ class LogReader(LogViews):
         return 0 if message is None else message.store_timestamp
 
     def find(self, offset: int) -> Found | None:
-        """Returns the place and message at an offset; None when no whole record is there."""
+        """Returns the place and message at an offset; None if no whole record is there."""
         try:
             return self.read(offset)
         except CorruptionError:

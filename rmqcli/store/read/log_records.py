@@ -43,13 +43,13 @@ def _of_file(
     file: NamedFile, data: memoryview, wanted: OffsetRange, chosen: RecordFilter, progress: Progress
 ) -> Iterator[Found]:
     done, begin, end = 0, wanted.begin or 0, wanted.end
-    for behind, positions in _blocks(file, data, wanted, chosen):
+    for block_end, positions in _blocks(file, data, wanted, chosen):
         for position in positions:
             message = _message(data, position, wanted, chosen)
             if message is not None:
                 yield Place(file, position, message.store_size, message.commit_log_offset), message
-        progress(behind - done)
-        done = behind
+        progress(block_end - done)
+        done = block_end
     for place, _ in walk_file(file, data, done):
         if end is not None and place.offset >= end:
             return

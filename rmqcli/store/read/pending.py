@@ -116,7 +116,7 @@ def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]
 
 
 def half_messages(store: Path) -> Iterator[HalfMessage]:
-    """Yields the half messages behind the last one known to be finished, oldest first, by queue."""
+    """Yields the half messages after the last one known to be finished, oldest first, by queue."""
     known = {
         (one.topic, one.queue_id): one.offset
         for one in group_offsets(store)
@@ -124,7 +124,7 @@ def half_messages(store: Path) -> Iterator[HalfMessage]:
     }
     queues = _queues(store, SystemTopic.TRANS_HALF)
     if not queues:
-        return  # perhaps without a commit log, too
+        return  # the store may have no commit log either
     with LogReader(store) as log:
         for queue_id, files in queues:
             done = _done(store, queue_id, log)

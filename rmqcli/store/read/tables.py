@@ -59,7 +59,7 @@ def _is_store(path: Path) -> bool:
 
 
 def read_checkpoint(store: Path) -> Checkpoint | None:
-    """Reads a checkpoint file, or that of a store; None when missing. Raises DamagedFile."""
+    """Reads a checkpoint file, or that of a store; None if missing. Raises DamagedFile."""
     path = store / "checkpoint" if store.is_dir() else store
     if store.is_dir() and not path.exists():
         return None
@@ -71,12 +71,12 @@ def read_checkpoint(store: Path) -> Checkpoint | None:
 
 
 def topics(store: Path) -> dict[str, TopicConfig]:
-    """Reads topics.json; {} when missing."""
+    """Reads topics.json; {} if missing."""
     return dict(_load(store, "topics.json", TopicConfigSerializeWrapper()).topic_config_table)
 
 
 def groups(store: Path) -> dict[str, SubscriptionGroupConfig]:
-    """Reads subscriptionGroup.json; {} when missing."""
+    """Reads subscriptionGroup.json; {} if missing."""
     return dict(_load(store, "subscriptionGroup.json", SubscriptionGroupWrapper()).subscription_group_table)
 
 

@@ -15,7 +15,7 @@ _SETTINGS: ContextVar[tuple[bool, int]] = ContextVar("vectorised", default=(True
 
 
 def is_vectorised() -> bool:
-    """Returns True when the packages of the extra `export` are there, unless `vectorising` disables them."""
+    """Returns True if the packages of the extra `export` are there, unless `vectorising` disables them."""
     return _SETTINGS.get()[0] and all(map(util.find_spec, _NEEDED))
 
 

@@ -25,7 +25,7 @@ _LONGEST_NAME = 255
 
 
 def is_folder(topic: str, queue_id: int) -> bool:
-    """Returns True when a folder of such a queue can exist."""
+    """Returns True if a folder of such a queue can exist."""
     is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
     return is_name and len(topic.encode()) <= _LONGEST_NAME and queue_id >= 0
 
@@ -45,7 +45,7 @@ class QueueWriter:
         return self.next_offset == 0
 
     def put(self, entry: DispatchedEntry) -> None:
-        """Adds the next entry. Raises CorruptionError when its offset is impossible."""
+        """Adds the next entry. Raises CorruptionError if its offset is impossible."""
         gap = entry.queue_offset - self.next_offset
         if self._empty:
             self._start(entry.queue_offset)
@@ -120,7 +120,7 @@ class QueuesWriter:
         self.queues: dict[tuple[str, int], QueueWriter] = {}
 
     def put(self, entry: DispatchedEntry) -> None:
-        """Raises CorruptionError when the topic cannot name a folder, or the offset is impossible."""
+        """Raises CorruptionError if the topic cannot name a folder, or the offset is impossible."""
         self._queue(entry.topic, entry.queue_id).put(entry)
 
     def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:

@@ -109,7 +109,7 @@ class _Writers:
         self._levels = levels
 
     def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
-        """Dispatches a block; returns the byte behind, or `position` when it needs the scalar rules."""
+        """Dispatches a block; returns the byte after it, or `position` if records must be read one by one."""
         if not is_vectorised() or file.base is None:
             return position
         from codec.scan.dispatch_columns import dispatched_block
@@ -127,7 +127,7 @@ class _Writers:
         return block.end
 
     def put_one_by_one(self, file: NamedFile, data: memoryview, position: int) -> int:
-        """Dispatches up to a block one by one; returns the byte behind, or `position` when none follows."""
+        """Dispatches up to a block one by one; returns the byte after them, or `position` if none follows."""
         for number, (place, record) in enumerate(walk_file(file, data, position)):
             if number == _BLOCK_RECORDS:
                 break
@@ -172,7 +172,7 @@ def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
     """Replaces the folders of a store by the ones built, on the same file system; returns the new paths of
     the old ones.
 
-    An extension folder is renamed, too: rebuilt entries hold the tags codes themselves.
+    An extension folder is also renamed: rebuilt entries hold the tags codes themselves.
     """
     kept: list[Path] = []
     for folder in (*FOLDERS, _EXTENSION):

@@ -54,7 +54,7 @@ _LOST_PROPERTY = encode_properties({LOST: "true"})
 
 
 class Plan(NamedTuple):
-    """Kept records, lost queue offsets, and those that each lost stretch (by its begin) will stand for."""
+    """Kept records, lost queue offsets, and those that each lost stretch (by its start) will stand for."""
 
     scan: LogScan
     gone: list[Gone]
@@ -190,7 +190,7 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
 
 
 def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
-    """Skips blocks whose properties parse; returns the byte behind, and the last store time, 1 if none."""
+    """Skips blocks whose properties parse; returns the byte after them, and the last store time, 1 if none."""
     if not is_vectorised():
         return start, 1
     from codec.scan.checks import skip_parsing
@@ -206,7 +206,7 @@ def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) 
         needed = sum(_smallest(later.topic) for later in gone[number + 1 :])
         spare = stretch.end - position - needed - _smallest(one.topic)
         spare -= FILLER_HEAD_SIZE if stretch.at_end else 0
-        # Space too small for a record behind the last message becomes its body.
+        # Space after the last message that is too small for a record becomes its body.
         body = spare if number == len(gone) - 1 and spare < SMALLEST and not stretch.at_end else 0
         left = spare - len(_LOST_PROPERTY)
         named = not body and (left >= (0 if stretch.at_end else SMALLEST) or left == 0)

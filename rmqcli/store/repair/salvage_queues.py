@@ -130,7 +130,7 @@ def _drop(scan: LogScan, offset: int, size: int, reason: str) -> None:
 
 
 def _gone_in_queues(scan: LogScan, store: Path) -> list[Gone]:
-    """Returns queue offsets whose entries point into lost stretches or behind the end; 5.x and LMQ, too."""
+    """Returns queue offsets whose entries point into lost stretches or past the end, LMQ included."""
     found: list[Gone] = []
     lost = scan.lost
     begins = [stretch.begin for stretch in lost]
@@ -148,7 +148,7 @@ def _gone_in_queues(scan: LogScan, store: Path) -> list[Gone]:
 
 
 def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
-    """Returns what entries point at behind the last file, as far as records can lie apart."""
+    """Returns what entries point at past the last file, as far as records can be apart."""
     begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
     for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
         if offset - end > _FARTHEST:
@@ -161,7 +161,7 @@ def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
 def gone_offsets(scan: LogScan, store: Path) -> list[Gone]:
     """Returns every lost queue offset, sorted, without those that a kept record has.
 
-    A record that would leave more than MAX_GAP of them behind it is itself lost.
+    A record preceded by more than MAX_GAP of them is itself lost.
     """
     known = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in _gone_in_queues(scan, store)}
     last: dict[tuple[str, int], tuple[int, int]] = {}
@@ -187,11 +187,11 @@ def _compare(
     if not is_folder(*key):
         _drop(scan, offset, record.total_size, f"there is no topic {key[0]!r} with a queue {key[1]}")
         return
-    previous, behind = last.get(key, (record.queue_offset, 0))
+    previous, after = last.get(key, (record.queue_offset, 0))
     if record.queue_offset - previous > MAX_GAP:
         _drop(scan, offset, record.total_size, f"a queue offset of {record.queue_offset} cannot be")
         return
     for missing in range(previous + 1, record.queue_offset):
-        known.setdefault((*key, missing), Gone(*key, missing, behind, offset))
+        known.setdefault((*key, missing), Gone(*key, missing, after, offset))
     known.pop((*key, record.queue_offset), None)
     last[key] = record.queue_offset, stop

@@ -1,4 +1,4 @@
-"""The scan of a damaged commit log for whole records, found again behind every damaged stretch.
+"""The scan of a damaged commit log for whole records, found again after every damaged stretch.
 
 A record counts when its lengths add up, its CRC is right and it is at the offset that it states. Places are
 commit-log offsets.
@@ -77,7 +77,7 @@ class LogScan:
 
 
 def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size: None) -> LogScan:
-    """Reads all files once. CorruptionError when file names are not offsets, or contradict each other."""
+    """Reads all files once. CorruptionError if file names are not offsets, or contradict each other."""
     size = Counter(file.size for file in log.files).most_common(1)[0][0]
     found: list[FileScan] = []
     for file in log.files:
@@ -96,10 +96,10 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
     position, base, looked_at = 0, scan.base, block_records()
     while len(data) - position >= FILLER_HEAD_SIZE:
         if looked_at >= block_records():
-            behind = _skip_sound(scan, data, position)
-            progress(behind - position)
-            looked_at = looked_at if behind > position else 0
-            position = behind
+            end = _skip_sound(scan, data, position)
+            progress(end - position)
+            looked_at = looked_at if end > position else 0
+            position = end
             continue
         looked_at += 1
         try:

@@ -54,7 +54,7 @@ class DelayCondition:
     """
 
     def __init__(self, where: str | None) -> None:
-        """Raises SelectorError when the condition does not parse."""
+        """Raises SelectorError if the condition does not parse."""
         predicate = None if where is None else condition(where)
         of_levels = predicate is None or predicate.names.issubset(LEVEL_COLUMNS)
         self._takes = row_test(LEVEL_COLUMNS, where if of_levels else None)

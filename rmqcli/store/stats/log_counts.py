@@ -92,7 +92,7 @@ def _count_record(file: NamedFile, data: memoryview, position: int, counting: Co
 
 
 def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> int:
-    """Returns the byte behind the records that were counted in blocks."""
+    """Returns the byte after the records that were counted in blocks."""
     if not is_vectorised():
         return 0
     from rmqcli.store.stats.block_counts import count_blocks

@@ -55,7 +55,7 @@ class GroupLag(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """A store folder: `log_begin` and `log_end` are commit-log offsets, the end behind the last record."""
+    """A store folder: `log_begin` and `log_end` are commit-log offsets, the end follows the last record."""
 
     folders: list[FolderSize]
     log_begin: int
@@ -71,7 +71,7 @@ class Overview(NamedTuple):
 
 
 def overview(store: Path) -> Overview:
-    """Raises FileNotFoundError when it is not a store folder."""
+    """Raises FileNotFoundError if it is not a store folder."""
     store_folder(store)
     queues = queue_ranges(store)
     begin, end = _log_range(store)
@@ -98,7 +98,7 @@ def _folder(folder: Path) -> FolderSize:
 
 
 def _log_range(store: Path) -> tuple[int, int]:
-    """Returns the first byte of the log, and the one behind its last record."""
+    """Returns the first byte of the log, and the one after its last record."""
     try:
         files = CommitLogFiles(store).files
     except (FileNotFoundError, NotADirectoryError):

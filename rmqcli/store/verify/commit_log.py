@@ -1,6 +1,6 @@
 """The check of a commit log: structure, CRC, places, properties.
 
-The check goes on behind damage at the next whole record with the right CRC and place. Large files are cut
+The check continues after damage at the next whole record with the right CRC and place. Large files are cut
 into parts at such records; a part counts only when the one before it ends where it begins.
 """
 
@@ -36,7 +36,7 @@ class LogPart(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Report of a part: `end` is the byte behind its last whole record, None when its file ends in damage."""
+    """Report of a part: `end` is the byte after its last whole record, None if its file ends in damage."""
 
     report: Report
     end: int | None
@@ -98,7 +98,7 @@ def _joined(found: list[tuple[LogPart, Checked]], report: Report) -> int | None:
     for part, checked in found:
         if end is None or end >= part.end > part.begin:
             continue
-        if end != part.begin:  # what seemed a record lies inside one, or behind the end
+        if end != part.begin:  # what seemed a record is inside one, or past the end
             checked = verify_part(part._replace(begin=end))
         report.merge(checked.report)
         end = checked.end
@@ -128,7 +128,7 @@ def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) 
 
 
 def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int | None:
-    """Checks up to a block of records or the first damage; returns the byte behind, None at a damaged end."""
+    """Checks up to a block of records or the first damage; returns the byte after them, None at a damaged end."""
     file = part.file
     try:
         for number, (place, record) in enumerate(walk_file(file, data, position)):

@@ -78,7 +78,7 @@ def verify_consume_queues(
 
     The commit log is the given one, else that of the queue's store folder. Entries whose records are older
     than its first file are sound: retention removes records first. `progress` receives bytes, without holes.
-    Raises FileNotFoundError when the given log is missing.
+    Raises FileNotFoundError if the given log is missing.
     """
     logs: dict[Path | None, CommitLogFiles | None] = {}
     # Before the log, which then has the records of all these entries.
@@ -128,7 +128,7 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
 def _parts(
     queue: Queue, log: CommitLogFiles | None, check_crc: bool, report: Report, repairs: Repairs
 ) -> Iterator[QueuePart]:
-    """Yields the written entries in parts; bytes that are not zero behind an entry of size 0 are damage."""
+    """Yields the written entries in parts; bytes that are not zero after an entry of size 0 are damage."""
     last = -1
     ended: tuple[NamedFile, int] | None = None
     for file in queue.files.files:
@@ -208,7 +208,7 @@ def _verify_block(
 
 
 def _problem(entry: QueueEntry, views: LogViews, queue: Queue) -> str | None:
-    """Returns what is wrong with an entry by its record; None, too, when there is no record to compare."""
+    """Returns what is wrong with an entry by its record; None also if there is no record to compare."""
     if not views.bases:
         return None
     try:

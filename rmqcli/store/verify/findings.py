@@ -11,7 +11,7 @@ MAX_FINDINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Damage at byte `position` of `path`; `length` bytes cannot be read, None when unknown.
+    """Damage at byte `position` of `path`; `length` bytes cannot be read, None if unknown.
 
     With `only_properties` a broker still reads the message and drops the pairs that do not parse.
     """

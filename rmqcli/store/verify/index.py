@@ -27,7 +27,7 @@ _HEADER_BYTES = 40
 class IndexPart(NamedTuple):
     """Items [begin, end) of a file with this many slots; `last` is the highest commit-log offset before them.
 
-    `since` is the time (ms) that their times count from, None when the header has a wrong one.
+    `since` is the time (ms) that their times count from, None if the header has a wrong one.
     """
 
     file: NamedFile
@@ -235,11 +235,11 @@ class _HashesOfRecords:
         if item.key_hash not in hashes:
             return f"the record at {offset} has no key of hash {item.key_hash}"
         if since is not None and item.time_diff != (right := time_difference(since, stored)):
-            return f"its time is {item.time_diff} s behind the file's, the record's {right} s"
+            return f"its time is {item.time_diff} s after the file's, the record's {right} s"
         return None
 
     def _read(self, offset: int) -> tuple[int, list[int]] | None:
-        """Returns None when retention removed the record."""
+        """Returns None if retention removed the record."""
         place = self.views.place(offset)
         if place is None:
             return None

@@ -1,7 +1,7 @@
-"""The search for missing entries: records before the begin or behind the end of their consume queue.
+"""The search for missing entries: records before the start or after the end of their consume queue.
 
 A topic that was deleted and created again begins at 0 once more, and its old records stay in the log: they
-lie before the last record of the queue, and so not behind its end.
+precede the last record of the queue, and so are not after its end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WITHOUT_END = Span(-(1 << 63), (1 << 63) - 1, -1)
 
 
 class MissingEntries(NamedTuple):
-    """A queue with missing entries: before its first, or behind its last."""
+    """A queue with missing entries: before its first, or after its last."""
 
     topic: str
     queue_id: int
@@ -82,7 +82,7 @@ def _skip_complete(data: memoryview, position: int, spans: Spans) -> int:
 def _look(
     file: NamedFile, data: memoryview, position: int, spans: Spans, found: Counter[MissingEntries]
 ) -> int:
-    """Counts in a block of records; returns the byte behind it, `position` when no record follows."""
+    """Counts in a block of records; returns the byte after it, `position` if no record follows."""
     try:
         for number, (place, record) in enumerate(walk_file(file, data, position)):
             if number == _BLOCK_RECORDS:

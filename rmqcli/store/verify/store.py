@@ -70,7 +70,7 @@ def _silent(name: str, size: int) -> Iterator[Callable[[int], None]]:
 
 
 def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) -> StoreReport:
-    """Checks a store folder. Raises FileNotFoundError when it is not one.
+    """Checks a store folder. Raises FileNotFoundError if it is not one.
 
     `steps` is called for each part, since a byte of one costs more than of another.
     """
@@ -179,7 +179,7 @@ def _check_missing(folder: _Folder, report: Report, found: StoreReport) -> None:
                 "the topic was deleted and created again, or `rmq inspect rebuild` restores it"
             )
             continue
-        side = "before" if missing.is_before else "behind"
+        side = "before" if missing.is_before else "after"
         text = f"{name} is missing the entries of {count} records {side} its own"
         if crashed and not missing.is_before:
             found.remarks.append(f"{text}: the next start adds them")
@@ -262,7 +262,7 @@ def _tables(store: Path, found: StoreReport) -> Report:
 
 
 def known_checkpoint(store: Path) -> Checkpoint:
-    """Returns the checkpoint of a store folder; zeros when it cannot be read, as a broker takes it."""
+    """Returns the checkpoint of a store folder; zeros if it cannot be read, as for a broker."""
     try:
         return read_checkpoint(store) or Checkpoint()
     except DamagedFile:
@@ -273,7 +273,7 @@ def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
     """Returns the commit-log offset from which a start after a kill dispatches records again (Java
     `CommitLog.recoverAbnormally`).
 
-    That is the begin of the last file whose first record was stored, with a margin, before log and queues
+    That is the start of the last file whose first record was stored, with a margin, before log and queues
     were flushed, else of the first file.
     """
     for file in reversed(log.files):

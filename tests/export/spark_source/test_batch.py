@@ -171,7 +171,7 @@ def test_filters_without_the_setting(source: Source, filled: str) -> None:
         ({"subscribe": "SourceBatch", "startingOffsets": "latest"}, "a batch starts at earliest"),
         (
             {"subscribe": "SourceBatch", "startingOffsets": '{"SourceBatch":{"broker-a":{"0":1}}}'},
-            "startingOffsets needs an offset for each queue that is read: SourceBatch@broker-a:1 is read, too",
+            "startingOffsets needs an offset for each queue that is read: SourceBatch@broker-a:1 is also read",
         ),
         ({"assign": '{"SourceBatch":{"broker-a":[9]}}'}, "topic SourceBatch has no queue 9 on broker-a"),
     ],

@@ -95,7 +95,7 @@ def test_an_item_of_another_time(copy_java_store: Copy, vectorised: bool) -> Non
         overwrite(path, item_position(INDEX_SLOTS, 40) + 12, (5).to_bytes(4, "big"))
         (finding,) = verify_store(store.root).findings
     assert (finding.path, finding.position) == (path, item_position(INDEX_SLOTS, 40))
-    assert finding.problem == "item 40: its time is 5 s behind the file's, the record's 0 s"
+    assert finding.problem == "item 40: its time is 5 s after the file's, the record's 0 s"
 
 
 def test_a_slot_that_leads_elsewhere_and_an_item_that_does(copy_java_store: Copy) -> None:
@@ -144,7 +144,7 @@ def test_a_queue_that_lacks_entries(copy_java_store: Copy) -> None:
     path.write_bytes(path.read_bytes()[:200] + bytes(5800))
     (finding,) = verify_store(store.root).findings
     assert (finding.path, finding.position) == (path.parent, 6200)
-    assert finding.problem == "SeedNormal queue 1 is missing the entries of 65 records behind its own"
+    assert finding.problem == "SeedNormal queue 1 is missing the entries of 65 records after its own"
     (store.root / "abort").touch()
     crashed = verify_store(store.root)
     assert crashed.sound
