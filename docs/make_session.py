@@ -21,6 +21,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from tests.docs.terminal import run_on_terminal
+from tests.support import PATIENCE
 
 PICTURE = Path(__file__).with_name("session.svg")
 COLUMNS = 84
@@ -46,7 +47,7 @@ def cluster(folder: Path) -> Iterator[str]:
         yield json.loads(server.stdout.readline())["namesrv"]
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(20)
+        server.wait(PATIENCE)
 
 
 def session() -> str:

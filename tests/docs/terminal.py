@@ -53,9 +53,12 @@ def run_on_terminal(command: str, environment: dict[str, str], folder: Path, col
 
 
 def _errors_of(process: subprocess.Popen[bytes]) -> bytes:
-    """Waits for the process and returns its standard error. After PATIENCE it is killed with its process group."""
+    """Waits for the process and returns its standard error. After 3 * PATIENCE, it is killed with its group.
+
+    A command may start Spark, which takes a minute on a busy machine.
+    """
     try:
-        return process.communicate(timeout=PATIENCE)[1]
+        return process.communicate(timeout=3 * PATIENCE)[1]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return process.communicate()[1] + b"(did not end in time)\n"
