@@ -14,6 +14,7 @@ import pytest
 from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.__main__ import run
 from rmqcli.cli.exit_codes import ExitCode
+from tests.support import PATIENCE
 
 
 class Result(NamedTuple):
@@ -79,6 +80,7 @@ def cluster() -> Iterator[Cluster]:
 def rmq(cli: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
     """As `cli`, with the cluster in the environment, and patience for a busy machine."""
     monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+    monkeypatch.setattr("rmqcli.client.push.consumer.LEAVE", PATIENCE)
     return lambda *arguments, stdin=b"": cli("--timeout", "30", *arguments, stdin=stdin)
 
 

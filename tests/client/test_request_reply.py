@@ -23,6 +23,7 @@ from rmqcli.client.wire.messages import SMALL_PLAIN
 from tests.client.scripted import Network, refuse, sent
 from tests.client.sending import SEND, TOPIC, A, Cluster, producing
 from tests.codec.wire import load_wire
+from tests.support import PATIENCE
 
 PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
 REPLY_TOPIC = "C_REPLY_TOPIC"
@@ -139,8 +140,8 @@ async def test_a_large_reply_is_decompressed_in_a_worker(
     plain = random.Random(1).randbytes(size // 2).hex().encode()
     packed, bits = compress(plain)
     cluster.a.replies[SEND] = answering(cluster, nursery, body=packed, sys_flag=bits)
-    async with producing(cluster.network) as producer:
-        assert (await producer.request(Message.of(TOPIC, b"ping"))).body == plain
+    async with producing(cluster.network, timeout=PATIENCE, send_timeout=PATIENCE) as producer:
+        assert (await producer.request(Message.of(TOPIC, b"ping"), timeout=PATIENCE)).body == plain
     (thread,) = threads
     assert (thread == threading.get_ident()) is (size < SMALL_PLAIN)
 

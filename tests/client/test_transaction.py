@@ -104,7 +104,7 @@ async def test_a_plain_function_runs_in_a_thread(cluster: Cluster) -> None:
         threads.append(threading.current_thread())
         return COMMIT
 
-    async with transacting(cluster) as producer:
+    async with transacting(cluster, timeout=PATIENCE, send_timeout=PATIENCE) as producer:
         assert (await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)).state is COMMIT
     assert threads != [threading.current_thread()]
 
@@ -264,7 +264,7 @@ async def test_the_message_of_a_check_is_decompressed_in_a_worker(
         return found
 
     monkeypatch.setattr("rmqcli.client.wire.messages.decompress", noted)
-    async with transacting(cluster, check) as producer:
+    async with transacting(cluster, check, timeout=PATIENCE) as producer:
         await connected(cluster, producer)
         await cluster.a.push(check_request(body=packed, sys_flag=bits))
         await cluster.a.push(check_request(uniq_key="id2"))

@@ -40,7 +40,9 @@ FIRST = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Any]:
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+    """A cluster whose consumers store their offsets when they leave, however long that takes."""
+    monkeypatch.setattr("rmqcli.client.push.consumer.LEAVE", PATIENCE)
     async with broker.embedded() as running:
         yield running
 

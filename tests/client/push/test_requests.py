@@ -17,6 +17,7 @@ from rmqcli.client import ConsumeResult, OrderlyResult
 from tests.client.push.consuming import GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.watched_cluster import EPOCH, WatchedCluster
 from tests.codec.samples import make_record
+from tests.support import PATIENCE
 
 
 async def ask(cluster: WatchedCluster, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
@@ -251,7 +252,9 @@ async def test_a_compressed_message_on_request(cluster: WatchedCluster, is_reada
     packed, bits = compress(plain)
     record = make_record(topic=TOPIC.encode(), sys_flag=bits, body=packed if is_readable else b"no")
     async with consumer(cluster, taken := Taken()):
-        await trio.sleep(1)
+        with trio.fail_after(PATIENCE):
+            while not cluster.nodes["a"].context.consumers.get(GROUP):
+                await trio.lowlevel.checkpoint()
         ext = {"consumerGroup": GROUP, "clientId": "c1", "msgId": "x", "brokerName": "a"}
         reply = await ask(cluster, RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record)
     assert taken.bodies == ([plain] if is_readable else [])
