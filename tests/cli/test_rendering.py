@@ -16,7 +16,16 @@ from rmqcli.render.lines import message_renderer, message_tsv, message_view
 from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.progress import progress
 from rmqcli.render.table import show_table
-from rmqcli.render.text import duration, local_time, number_ranges, printable, short_number, size, tsv_line
+from rmqcli.render.text import (
+    duration,
+    local_seconds,
+    local_time,
+    number_ranges,
+    printable,
+    short_number,
+    size,
+    tsv_line,
+)
 from tests.cli.messages import stored
 
 COLUMNS = [Column("NAME", "name"), Column("COUNT", "count", number=True)]
@@ -186,3 +195,10 @@ def test_results_as_they_come(capsysbinary: pytest.CaptureFixture[bytes]) -> Non
     }
     SendReport(Settings()).sent(item)
     assert capsysbinary.readouterr().out == b"broker-a\t2\t5\tID\tSEND_OK\n"
+
+
+def test_a_time_in_whole_seconds_folds_between_date_and_time() -> None:
+    date, time = local_seconds(1_700_000_000_123).split(" ")
+    assert (len(date), len(time)) == (10, 8)
+    assert local_time(1_700_000_000_123) == f"{date} {time}.123"
+    assert local_seconds(None) == local_seconds(0) == ""
