@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from codec.codes import MessageSysFlag
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
 from codec.scan.arrays import Array
@@ -72,6 +73,23 @@ def dispatched_block(
     chosen = numbers[kept]
     places, times = rows["physical_offset"][chosen], rows["store_timestamp"][chosen]
     return Block(len(rows), walk.end, queues, hashes[kept], places, times)
+
+
+def queued_block(
+    data: memoryview, start: int, stop: int, max_rows: int = BLOCK_RECORDS
+) -> tuple[list[QueueRun], int] | None:
+    """Returns queue offsets and commit-log offsets (as `entries`) of the sound records that start in
+    [start, stop), by queue, and the byte after them; None without any, or when they need the scalar rules.
+    """
+    walk = scan_positions(data, start, stop, max_rows=max_rows)
+    rows = placed_columns(data, None, walk.positions)
+    if rows is None or not len(rows):
+        return None
+    topics = list(cut(data, rows["topic_start"], rows["topic_end"]))
+    has_batches = (rows["sys_flag"] & MessageSysFlag.INNER_BATCH).any()
+    if has_batches or not all(map(bytes.isascii, set(topics))):
+        return None
+    return list(_queues(data, rows, topics, rows["physical_offset"])), walk.end
 
 
 def _entries(

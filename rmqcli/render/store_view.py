@@ -251,7 +251,7 @@ def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> 
         lost = [{"begin": one.begin, "end": one.end, "reason": one.reason} for one in found.lost]
         keys = ("topic", "queueId", "firstQueueOffset", "lastQueueOffset")
         gone = [dict(zip(keys, run, strict=True)) for run in found.gone]
-        ends = {"placed": found.placed, "mended": found.mended}
+        ends = {"placed": found.placed, "mended": found.mended, "notes": found.notes}
         Output().json({"records": found.records, "lost": lost, "gone": gone} | ends)
         return
     output = Output()
@@ -265,6 +265,8 @@ def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> 
         output.line(f"… and {len(found.gone) - _SHOWN_RUNS:,} more (--json lists all)")
     for offset in found.mended[:_SHOWN_RUNS]:
         output.line(f"mended: the record at {offset} lost its unparsable properties")
+    for note in found.notes:
+        output.line(f"note: {note}")
     lost_bytes = sum(one.end - one.begin for one in found.lost)
     count = sum(last - first + 1 for _, _, first, last in found.gone)
     kept = f"kept {many(found.records, 'record')}; lost {lost_bytes:,} bytes, {many(count, 'queue offset')}"

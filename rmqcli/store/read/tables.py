@@ -5,7 +5,6 @@ As in a broker, a table that is missing, empty or unreadable is read from its `.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -16,8 +15,10 @@ from codec.bodies.config import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
+from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.errors import BodyError, CorruptionError
+from codec.fastjson import loads_finite
 from codec.store.checkpoint import FILE_SIZE, Checkpoint, decode_checkpoint
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage
 
@@ -28,9 +29,20 @@ _TABLES: dict[str, type] = {
     "subscriptionGroup.json": SubscriptionGroupWrapper,
     "consumerOffset.json": ConsumerOffsetSerializeWrapper,
     "delayOffset.json": DelayOffsetSerializeWrapper,
+    "consumerFilter.json": ConsumerFilterManager,
 }
+_JSON = (
+    "consumerOrderInfo.json",
+    "messageRequestMode.json",
+    "topicQueueMapping.json",
+    "timermetrics",
+    "transactionMetrics",
+)
+"""Tables that only 5.x has."""
+TABLES = (*_TABLES, *_JSON)
 
 
+_MISSING, _EMPTY = "missing", "empty"
 _MARKS = ("commitlog", "consumequeue", "config", "checkpoint", "abort", "lock")
 """Names that identify a store folder; a broker without topics has only the last two."""
 
@@ -116,15 +128,42 @@ def _load(store: Path, name: str, empty: Table) -> Table:
     return empty
 
 
-def table_problems(store: Path, report: Callable[[Path, str], None]) -> int:
-    """Reports every table, and `.bak`, that cannot be read; returns how many were read."""
-    read = 0
-    for name, kind in _TABLES.items():
-        for path in (store / "config" / name, store / "config" / f"{name}.bak"):
-            if path.exists() and (data := path.read_bytes()).strip():
-                read += 1
-                try:
-                    decode_body(kind, data)
-                except BodyError as error:
-                    report(path, str(error))
-    return read
+class TableFile(NamedTuple):
+    """A table's file or `.bak`: `problem` is None for a sound one, else "missing", "empty" or the damage."""
+
+    path: Path
+    problem: str | None
+
+    @property
+    def is_sound(self) -> bool:
+        return self.problem is None
+
+    @property
+    def is_missing(self) -> bool:
+        return self.problem == _MISSING
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.problem not in (None, _MISSING, _EMPTY)
+
+
+def table_files(store: Path, name: str) -> tuple[TableFile, TableFile]:
+    """Reads a table of TABLES and its `.bak`."""
+    path = store / "config" / name
+    return _table_file(path, name), _table_file(path.with_name(f"{name}.bak"), name)
+
+
+def _table_file(path: Path, name: str) -> TableFile:
+    try:
+        data = path.read_bytes()
+        if not data.strip():
+            return TableFile(path, _EMPTY)
+        if name in _TABLES:
+            decode_body(_TABLES[name], data)
+        else:
+            loads_finite(data)
+    except FileNotFoundError:
+        return TableFile(path, _MISSING)
+    except BodyError as error:
+        return TableFile(path, str(error))
+    return TableFile(path, None)

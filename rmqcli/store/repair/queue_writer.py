@@ -19,6 +19,7 @@ from codec.store.file_names import file_name
 QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
 MAX_GAP = 1 << 20
 """Missing queue offsets in a row; a larger gap is a damaged number."""
+MAX_OFFSET = (1 << 56) - 1
 _BUFFERED = 1 << 14
 _LONGEST_NAME = 255
 """Bytes; topics that no broker accepts, and remains of damaged ones, may be longer."""
@@ -80,7 +81,7 @@ class QueueWriter:
 
     def _start(self, offset: int) -> None:
         """Starts a queue; one that does not begin at 0 is filled from the start of its first file."""
-        if not 0 <= offset < 1 << 56:
+        if not 0 <= offset <= MAX_OFFSET:
             raise CorruptionError(f"a queue offset of {offset}")
         at = offset * ENTRY.size
         self._begin = at - at % self._file_size

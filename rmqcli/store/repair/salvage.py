@@ -8,14 +8,13 @@ filled:
   acted on, entries are fillers, which readers skip.
 * The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its filler.
 
-A kept record whose properties do not parse loses the pairs that do not. Queues and index are rebuilt. The
-tables of `config` are copied. The source is only read.
+A kept record whose properties do not parse loses the pairs that do not. Queues and index are rebuilt. Tables of
+`config` are copied, or taken from their `.bak`. The source is only read.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,7 +33,8 @@ from rmqcli.store.read.files import mapped
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.repair.new_folder import new_folder, require_empty
 from rmqcli.store.repair.rebuild import Rebuilt, build, shape_of
-from rmqcli.store.repair.salvage_queues import Gone, drop_contradicted, gone_offsets, lost_tail
+from rmqcli.store.repair.salvage_order import drop_misplaced
+from rmqcli.store.repair.salvage_queues import Gone, gone_offsets, lost_tail
 from rmqcli.store.repair.salvage_scan import (
     SMALLEST,
     FileScan,
@@ -43,6 +43,7 @@ from rmqcli.store.repair.salvage_scan import (
     records_between,
     scan_log,
 )
+from rmqcli.store.repair.salvage_tables import salvage_tables
 
 LOST = "LOST"
 """Property of a message that stands for a lost one, and the topic of records that only fill."""
@@ -67,7 +68,7 @@ class Salvaged(NamedTuple):
     `lost` includes the end of the log that only its consume queues know of. `gone` are runs of lost queue
     offsets: topic, queue id, first, last. `placed` messages stand for some of these, but for none at the end
     of the log, where no reader steps over a hole. `mended` are the commit-log offsets of kept records that
-    lost properties.
+    lost properties. `notes` say what else was mended or lost.
     """
 
     records: int
@@ -76,13 +77,13 @@ class Salvaged(NamedTuple):
     placed: int
     mended: list[int]
     rebuilt: Rebuilt
+    notes: list[str]
 
 
 def plan(store: Path, progress: Callable[[int], None] = lambda size: None) -> Plan:
     """Reads a store folder and plans the new one. Raises FileNotFoundError without a commit log."""
     scan = scan_log(CommitLogFiles(store), progress)
-    drop_contradicted(scan, store)
-    gone = gone_offsets(scan, store)
+    gone = gone_offsets(scan, store, drop_misplaced(scan, store))
     return Plan(scan, gone, _place(scan, gone))
 
 
@@ -130,26 +131,15 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
     rebuilt = Rebuilt(0, 0, 0, 0, 0, 0, 0)
     if scan.files:
         rebuilt = build(CommitLogFiles(out), out, shape_of(store), progress)
-    if (store / "config").is_dir():
-        _copy_folder(store / "config", out / "config")
+    notes = salvage_tables(store, out)
     checkpoint = Checkpoint(stamp, stamp, rebuilt.index_completed)
     (out / "checkpoint").write_bytes(encode_checkpoint(checkpoint))
     records = sum(file.records for file in scan.files)
     placed = sum(map(len, planned.placed.values()))
     tail = lost_tail(scan, planned.gone)
     return Salvaged(
-        records, scan.lost + ([tail] if tail else []), _runs(planned.gone), placed, mended, rebuilt
+        records, scan.lost + ([tail] if tail else []), _runs(planned.gone), placed, mended, rebuilt, notes
     )
-
-
-def _copy_folder(source: Path, target: Path) -> None:
-    """Copies a folder; `shutil.copytree` would collect errors into one without errno."""
-    target.mkdir()
-    for path in sorted(source.iterdir()):
-        if path.is_dir():
-            _copy_folder(path, target / path.name)
-        else:
-            shutil.copy2(path, target / path.name)
 
 
 def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int, mended: list[int]) -> int:

@@ -6,14 +6,16 @@ commit-log offsets.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
 from codec.store.file_names import file_name
-from codec.store.record import RecordScan, scan_record
+from codec.store.record import RecordScan, peek_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MIN_RECORD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, mapped
@@ -75,10 +77,28 @@ class LogScan:
     def end(self) -> int:
         return self.files[-1].end if self.files else 0
 
+    def file_of(self, offset: int) -> int | None:
+        number = (offset - self.begin) // self.file_size
+        return number if 0 <= number < len(self.files) else None
+
+    def drop(self, offset: int, reason: str) -> None:
+        """Turns the kept record at an offset into a lost stretch."""
+        place = self.file_of(offset)
+        assert place is not None
+        file = self.files[place]
+        with mapped(file.file) as data:
+            size = peek_record(data, offset - file.base).total_size
+        number = bisect_right(file.kept, (offset, 1 << 63)) - 1
+        begin, end = file.kept[number]
+        pieces = [(begin, offset), (offset + size, end)]
+        file.kept[number : number + 1] = [piece for piece in pieces if piece[0] < piece[1]]
+        file.lost.append(LostStretch(offset, offset + size, reason))
+        file.records -= 1
+
 
 def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size: None) -> LogScan:
     """Reads all files once. CorruptionError if file names are not offsets, or contradict each other."""
-    size = Counter(file.size for file in log.files).most_common(1)[0][0]
+    size = _file_size(log.files)
     found: list[FileScan] = []
     for file in log.files:
         if file.base is None or (found and file.base % size != found[-1].base % size):
@@ -90,6 +110,16 @@ def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size:
     while found and not found[-1].records:
         found.pop()
     return LogScan(_joined(found, size), size)
+
+
+def _file_size(files: list[NamedFile]) -> int:
+    """Returns the size that all files of the log had: the most frequent one that suits their names."""
+    counts = Counter(file.size for file in files)
+    bases = [file.base for file in files if file.base is not None]
+    steps = [base - before for before, base in pairwise(bases)]
+    usual = sorted((size for size in counts if size), key=lambda size: (-counts[size], -size))
+    fitting = (size for size in usual if all(step % size == 0 for step in steps))
+    return next(fitting, min(steps, default=1))
 
 
 def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]) -> None:

@@ -24,11 +24,12 @@ from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped
 from rmqcli.store.read.index import index_files
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.tables import (
+    TABLES,
     delay_offsets,
     group_offsets,
     read_checkpoint,
     store_folder,
-    table_problems,
+    table_files,
     topics,
 )
 from rmqcli.store.stats.overview import queue_ranges
@@ -231,7 +232,11 @@ def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Call
 
 def _tables(store: Path, found: StoreReport) -> Report:
     report = Report()
-    report.files = table_problems(store, lambda path, text: report.add(Finding(path, 0, text)))
+    for name in TABLES:
+        for file in table_files(store, name):
+            report.files += file.is_sound or file.is_damaged
+            if file.is_damaged:
+                report.add(Finding(file.path, 0, str(file.problem)))
     try:
         checkpoint = read_checkpoint(store)
         report.files += checkpoint is not None

@@ -196,6 +196,69 @@ def test_a_changed_queue_offset_is_found_by_the_queues(copy_java_store: Copy, tm
     assert verify_consume_queues(queue_folders(tmp_path / "out")).sound
 
 
+def swap(one: Path, other: Path) -> None:
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_swapped_queue_files_cost_no_record(copy_java_store: Copy, tmp_path: Path, seed: int) -> None:
+    """The log is sound: whatever its queues say, nothing of it is lost."""
+    store = copy_java_store("store-clean")
+    before = {message.commit_log_offset: message for message in messages_of(store.root)}
+    files = [path for path in sorted((store.root / "consumequeue").rglob("*")) if path.is_file()]
+    swap(*random.Random(seed).sample(files, 2))
+    result = salvage(store.root, tmp_path / "out")
+    assert (result.lost, result.gone, result.records) == ([], [], len(before))
+    assert {message.commit_log_offset: message for message in messages_of(tmp_path / "out")} == before
+    assert verify_store(tmp_path / "out").sound
+
+
+def test_swapped_queue_files_name_no_lost_offset(copy_java_store: Copy, tmp_path: Path) -> None:
+    """Their entries lead into the lost stretch, but not from these queues."""
+    store = copy_java_store("store-clean")
+    folder = store.root / "consumequeue"
+    swap(folder / "SeedNormal/0" / f"{0:020d}", folder / "SeedTags/0" / f"{0:020d}")
+    lost = [line for line in store.of_kind("msg") if line["phy"] < 40_000]
+    with store.commit_logs[0].open("r+b") as file:
+        file.write(bytes(lost[-1]["phy"] + lost[-1]["size"]))
+    gone = salvage(store.root, tmp_path / "out").gone
+    found = {(topic, queue, n) for topic, queue, a, b in gone for n in range(a, b + 1)}
+    assert found <= {(line["topic"], line["queueId"], line["queueOffset"]) for line in lost}
+
+
+@pytest.mark.parametrize("offset", [70_000, 1, -5, 1 << 60])
+def test_a_queue_offset_that_breaks_the_sequence(copy_java_store: Copy, tmp_path: Path, offset: int) -> None:
+    """Without queues the log alone shows it; only this record is lost."""
+    store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "consumequeue")
+    line = store.of_kind("msg")[500]
+    path, place = store.commit_logs[line["phy"] // 524288], line["phy"] % 524288
+    with path.open("r+b") as file:
+        file.seek(place + 20)
+        file.write(offset.to_bytes(8, "big", signed=True))
+    result = salvage(store.root, tmp_path / "out")
+    assert [(one.begin, one.reason) for one in result.lost] == [
+        (line["phy"], f"a queue offset of {offset} cannot be")
+    ]
+    assert result.records == len(store.of_kind("msg")) - 1
+    assert verify_store(tmp_path / "out").sound
+
+
+@pytest.mark.parametrize("cut", [(0,), (1, 2), (0, 3)])
+def test_files_that_are_cut_off(copy_java_store: Copy, tmp_path: Path, cut: tuple[int, ...]) -> None:
+    """The names tell the size that all files had."""
+    store = copy_java_store("store-clean")
+    for path in store.commit_logs[2:]:
+        path.unlink()
+    for number in {number % 2 for number in cut}:
+        with store.commit_logs[number].open("r+b") as file:
+            file.truncate(5000 + number)
+    salvage(store.root, tmp_path / "out")
+    assert {path.stat().st_size for path in (tmp_path / "out/commitlog").iterdir()} == {524288}
+
+
 def test_properties_that_do_not_parse_are_left_out(copy_java_store: Copy, tmp_path: Path) -> None:
     store = copy_java_store("store-clean")
     line = store.of_kind("msg")[5]

@@ -1,0 +1,171 @@
+"""Records whose topic, queue or queue offset is damaged, which no CRC covers.
+
+The log itself decides: a record whose queue offset continues or precedes that of a neighbour in its queue is
+kept, whatever its consume queue says. One that stands alone is lost when it breaks the sequence of its
+neighbours, or when a queue entry contradicts it and none confirms it. A queue file that contradicts most
+records that it points at is another queue's, or garbage, and says nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.names import LMQ_PREFIX
+from codec.store.consume_queue import ENTRY
+from codec.store.record import scan_record
+from rmqcli.store.read.commit_log import LogViews
+from rmqcli.store.read.consume_queue import Queue, QueueEntry, count_written, queues_of
+from rmqcli.store.read.files import mapped
+from rmqcli.store.read.sequences import Run, Sequences
+from rmqcli.store.read.vectorised import is_vectorised
+from rmqcli.store.repair.salvage_scan import LogScan
+
+_BLOCK_ENTRIES = 1 << 13
+
+
+def drop_misplaced(scan: LogScan, store: Path) -> frozenset[Path]:
+    """Turns kept records that cannot be where they say into lost ones; returns the queue files to distrust."""
+    claims = [claim for claim in _claims(scan, store, partial(_suspect_entries, scan)) if not claim.agrees]
+    distrusted = _contradicting_files(claims)
+    suspects = {claim.offset for claim in claims if claim.path not in distrusted}
+    if suspects:
+        confirmed = _claims(scan, store, lambda queue: queue.files.entries())
+        suspects -= {claim.offset for claim in confirmed if claim.agrees}
+    kept = sequences_of(scan)
+    may_be_lost = _LostBetween(scan)
+    for runs in kept.queues.values():
+        for offset, reason in _unfit(runs, suspects, may_be_lost):
+            scan.drop(offset, reason)
+    return distrusted
+
+
+def sequences_of(scan: LogScan) -> Sequences:
+    found = Sequences()
+    for file in scan.files:
+        if file.file.size:
+            with mapped(file.file) as data:
+                for begin, end in file.kept:
+                    found.read(data, begin - file.base, end - file.base)
+    return found
+
+
+class _LostBetween:
+    """Answers whether a record may be lost between two others; None is the begin of the log."""
+
+    def __init__(self, scan: LogScan) -> None:
+        self._begins = [stretch.begin for stretch in scan.lost]
+        self._is_whole = scan.begin == 0
+
+    def __call__(self, after: int | None, before: int) -> bool:
+        if after is None:
+            return not self._is_whole or bisect_left(self._begins, before) > 0
+        return bisect_left(self._begins, before) > bisect_right(self._begins, after)
+
+
+def _unfit(runs: list[Run], suspects: set[int], may_be_lost: _LostBetween) -> Iterator[tuple[int, str]]:
+    before: Run | None = None
+    for run, after in zip(runs, [*runs[1:], None], strict=True):
+        if run.is_single and _breaks(before, run, after):
+            yield run.begin, f"a queue offset of {run.first} cannot be"
+        elif run.is_single and run.begin in suspects and not _fits(before, run, after, may_be_lost):
+            yield run.begin, "its consume queue contradicts its topic, queue or offset"
+        else:
+            before = run
+
+
+def _breaks(before: Run | None, run: Run, after: Run | None) -> bool:
+    """Returns True when the neighbours are in order without a record, and not with it.
+
+    A queue that begins at 0 again is one whose topic was deleted and created again.
+    """
+    if after is None:
+        return before is not None and 0 < run.first <= before.last
+    if after.first == 0:
+        return False
+    if before is None:
+        return run.first >= after.first
+    return before.last < after.first and not before.last < run.first < after.first
+
+
+def _fits(before: Run | None, run: Run, after: Run | None, may_be_lost: _LostBetween) -> bool:
+    if before is None:
+        follows = run.first == 0 or may_be_lost(None, run.begin)
+    else:
+        follows = run.first == 0 or (before.last < run.first and may_be_lost(before.end, run.begin))
+    return follows or (after is not None and run.last < after.first and may_be_lost(run.begin, after.begin))
+
+
+class _Claim(NamedTuple):
+    """A queue entry that points at a kept record, and whether they agree; `written` entries are around it."""
+
+    offset: int
+    path: Path
+    agrees: bool
+    written: int
+
+
+def _contradicting_files(claims: list[_Claim]) -> frozenset[Path]:
+    counts = Counter(claim.path for claim in claims)
+    return frozenset(claim.path for claim in claims if counts[claim.path] * 2 > claim.written)
+
+
+def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
+    if not is_vectorised():
+        yield from queue.files.entries()
+        return
+    from codec.scan.checks import suspect_entries
+    from codec.scan.entries import written_entries
+
+    with LogViews([file.file for file in scan.files if file.file.size]) as views:
+        for file in queue.files.files:
+            first = (file.base or 0) // ENTRY.size
+            with mapped(file) as data:
+                written = written_entries(data)
+                for at in range(0, written, _BLOCK_ENTRIES):
+                    raw = bytes(data[at * ENTRY.size : min(at + _BLOCK_ENTRIES, written) * ENTRY.size])
+                    numbers, _ = suspect_entries(
+                        views, queue.topic, queue.queue_id, first + at, raw, -1, check_crc=False
+                    )
+                    for number in numbers:
+                        yield from queue.files.entries(first + at + number, first + at + number + 1)
+            if written < file.size // ENTRY.size:
+                return
+
+
+def _claims(scan: LogScan, store: Path, look: Callable[[Queue], Iterator[QueueEntry]]) -> Iterator[_Claim]:
+    with ExitStack() as stack:
+        views = [stack.enter_context(mapped(file.file)) if file.file.size else None for file in scan.files]
+        for queue in queues_of(store):
+            if (queue.topic or "").startswith(LMQ_PREFIX):
+                continue
+            written: dict[Path, int] = {}
+            for entry in look(queue):
+                place = scan.file_of(entry.commit_log_offset)
+                data = None if place is None else views[place]
+                if data is None or place is None:
+                    continue
+                position = entry.commit_log_offset - scan.files[place].base
+                try:
+                    record = scan_record(data, position)
+                except CorruptionError:
+                    continue
+                if record.physical_offset != entry.commit_log_offset or record.total_size != entry.size:
+                    continue
+                stated = str(record.topic, "utf-8", "replace"), record.queue_id, record.queue_offset
+                agrees = stated == (queue.topic, queue.queue_id, entry.queue_offset)
+                path = entry.file.path
+                if path not in written:
+                    written[path] = _written(entry)
+                yield _Claim(entry.commit_log_offset, path, agrees, written[path])
+
+
+def _written(entry: QueueEntry) -> int:
+    with mapped(entry.file) as data:
+        return count_written(data, entry.file.size // ENTRY.size)

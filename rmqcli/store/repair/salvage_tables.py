@@ -1,0 +1,120 @@
+"""The tables of a salvaged store: each from its file, else from its `.bak`, else what the records tell.
+
+Every table of the new store can be read, and each change or loss is a line for the user. Files that are no
+known tables are copied.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from codec.bodies.base import Body, encode_body
+from codec.bodies.config import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+from codec.fastjson import FASTJSON
+from codec.names import LMQ_PREFIX, RETRY_PREFIX
+from rmqcli.store.read.consume_queue import queues_of
+from rmqcli.store.read.files import DamagedFile
+from rmqcli.store.read.tables import TABLES, GroupOffset, TableFile, group_offsets, table_files
+
+_LOSSES = {
+    "topics.json": "the settings of topics without records are lost",
+    "subscriptionGroup.json": "the settings of groups are lost",
+    "consumerOffset.json": "groups consume from where new ones begin",
+    "delayOffset.json": "delayed messages that were delivered are delivered again",
+    "consumerFilter.json": "SQL filters are lost until their consumers connect",
+}
+
+
+def salvage_tables(store: Path, out: Path) -> list[str]:
+    """Writes the folder `config` of a new store, whose queues are there; returns what was mended or lost."""
+    source, target = store / "config", out / "config"
+    if source.is_dir():
+        copy_folder(source, target)
+    return [line for name in TABLES for line in _table(store, out, name)]
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copies a folder; `shutil.copytree` would collect errors into one without errno."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_dir():
+            copy_folder(path, target / path.name)
+        else:
+            shutil.copy2(path, target / path.name)
+
+
+def _table(store: Path, out: Path, name: str) -> Iterator[str]:
+    file, backup = table_files(store, name)
+    new, new_backup = (out / "config" / one.path.name for one in (file, backup))
+    if file.is_sound:
+        if not (backup.is_sound or backup.is_missing):
+            shutil.copy2(new, new_backup)
+            yield f"{_state(backup)}: written again from {name}"
+    elif backup.is_sound:
+        shutil.copy2(new_backup, new)
+        yield f"{_state(file)}: its .bak is used"
+    else:
+        yield from _without_either(out, name, file, backup)
+
+
+def _without_either(out: Path, name: str, file: TableFile, backup: TableFile) -> Iterator[str]:
+    for one in (file, backup):
+        (out / "config" / one.path.name).unlink(missing_ok=True)
+    rebuilt = _REBUILT[name](out) if name in _REBUILT else None
+    if rebuilt is not None:
+        path, (table, what) = out / "config" / name, rebuilt
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(encode_body(table, dialect=FASTJSON, pretty=True))
+        yield f"{_state(file)} and has no sound .bak: {what}; {_LOSSES[name]}"
+    elif not (file.is_missing and backup.is_missing):
+        lost = _LOSSES.get(name, "its content is lost")
+        yield f"{_state(file)} and has no sound .bak: left out; {lost}"
+
+
+def _state(file: TableFile) -> str:
+    return f"config/{file.path.name} is {'damaged' if file.is_damaged else file.problem}"
+
+
+def _topics(out: Path) -> tuple[Body, str] | None:
+    """Returns the topics that have queues; None without any."""
+    counts: dict[str, int] = {}
+    for queue in queues_of(out):
+        if queue.topic and not queue.topic.startswith(LMQ_PREFIX):
+            counts[queue.topic] = max(counts.get(queue.topic, 0), (queue.queue_id or 0) + 1)
+    if not counts:
+        return None
+    table = {name: TopicConfig(name, count, count) for name, count in sorted(counts.items())}
+    what = f"rebuilt with the {len(table)} topics that have records, with default settings"
+    return TopicConfigSerializeWrapper(table), what
+
+
+def _groups(out: Path) -> tuple[Body, str] | None:
+    """Returns the groups that have committed offsets or retried messages; None without any."""
+    names = {one.group for one in _offsets(out)}
+    topics = (queue.topic or "" for queue in queues_of(out))
+    names |= {topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)}
+    if not names:
+        return None
+    table = {name: SubscriptionGroupConfig(name) for name in sorted(names)}
+    what = f"rebuilt with the {len(table)} groups that have offsets or retries, with default settings"
+    return SubscriptionGroupWrapper(table), what
+
+
+def _offsets(out: Path) -> list[GroupOffset]:
+    try:
+        return group_offsets(out)
+    except DamagedFile:
+        return []
+
+
+_REBUILT: dict[str, Callable[[Path], tuple[Body, str] | None]] = {
+    "topics.json": _topics,
+    "subscriptionGroup.json": _groups,
+}
