@@ -49,7 +49,7 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def producer(cluster: Any) -> AsyncIterator[Producer]:
-    async with Producer(namesrv=cluster.namesrv, timeout=PATIENCE) as running:
+    async with Producer(namesrv=cluster.namesrv, timeout=PATIENCE, send_timeout=PATIENCE) as running:
         yield running
 
 
@@ -79,7 +79,7 @@ class Taken:
 
 async def send(producer: Producer, numbers: range, *, queue: MessageQueue | None = None) -> None:
     for number in numbers:
-        await producer.send(Message.of(TOPIC, str(number)), queue=queue, timeout=PATIENCE)
+        await producer.send(Message.of(TOPIC, str(number)), queue=queue)
 
 
 async def test_members_share_and_resume(cluster: Any, producer: Producer) -> None:
@@ -267,7 +267,7 @@ async def test_honest_messages_behind_bombs_arrive_plain(cluster: Any, producer:
     assert sorted(map(len, bodies)) == sorted(lengths)
     assert bodies.count(honest) == 3
     bodies.clear()
-    async with PullConsumer(namesrv=cluster.namesrv) as puller:
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as puller:
         pulled = await puller.pull(MessageQueue(TOPIC, cluster.broker_name, 0), 0)
         assert [len(message.body) for message in pulled.messages] == lengths[:5]
         assert pulled.next_begin_offset == 5
