@@ -423,14 +423,16 @@ async def test_unreadable_request_of_the_peer_gets_no_answer(
     def hook(link: Link, request: RemotingCommand) -> RemotingCommand | None:
         raise BodyError("unreadable")
 
-    link, wire = connected(on_request=hook)
-    await wire.stream.send_all(encode_frame(RemotingCommand(220, None, b"{", 7)))
-    await wait_all_tasks_blocked()
-    assert link.is_open
+    await no_answer(*connected(on_request=hook), RemotingCommand(220, None, b"{", 7))
 
 
 async def test_request_without_a_hook_gets_no_answer(connected: Connected, autojump_clock: Any) -> None:
-    link, wire = connected()
-    await wire.stream.send_all(encode_frame(RemotingCommand(40, None, b"", 7)))
+    await no_answer(*connected(), RemotingCommand(40, None, b"", 7))
+
+
+async def no_answer(link: Link, wire: Wire, request: RemotingCommand) -> None:
+    """Checks that the next bytes of the link are its next request."""
+    await wire.stream.send_all(encode_frame(request))
     await wait_all_tasks_blocked()
-    assert link.is_open
+    await link.send_oneway(command(15), 1.0)
+    assert [received.code for received in await wire.commands()] == [15]

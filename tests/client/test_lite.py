@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -25,9 +25,11 @@ from rmqcli.client import (
     LiteSettings,
     MessageSelector,
     NoRoute,
+    PullConsumer,
 )
-from rmqcli.client.group.offset_store import OffsetFileDamaged
+from rmqcli.client.group.offset_store import OffsetFileDamaged, StartOffsets
 from rmqcli.client.lite.assigned_queue import AssignedQueue
+from rmqcli.client.lite.pulling import Pulling
 from rmqcli.client.results import PullResult
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, decode_trace
 from tests.client.polling import GROUP, TOPIC, fill, lite
@@ -359,22 +361,28 @@ async def test_an_answer_that_a_seek_overtook_is_dropped(
     cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     """The pull has its reply but its task has not run yet, so it can no longer be cancelled."""
-    queue = cluster.queue(TOPIC, 0)
+    held = AssignedQueue(cluster.queue(TOPIC, 0))
+    held.begin(0)
     fill(cluster, {0: 3})
-    async with lite(cluster, **FIRST) as consumer:
-        held = AssignedQueue(queue)
-        held.begin(0)
-        pull = consumer._pull.pull_as
+    arrived = trio.Event()
 
-        async def overtaken(*arguments: Any, **options: Any) -> PullResult:
-            result = await pull(*arguments, **options)
-            held.seek(2)
+    class Overtaken(PullConsumer):
+        async def pull_as(self, *arguments: Any, **options: Any) -> PullResult:
+            result = await super().pull_as(*arguments, **options)
+            if held.next_offset == 0:
+                held.seek(2)
             return result
 
-        consumer._pull.pull_as = overtaken  # type: ignore[method-assign]
-        with trio.CancelScope() as held.step:
-            await consumer._pulling._step(held)
-        assert (held.next_offset, list(held.batches)) == (2, [])
+    settings, starts = LiteSettings(), cast(StartOffsets, None)
+    async with (
+        Overtaken(GROUP, namesrv=NAMESRV, open_stream=cluster.open_stream) as consumer,
+        trio.open_nursery() as nursery,
+    ):
+        pulling = Pulling(consumer, settings, starts, {held.queue: held}, {}, arrived.set)
+        nursery.start_soon(pulling.run, held)
+        await arrived.wait()
+        nursery.cancel_scope.cancel()
+    assert [[message.queue_offset for message in batch] for batch in held.batches] == [[2]]
 
 
 async def test_pause_and_resume(cluster: WatchedCluster, autojump_clock: Any) -> None:

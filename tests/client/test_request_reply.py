@@ -18,7 +18,7 @@ from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand, decode_frame
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
-from rmqcli.client.produce.request_reply import PendingReply
+from rmqcli.client.produce import request_reply
 from rmqcli.client.wire.messages import SMALL_PLAIN
 from tests.client.scripted import Network, refuse, sent
 from tests.client.sending import SEND, TOPIC, A, Cluster, producing
@@ -165,10 +165,8 @@ async def test_a_late_reply_and_an_unreadable_one_are_answered(cluster: Cluster,
         broken.ext_fields = {"topic": "T"}
         damaged = pushed("nobody", b"no zlib", sys_flag=1)
         for command in (pushed("nobody"), broken, damaged):
-            stream = cluster.a.streams[-1]
             reply = await _reply_to(producer, command)
             answers.append((reply.code, reply.remark))
-            assert stream
     assert answers[0] == (0, None)
     assert [code for code, _ in answers] == [0, 1, 1]
     assert "unknown err when receiveReplyMsg" in (answers[1][1] or "")
@@ -290,18 +288,26 @@ def recorded(code: int) -> list[RemotingCommand]:
     return [decode_frame(wire.data[row["offset"] + 4 : row["offset"] + row["length"]]) for row in rows]
 
 
-async def test_replies_that_javas_broker_pushed(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_replies_that_javas_broker_pushed(
+    cluster: Cluster, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
+) -> None:
     frames = recorded(PUSH)
     assert frames
     async with producing(cluster.network) as producer:
         for command in frames:
             named = decode_properties((command.ext_fields or {})["properties"])
-            waiting = PendingReply()
-            producer._requests._waiting[named["CORRELATION_ID"]] = waiting
-            answer = await _reply_to(producer, command)
-            message = waiting.message
-            assert (answer.code, answer.remark, answer.is_response) == (0, None, True)
-            assert message is not None
+            monkeypatch.setattr(request_reply, "uuid4", lambda named=named: named["CORRELATION_ID"])
+
+            def store(request: RemotingCommand, command: RemotingCommand = command) -> RemotingCommand:
+                nursery.start_soon(cluster.a.push, command)
+                return sent(request)
+
+            cluster.a.replies[SEND] = store
+            message = await producer.request(Message.of(TOPIC, b"ping"))
+            await trio.testing.wait_all_tasks_blocked()
+            answer = cluster.a.asked[-1]
+            assert (answer.opaque, answer.code, answer.remark) == (command.opaque, 0, None)
+            assert answer.is_response
             assert message.body == bytes(command.body)
             assert message.properties.items() >= named.items()
             assert message.topic == "DefaultCluster_REPLY_TOPIC"

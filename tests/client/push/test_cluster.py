@@ -232,7 +232,8 @@ async def test_an_application_that_is_cancelled_leaves_no_open_file(
 @pytest.mark.parametrize("kind", ["zlib", "zstd"])
 async def test_honest_messages_behind_bombs_arrive_plain(cluster: Any, producer: Producer, kind: str) -> None:
     """Messages of one reply that expand to more than 256 MiB together come with several pulls."""
-    await producer.send(Message.of(TOPIC, "first"), queue=MessageQueue(TOPIC, cluster.broker_name, 0))
+    queue = MessageQueue(TOPIC, cluster.broker_name, 0)
+    await producer.send(Message.of(TOPIC, "first"), queue=queue, timeout=PATIENCE)
     bomb, bits = compress(bytes(MAX_DECOMPRESSED), kind)
     honest = b"honest " * 1000
     packed, _ = compress(honest, kind)
@@ -268,6 +269,6 @@ async def test_honest_messages_behind_bombs_arrive_plain(cluster: Any, producer:
     assert bodies.count(honest) == 3
     bodies.clear()
     async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as puller:
-        pulled = await puller.pull(MessageQueue(TOPIC, cluster.broker_name, 0), 0)
+        pulled = await puller.pull(queue, 0)
         assert [len(message.body) for message in pulled.messages] == lengths[:5]
         assert pulled.next_begin_offset == 5

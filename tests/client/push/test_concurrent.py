@@ -48,7 +48,8 @@ async def test_refused_messages_come_again_by_the_retry_topic(
         later - earlier for (earlier, _), (later, _) in zip(taken.messages, taken.messages[1:], strict=False)
     ]
     # levels 3 and 4; the first one also waits until the retry topic's route is read
-    assert [round(gap) for gap in gaps] == [10, 30] or (gaps[0] >= 10 and round(gaps[1]) == 30)
+    assert gaps[0] >= 10
+    assert gaps[1] == pytest.approx(30, abs=0.5)
     assert cluster.committed(GROUP, TOPIC)[0] == 1
 
 

@@ -247,7 +247,7 @@ async def test_one_message_on_request(
 
 @pytest.mark.parametrize("is_readable", [True, False])
 async def test_a_compressed_message_on_request(cluster: WatchedCluster, is_readable: bool) -> None:
-    """On the real clock: the worker thread that decompresses does not wait for a virtual one."""
+    """On the real clock: a virtual one does not wait for the worker thread that decompresses."""
     plain = b"long " * 1000
     packed, bits = compress(plain)
     record = make_record(topic=TOPIC.encode(), sys_flag=bits, body=packed if is_readable else b"no")
@@ -256,7 +256,8 @@ async def test_a_compressed_message_on_request(cluster: WatchedCluster, is_reada
             while not cluster.nodes["a"].context.consumers.get(GROUP):
                 await trio.lowlevel.checkpoint()
         ext = {"consumerGroup": GROUP, "clientId": "c1", "msgId": "x", "brokerName": "a"}
-        reply = await ask(cluster, RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record)
+        request = RemotingCommand(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record)
+        (reply,) = await cluster.request(GROUP, request)
     assert taken.bodies == ([plain] if is_readable else [])
     assert reply.code == (ResponseCode.SUCCESS if is_readable else ResponseCode.SYSTEM_ERROR)
 

@@ -105,7 +105,7 @@ async def test_a_redelivered_message_has_its_retry_count(
     assert [record.success for record in records if isinstance(record, ConsumeEnd)] == [False, True]
 
 
-async def test_leaving_writes_waiting_offsets(
+async def test_leaving_writes_waiting_records(
     cluster: WatchedCluster, records: list[TraceRecord], autojump_clock: Any
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 5)
