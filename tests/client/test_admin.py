@@ -25,11 +25,10 @@ from codec.codes import RequestCode
 from codec.headers.base import from_ext
 from codec.headers.pull import QueryMessageRequestHeader
 from codec.headers.topics import CreateTopicRequestHeader
-from codec.ids import UniqIdFactory, pack_host
+from codec.ids import UniqIdFactory
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
 from codec.remoting.frame import RemotingCommand
-from codec.store.record_encoder import encode_record
 from rmqcli.client import (
     Admin,
     BrokerRefused,
@@ -47,6 +46,7 @@ from rmqcli.client import (
 )
 from rmqcli.client.admin.admin import ADMIN_TIMEOUT
 from tests.client.scripted import Network, Reply, ok, refuse, route, silent
+from tests.codec.samples import make_record
 
 NAMESRV, OTHER_NS = "ns:9876", "ns2:9876"
 A, B, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
@@ -533,31 +533,15 @@ async def test_unreadable_bodies(cluster: Cluster, data: bytes, autojump_clock: 
 # --- queries
 
 
-def record(keys: str, uniq: str = "", topic: str = TOPIC, stored: int = 5, at: int = 0) -> bytes:
+def record(keys: str, uniq: str = "", topic: str = TOPIC, at: int = 5) -> bytes:
     properties = {"KEYS": keys} | ({"UNIQ_KEY": uniq} if uniq else {})
-    host = pack_host("10.0.0.1", 10911)
-    return encode_record(
-        topic=topic.encode(),
-        queue_id=0,
-        flag=0,
-        queue_offset=0,
-        physical_offset=at,
-        sys_flag=0,
-        born_timestamp=1,
-        born_host=host,
-        store_timestamp=stored,
-        store_host=host,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=b"x",
-        properties=encode_properties(properties),
-    )
+    return make_record(topic=topic.encode(), store_timestamp=at, properties=encode_properties(properties))
 
 
 async def test_query_by_key_leaves_collisions_out(cluster: Cluster, autojump_clock: Any) -> None:
-    found = record("k1 k2", stored=9) + record("k11", stored=1) + record("k1", topic="Other")
+    found = record("k1 k2", at=9) + record("k11", at=1) + record("k1", topic="Other")
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, found)
-    cluster.b.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, record("k1", stored=3))
+    cluster.b.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, record("k1", at=3))
     async with admin_of(cluster) as admin:
         result = await admin.messages.query_by_key(TOPIC, "k1")
     assert [(m.store_timestamp, m.broker_name) for m in result.messages] == [(3, "broker-b"), (9, "broker-a")]
@@ -606,7 +590,7 @@ async def test_unique_key_with_a_misleading_time_is_looked_up_again(
 
 async def test_offset_id_goes_to_the_broker_it_names(cluster: Cluster, autojump_clock: Any) -> None:
     offset_id = "0A00000100002A9F0000000000001C0D"
-    cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = ok({}, record("k", at=0x1C0D))
+    cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = ok({}, record("k"))
     async with admin_of(cluster) as admin:
         result = await admin.messages.query_by_id(TOPIC, offset_id)
         message = await admin.messages.view(offset_id)

@@ -16,11 +16,9 @@ from codec.compression import compress
 from codec.headers.base import from_ext
 from codec.headers.offsets import UpdateConsumerOffsetRequestHeader
 from codec.headers.pull import PullMessageRequestHeader
-from codec.ids import pack_host
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
 from codec.remoting.frame import RemotingCommand
-from codec.store.record_encoder import encode_record
 from rmqcli.client import (
     BrokerRefused,
     ConnectionFailed,
@@ -38,29 +36,21 @@ from rmqcli.client import (
 )
 from rmqcli.client.wire.messages import SMALL_PACKED, SMALL_PLAIN, read_messages
 from tests.client.scripted import Network, Reply, Server, ok, refuse, route, silent
+from tests.codec.samples import make_record
 
 NAMESRV, MASTER, SLAVE = "ns:9876", "m:10911", "s:10911"
 TOPIC = "T"
 QUEUE = MessageQueue(TOPIC, "broker-a", 0)
 PULL = RequestCode.PULL_MESSAGE
-HOST = pack_host("10.0.0.1", 10911)
 
 
 def record(offset: int, body: bytes = b"hi", tags: str | None = None, sys_flag: int = 0) -> bytes:
     properties = {"UNIQ_KEY": f"id{offset}"} | ({"TAGS": tags} if tags else {})
-    return encode_record(
+    return make_record(
         topic=TOPIC.encode(),
         queue_id=0,
-        flag=0,
         queue_offset=offset,
-        physical_offset=offset * 100,
         sys_flag=sys_flag,
-        born_timestamp=1,
-        born_host=HOST,
-        store_timestamp=2,
-        store_host=HOST,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
         body=body,
         properties=encode_properties(properties),
     )

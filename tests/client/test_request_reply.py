@@ -17,11 +17,13 @@ from codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHead
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand, decode_frame
+from codec.store.record import decode_record
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
 from rmqcli.client.produce import request_reply
 from rmqcli.client.wire.messages import SMALL_PLAIN
 from tests.client.scripted import Network, refuse, sent
 from tests.client.sending import SEND, TOPIC, A, Cluster, producing
+from tests.codec.samples import make_record
 from tests.codec.wire import load_wire
 from tests.support import PATIENCE
 
@@ -221,24 +223,7 @@ async def test_a_new_connection_is_introduced_again(
 
 
 def request_message(**properties: str) -> MessageExt:
-    return MessageExt(
-        topic=TOPIC,
-        queue_id=0,
-        queue_offset=1,
-        commit_log_offset=2,
-        flag=0,
-        sys_flag=0,
-        born_timestamp=1,
-        born_host="10.0.0.2:1",
-        store_timestamp=2,
-        store_host="10.0.0.1:10911",
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body_crc=0,
-        store_size=0,
-        body=b"ping",
-        properties=properties,
-    )
+    return decode_record(make_record(topic=TOPIC.encode(), properties=encode_properties(properties)))
 
 
 REQUEST = {"CLUSTER": "C", "CORRELATION_ID": "c1", "REPLY_TO_CLIENT": "me@1", "TTL": "3000"}
@@ -303,14 +288,14 @@ async def test_replies_that_javas_broker_pushed(
                 return sent(request)
 
             cluster.a.replies[SEND] = store
-            message = await producer.request(Message.of(TOPIC, b"ping"))
+            reply = await producer.request(Message.of(TOPIC, b"ping"))
             await trio.testing.wait_all_tasks_blocked()
             answer = cluster.a.asked[-1]
             assert (answer.opaque, answer.code, answer.remark) == (command.opaque, 0, None)
             assert answer.is_response
-            assert message.body == bytes(command.body)
-            assert message.properties.items() >= named.items()
-            assert message.topic == "DefaultCluster_REPLY_TOPIC"
+            assert reply.body == bytes(command.body)
+            assert reply.properties.items() >= named.items()
+            assert reply.topic == "DefaultCluster_REPLY_TOPIC"
 
 
 async def test_a_reply_has_the_fields_of_javas_reply(cluster: Cluster, autojump_clock: Any) -> None:

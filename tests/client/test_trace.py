@@ -14,8 +14,9 @@ from codec.compression import decompress
 from codec.headers.base import from_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import Message, MessageExt
-from codec.properties import decode_properties
+from codec.properties import decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_record
 from rmqcli.client import ClientInstance, TransactionProducer, TransactionState
 from rmqcli.client.trace.consuming import ConsumeTracer, traced
 from rmqcli.client.trace.dispatcher import (
@@ -40,6 +41,7 @@ from rmqcli.client.trace.records import (
 )
 from tests.client.scripted import Network, sent, silent
 from tests.client.sending import NAMESRV, SEND, TOPIC, A, Cluster, producing
+from tests.codec.samples import make_record
 
 EXAMPLES: list[tuple[str, TraceRecord]] = [
     (
@@ -278,24 +280,8 @@ async def test_transactions_are_traced(cluster: Cluster, autojump_clock: Any) ->
 
 
 def consumed(msg_id: str, **properties: str) -> MessageExt:
-    return MessageExt(
-        topic=TOPIC,
-        queue_id=0,
-        queue_offset=1,
-        commit_log_offset=2,
-        flag=0,
-        sys_flag=0,
-        born_timestamp=1,
-        born_host="10.0.0.2:1",
-        store_timestamp=2,
-        store_host="10.0.0.1:10911",
-        reconsume_times=3,
-        prepared_transaction_offset=0,
-        body_crc=0,
-        store_size=0,
-        body=b"x",
-        properties={"UNIQ_KEY": msg_id, "MSG_REGION": "R9", **properties},
-    )
+    named = {"UNIQ_KEY": msg_id, "MSG_REGION": "R9", **properties}
+    return decode_record(make_record(reconsume_times=3, properties=encode_properties(named)))
 
 
 async def test_consumption_is_traced(cluster: Cluster, autojump_clock: Any) -> None:

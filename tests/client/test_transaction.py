@@ -16,15 +16,14 @@ from codec.compression import compress, decompress
 from codec.headers.base import from_ext, to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from codec.ids import pack_host
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand
-from codec.store.record_encoder import encode_record
 from rmqcli.client import BrokerRefused, ClientInstance, SendStatus, TransactionProducer, TransactionState
 from rmqcli.client.wire.messages import SMALL_PLAIN
 from tests.client.scripted import Network, ok, refuse
 from tests.client.sending import NAMESRV, SEND, TOPIC, Cluster, flush_timeout
+from tests.codec.samples import make_record
 from tests.support import PATIENCE
 
 END = RequestCode.END_TRANSACTION
@@ -194,27 +193,14 @@ async def test_a_broker_that_is_gone_will_ask(cluster: Cluster, autojump_clock: 
 def check_request(
     group: str = "TG", uniq_key: str = "id1", offset: int = 900, body: bytes = b"body", sys_flag: int = 0
 ) -> RemotingCommand:
-    host = pack_host("10.0.0.1", 10911)
-    record = encode_record(
-        topic=TOPIC.encode(),
-        queue_id=1,
-        flag=0,
-        queue_offset=3,
-        physical_offset=offset,
-        sys_flag=sys_flag,
-        born_timestamp=1,
-        born_host=host,
-        store_timestamp=2,
-        store_host=host,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=body,
-        properties=encode_properties({"PGROUP": group, "UNIQ_KEY": uniq_key, "TRAN_MSG": "true"}),
+    properties = {"PGROUP": group, "UNIQ_KEY": uniq_key, "TRAN_MSG": "true"}
+    half = make_record(
+        topic=TOPIC.encode(), sys_flag=sys_flag, body=body, properties=encode_properties(properties)
     )
     header = CheckTransactionStateRequestHeader(
         tran_state_table_offset=33, commit_log_offset=offset, msg_id=uniq_key, transaction_id=uniq_key
     )
-    return RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, to_ext(header), record, 1, 2)
+    return RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, to_ext(header), half, 1, 2)
 
 
 async def connected(cluster: Cluster, producer: TransactionProducer) -> None:
