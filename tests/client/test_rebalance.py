@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -90,14 +90,15 @@ async def test_a_listener_that_raises_hears_of_the_next_change(
     assert "the listener of the queues of T failed" in caplog.text
 
 
+def counting(heard: list[int]) -> Callable[[str, object, Sequence[MessageQueue]], None]:
+    """A listener that records the number of its queues."""
+    return lambda topic, queues, mine: heard.append(len(mine))
+
+
 async def test_queues_stay_while_no_broker_answers(cluster: WatchedCluster, autojump_clock: Any) -> None:
     heard: list[int] = []
-
-    def listener(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
-        heard.append(len(mine))
-
     async with pulling(cluster) as one:
-        await one.register({TOPIC: listener})
+        await one.register({TOPIC: counting(heard)})
         await trio.sleep(1)
         cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda command: command.reply(1, "no")
         await trio.sleep(60)
@@ -226,12 +227,8 @@ async def test_a_member_that_the_broker_does_not_know_has_no_queues(
     cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     heard: list[int] = []
-
-    def listener(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
-        heard.append(len(mine))
-
     async with pulling(cluster) as consumer:
-        await consumer.register({TOPIC: listener})
+        await consumer.register({TOPIC: counting(heard)})
         await trio.sleep(1)
         body = b'{"consumerIdList":["other@1"]}'
         cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda c: c.reply(0, None, None, body)
@@ -252,12 +249,8 @@ async def test_a_group_without_a_known_member_keeps_its_queues(
     cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     heard: list[int] = []
-
-    def listener(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
-        heard.append(len(mine))
-
     async with pulling(cluster) as consumer:
-        await consumer.register({TOPIC: listener})
+        await consumer.register({TOPIC: counting(heard)})
         await trio.sleep(1)
         body = b'{"consumerIdList":[]}'
         cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda c: c.reply(0, None, None, body)
