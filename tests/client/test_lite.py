@@ -548,6 +548,20 @@ async def test_a_watch_of_queues_ends(cluster: WatchedCluster, is_left: bool, au
                 await changed.receive()
 
 
+async def test_a_consumer_left_at_any_moment_pulls_no_more(
+    cluster: WatchedCluster, autojump_clock: Any
+) -> None:
+    """Also when the reply that gives it queues has come while it is left."""
+    async with ClientInstance(NAMESRV, open_stream=cluster.open_stream) as instance:
+        for steps in range(80):
+            async with LitePullConsumer(GROUP, instance=instance) as consumer:
+                await consumer.subscribe(TOPIC)
+                for _ in range(steps):
+                    await trio.lowlevel.checkpoint()
+            await trio.testing.wait_all_tasks_blocked()
+            assert not [task.name for task in tasks() if task.name.startswith("pulls of ")], steps
+
+
 def test_options_out_of_range() -> None:
     outside: list[dict[str, Any]] = [{"pull_batch_size": 0}, {"commit_interval": 0.5}, {"suspend": 30.0}]
     for options in outside:

@@ -158,6 +158,8 @@ class PullRebalance(Rebalance):
         return sorted(self.names)
 
     async def divided(self, topic: str, share: Share) -> None:
+        if self._scope is not None and self._scope.cancel_called:
+            return  # the reply came before the cancellation took effect
         if share != self._known.get(topic):
             self._known[topic] = share
             await self._on_change(topic, *share)
