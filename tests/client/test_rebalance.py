@@ -153,6 +153,29 @@ async def test_scheduled_pulls(cluster: WatchedCluster, nursery: trio.Nursery, a
         running.cancel_scope.cancel()
 
 
+async def test_a_service_that_was_cancelled_runs_again(
+    cluster: WatchedCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    rounds: list[int] = []
+
+    async def task(consumer: PullConsumer, queue: MessageQueue) -> float | None:
+        rounds.append(queue.queue_id)
+        return 1000.0
+
+    async with pulling(cluster) as consumer:
+        service = ScheduledPull(consumer, {TOPIC: task})
+        for _ in range(2):
+            with trio.move_on_after(5):
+                await service.run()
+            assert sorted(rounds) == [0, 1, 2, 3]
+            assert service.queues == []
+            rounds.clear()
+        cluster.create_topic(TOPIC, 6)
+        await trio.sleep(60)
+    assert rounds == []
+    assert not caplog.records
+
+
 async def test_tasks_follow_the_queues(cluster: WatchedCluster, autojump_clock: Any) -> None:
     working: dict[str, Counter[int]] = {"one": Counter(), "two": Counter()}
 

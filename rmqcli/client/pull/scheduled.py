@@ -36,6 +36,7 @@ class ScheduledPull:
         self._tasks = dict(tasks)
         self._limiter = trio.CapacityLimiter(at_once)
         self._running: dict[MessageQueue, trio.CancelScope] = {}
+        self._nursery: trio.Nursery | None = None
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -43,15 +44,18 @@ class ScheduledPull:
 
     async def run(self) -> None:
         """Joins the group for all topics and runs their tasks; NoRoute for an unknown topic."""
-        async with trio.open_nursery() as nursery:
+        try:
+            async with trio.open_nursery() as self._nursery:
+                await self._consumer.register(dict.fromkeys(self._tasks, self._divided))
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+            self._running.clear()
 
-            def divided(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
-                self._own(topic, mine, nursery)
-
-            await self._consumer.register(dict.fromkeys(self._tasks, divided))
-            await trio.sleep_forever()
-
-    def _own(self, topic: str, mine: Sequence[MessageQueue], nursery: trio.Nursery) -> None:
+    def _divided(self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
+        nursery = self._nursery
+        if nursery is None:
+            return  # the consumer stays registered when `run` has ended
         for queue in [queue for queue in self._running if queue.topic == topic and queue not in mine]:
             self._running.pop(queue).cancel()
         for queue in mine:
