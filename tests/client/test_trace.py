@@ -245,6 +245,7 @@ async def test_leaving_sends_waiting_records_for_a_short_time(cluster: Cluster, 
         await producer.send(Message.of(TOPIC, b"x"))
         started = trio.current_time()
     assert trio.current_time() - started < 2
+    assert producer.traces_dropped == 1
 
 
 async def test_transactions_are_traced(cluster: Cluster, autojump_clock: Any) -> None:

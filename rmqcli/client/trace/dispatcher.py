@@ -56,6 +56,7 @@ class TraceDispatcher:
         self._instance = instance
         self._group = f"_INNER_TRACE_PRODUCER-{group}-{kind}-{next(_counter)}"
         self._waiting: deque[TraceRecord] = deque()
+        self._sending = 0
         self._arrival = trio.Event()
         self._full = trio.Event()
         self._idle = trio.Event()
@@ -96,6 +97,7 @@ class TraceDispatcher:
                 self._arrival.set()
                 await self._idle.wait()
         self._scope.cancel()
+        self.dropped += len(self._waiting) + self._sending
         await self._producer.__aexit__(None, None, None)
 
     async def _run(self) -> None:
@@ -111,6 +113,7 @@ class TraceDispatcher:
 
     async def _send_some(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+        self._sending = len(batch)
         if len(self._waiting) < BATCH:
             self._full = trio.Event()
         for message, count in pack(batch, self.topic):
@@ -120,6 +123,7 @@ class TraceDispatcher:
                 self.dropped += count
                 self.trouble = error
                 log.info("%d trace records were not sent: %s", count, error)
+            self._sending -= count
 
 
 class Traceable:
