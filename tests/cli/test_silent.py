@@ -184,9 +184,8 @@ def one_is_silent(two_brokers: tuple[Run, subprocess.Popen[bytes]]) -> Iterator[
     os.kill(other.pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize(
-    ("command", "column", "expected"),
-    [
+def test_what_the_other_broker_says_is_shown(one_is_silent: Run) -> None:
+    for command, column, expected in (
         (("topic", "stats", "orders"), 0, ["broker-a"]),
         (("topic", "describe", "orders"), 0, ["broker-a"]),
         (("cluster", "producers"), 0, []),
@@ -198,30 +197,23 @@ def one_is_silent(two_brokers: tuple[Run, subprocess.Popen[bytes]]) -> Iterator[
         (("group", "list"), 0, ["billing", "readers"]),
         (("group", "describe", "readers", "-t", "orders"), 1, ["broker-a"]),
         (("offsets", "show", "-g", "readers", "-t", "orders"), 1, ["broker-a"]),
-    ],
-)
-def test_what_the_other_broker_says_is_shown(
-    one_is_silent: Run, command: tuple[str, ...], column: int, expected: list[str]
-) -> None:
-    result = impatient(one_is_silent, ends_with(ExitCode.PARTLY), *command)
-    assert (result.code, [row[column] for row in result.lines]) == (ExitCode.PARTLY, expected)
-    assert re.fullmatch(r"rmq: broker-b: .* within [0-9.]+ s\n", result.err)
+    ):
+        result = impatient(one_is_silent, ends_with(ExitCode.PARTLY), *command)
+        shown = [row[column] for row in result.lines]
+        assert (result.code, shown) == (ExitCode.PARTLY, expected), command
+        assert re.fullmatch(r"rmq: broker-b: .* within [0-9.]+ s\n", result.err), command
 
 
-@pytest.mark.parametrize(
-    ("command", "asked"),
-    [
+def test_the_silent_broker_alone_has_nothing_to_show(one_is_silent: Run) -> None:
+    for command, asked in (
         (("pull", "orders", "-b", "broker-b"), "GET_MIN_OFFSET"),
         (("pull", "orders", "-b", "broker-b", "--sql", "a = 1"), "CHECK_CLIENT_CONFIG"),
         (("tail", "orders", "-b", "broker-b"), "GET_MIN_OFFSET"),
-    ],
-)
-def test_the_silent_broker_alone_has_nothing_to_show(
-    one_is_silent: Run, command: tuple[str, ...], asked: str
-) -> None:
-    result = impatient(one_is_silent, lambda result: f"did not answer {asked}" in result.err, *command)
-    assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
-    assert f"did not answer {asked}" in result.err
+    ):
+        said = f"did not answer {asked}"
+        result = impatient(one_is_silent, lambda result, said=said: said in result.err, *command)
+        assert (result.code, result.out) == (ExitCode.TIMED_OUT, b""), command
+        assert said in result.err, command
 
 
 def test_a_topic_is_changed_where_it_can_be(one_is_silent: Run) -> None:
@@ -260,9 +252,9 @@ def test_a_group_is_deleted_where_it_can_be(one_is_silent: Run) -> None:
     assert described.lines == [], "it is gone where it could be deleted"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_what_only_the_silent_broker_could_say(one_is_silent: Run) -> None:
+    """A group that the others do not know may be known there; and half a reset would be none."""
+    for command in (
         ("group", "settings", "nobody"),
         ("group", "describe", "nobody"),
         ("group", "delete", "nobody", "--yes"),
@@ -271,13 +263,10 @@ def test_a_group_is_deleted_where_it_can_be(one_is_silent: Run) -> None:
         ("group", "status", "readers"),
         ("offsets", "show", "-g", "nobody"),
         ("offsets", "reset", "-g", "readers", "-t", "orders", "--to", "start", "--yes"),
-    ],
-)
-def test_what_only_the_silent_broker_could_say(one_is_silent: Run, command: tuple[str, ...]) -> None:
-    """A group that the others do not know may be known there; and half a reset would be none."""
-    result = impatient(one_is_silent, lambda result: result.err.count("\n") == 1, *command)
-    assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
-    assert " did not answer " in result.err and result.err.count("\n") == 1
+    ):
+        result = impatient(one_is_silent, lambda result: result.err.count("\n") == 1, *command)
+        assert (result.code, result.out) == (ExitCode.TIMED_OUT, b""), command
+        assert " did not answer " in result.err and result.err.count("\n") == 1, command
 
 
 def test_clients_are_shown_where_they_can_be(
