@@ -5,7 +5,10 @@ PY := .venv/bin/python
 # One more than there are cores: some tests wait for processes and clocks. More than five need much memory.
 WORKERS := $(shell echo $$(( $$(nproc) < 4 ? $$(nproc) + 1 : 5 )))
 
-.PHONY: demo quick test lint types layers tests bench crash docs clean
+# The bytecode of the tests, of which every worker needs all.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo quick test lint types layers bytecode tests bench crash docs clean
 
 demo:
 	@.ci/prepare demo
@@ -18,7 +21,8 @@ quick:
 
 test:
 	@.ci/prepare test
-	@$(MAKE) --no-print-directory lint types layers tests
+	@$(MAKE) --no-print-directory -j2 lint types layers bytecode
+	@$(MAKE) --no-print-directory tests
 
 lint:
 	$(PY) -m ruff format --check .
@@ -29,6 +33,10 @@ types:
 
 layers:
 	.venv/bin/lint-imports
+
+# Beside the types, which keep one core busy; what cannot be collected, the tests report.
+bytecode:
+	@$(PY) -m pytest --collect-only -p no:terminal >/dev/null || true
 
 tests:
 	$(PY) -m coverage erase

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,32 @@ def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
     return lambda name: unpack(name, tmp_path)
 
 
+def coverage_of(config: pytest.Config) -> Any:
+    """Returns what pytest-cov measures with in a worker process, None elsewhere and without `--cov`."""
+    plugin = config.pluginmanager.getplugin("_cov")
+    return plugin.cov_controller if plugin is not None and hasattr(config, "workerinput") else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Ends the first of two measurements that pytest-cov starts in a worker process.
 
     It would go on where the second one pauses, for tests marked no_cover.
     """
-    measurement = config.pluginmanager.getplugin("_cov")
-    if hasattr(config, "workerinput") and measurement is not None and measurement.cov_controller is not None:
-        measurement.cov_controller.cov.stop()
+    if measurement := coverage_of(config):
+        measurement.cov.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
+    """Measures what runs at an import in one worker process only: all collect the same tests."""
+    measurement = coverage_of(session.config)
+    if measurement is None or os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+        return (yield)
+    measurement.pause()
+    try:
+        return (yield)
+    finally:
+        measurement.resume()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

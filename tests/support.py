@@ -105,7 +105,7 @@ def _entries(name: str) -> list[tuple[str, _Entry]]:
             content = None
             if (file := archive.extractfile(member)) is not None:
                 data = file.read()
-                places = member.sparse or [(0, member.size)]
+                places: Any = member.sparse or [(0, member.size)]
                 content = tuple((begin, data[begin : begin + size]) for begin, size in places)
             entry = _Entry(member.mode, member.mtime, member.size, content)
             found.append((member.name, entry))

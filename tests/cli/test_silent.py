@@ -44,6 +44,10 @@ def ends_with(code: ExitCode) -> Callable[[Result], bool]:
     return lambda result: result.code == code
 
 
+def says(text: str) -> Callable[[Result], bool]:
+    return lambda result: text in result.err
+
+
 @contextmanager
 def process(cluster: Cluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
@@ -210,10 +214,9 @@ def test_the_silent_broker_alone_has_nothing_to_show(one_is_silent: Run) -> None
         (("pull", "orders", "-b", "broker-b", "--sql", "a = 1"), "CHECK_CLIENT_CONFIG"),
         (("tail", "orders", "-b", "broker-b"), "GET_MIN_OFFSET"),
     ):
-        said = f"did not answer {asked}"
-        result = impatient(one_is_silent, lambda result, said=said: said in result.err, *command)
+        result = impatient(one_is_silent, says(f"did not answer {asked}"), *command)
         assert (result.code, result.out) == (ExitCode.TIMED_OUT, b""), command
-        assert said in result.err, command
+        assert f"did not answer {asked}" in result.err, command
 
 
 def test_a_topic_is_changed_where_it_can_be(one_is_silent: Run) -> None:
@@ -298,7 +301,7 @@ def test_a_member_of_a_group_at_a_silent_broker_says_so(
     os.kill(other.pid, signal.SIGSTOP)
     silence = "did not answer GET_CONSUMER_LIST_BY_GROUP within "
     consume = ("consume", "orders", "-g", "readers", "--idle", "0.1")
-    result = impatient(rmq, lambda result: silence in result.err, *consume)
+    result = impatient(rmq, says(silence), *consume)
     os.kill(other.pid, signal.SIGCONT)
     assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
     assert silence in result.err
