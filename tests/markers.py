@@ -1,7 +1,8 @@
 """Markers of the tests: one for its folder, and `slow` for those that slow.txt names.
 
 A test that has one runs without the measurement of coverage, which doubles the time of Python code. The floors
-of tests/coverage_floor.py hold for the others, and for those of `MEASURED`: most of what they run is their own.
+of tests/coverage_floor.py hold for the others, and for those of `MEASURED` that are not of `COVERED`: most of what
+they run is their own.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ FOLDERS = {
     "tests/foreign/": "foreign",
     "tests/proof/": "foreign",
 }
-MEASURED = ("tests/cli/", "tests/export/", "tests/import_/")
+MEASURED = ("tests/cli/", "tests/export/test_", "tests/import_/")
+COVERED = ("tests/cli/test_silent.py", "tests/cli/test_process.py")
 SLOW = Path(__file__).with_name("slow.txt").read_text().split()
-"""Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.5 s of CPU time or more."""
+"""Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.3 s of CPU time or more, with
+all parameters."""
 
 
 def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
@@ -38,7 +41,7 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
         found |= {beginning: "slow" for beginning in SLOW if name.startswith(beginning)}
         for marker in found.values():
             item.add_marker(marker)
-        if found and not item.nodeid.startswith(MEASURED):
+        if found and (not item.nodeid.startswith(MEASURED) or item.nodeid.startswith(COVERED)):
             item.add_marker("no_cover")
         used |= found.keys()
     if is_whole and (unused := sorted({*FOLDERS, *SLOW} - used)):
