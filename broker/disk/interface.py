@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -56,8 +56,12 @@ class MappedFile(Protocol):
     def load_pages(self, position: int, length: int) -> None:
         """Reads pages into the page cache. Blocks; does nothing for a file that was removed."""
 
-    def clear_from(self, position: int) -> None:
-        """Zeroes everything from `position` on and keeps the modification time. Blocks."""
+    def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
+        """Starts and ends of the ranges behind `position` that may hold other bytes than zeros. Blocks."""
+
+    def clear_from(self, position: int) -> bool:
+        """Zeroes everything from `position` on and keeps the modification time; False if nothing was to be
+        done. Blocks."""
 
     def close(self) -> None:
         """Unmaps now, or when the last slice of `view` is gone."""

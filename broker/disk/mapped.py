@@ -75,28 +75,29 @@ class RealMappedFile:
             for start in range(position, position + length, LOAD_BYTES):
                 os.preadv(fd, [buffer], start)
 
-    def clear_from(self, position: int) -> None:
-        if position >= self._size or not self._has_data(position):
-            return
+    def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
+        with opened(self._path, os.O_RDONLY) as fd:
+            end = position
+            while end < self._size:
+                try:
+                    start = os.lseek(fd, end, os.SEEK_DATA)
+                except OSError as error:
+                    if error.errno != errno.ENXIO:
+                        raise
+                    return  # there is only a hole
+                end = os.lseek(fd, start, os.SEEK_HOLE)
+                yield start, min(end, self._size)
+
+    def clear_from(self, position: int) -> bool:
+        page_end = min(-(-position // PAGE) * PAGE, self._size)
+        if not any(self.view[position:page_end]) and not any(self.data_ranges(page_end)):
+            return False
         state = self._path.stat()
         with opened(self._path, os.O_RDWR) as fd:
             os.ftruncate(fd, position)
             os.ftruncate(fd, self._size)
         os.utime(self._path, ns=(state.st_atime_ns, state.st_mtime_ns))
-
-    def _has_data(self, position: int) -> bool:
-        page_end = min(-(-position // PAGE) * PAGE, self._size)
-        if any(self.view[position:page_end]):
-            return True
-        if page_end >= self._size:
-            return False
-        with opened(self._path, os.O_RDONLY) as fd:
-            try:
-                return os.lseek(fd, page_end, os.SEEK_DATA) < self._size
-            except OSError as error:
-                if error.errno != errno.ENXIO:
-                    raise
-                return False
+        return True
 
     def close(self) -> None:
         self.view.release()

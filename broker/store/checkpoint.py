@@ -1,12 +1,13 @@
-"""The `checkpoint` file: up to which store times log, queues and index were flushed (Java `StoreCheckpoint`).
+"""The `checkpoint` file: how far log, queues and index were flushed (Java `StoreCheckpoint`).
 
-Recovery after an unclean stop starts 3 s before the smaller of the first two. A file that is missing, short,
-or holds impossible times (negative, or more than a day ahead) says nothing: recovery then reads the whole
-log.
+Java keeps store times, from which recovery after a power cut starts 3 s before the smaller of the first two.
+Times say nothing once a clock was set back, so offsets stand beside them (codec/store/checkpoint.py). A file
+that is missing, short, or holds impossible times (negative, or more than a day ahead) says nothing.
 """
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -15,36 +16,69 @@ from codec.errors import CorruptionError
 from codec.store import checkpoint as layout
 
 DAY_MS: Final = 86_400_000
+OPEN: Final = -1
+"""The queues change."""
+REBUILDING: Final = -2
+"""Queues were being rebuilt: any entry of them may be missing."""
+_log = logging.getLogger(__name__)
 
 
 class Checkpoint:
-    """Three store timestamps in ms; 0 means nothing is known."""
+    """Three store timestamps in ms, 0 means nothing is known; two offsets in the commit log, -1 unknown.
 
-    __slots__ = ("_disk", "_path", "index", "logics", "physic")
+    `log_offset`: records before it, with their queue entries, are on the disk; `index_offset`: full index
+    files that end at or before it are. `queues_crc` is `ConsumeQueues.crc` at a clean stop, else OPEN or
+    REBUILDING. `is_current` is False if the times are not those that were saved with the offsets.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_path",
+        "index",
+        "index_offset",
+        "is_current",
+        "log_offset",
+        "logics",
+        "physic",
+        "queues_crc",
+    )
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
         self._path = path
         self.physic = self.logics = self.index = 0
+        self.log_offset = self.index_offset = -1
+        self.queues_crc = OPEN
+        self.is_current = False
 
     def load(self, now_ms: int) -> None:
         """Reads the file if there is one. Blocks."""
         try:
-            known = layout.decode_checkpoint(self._disk.read(self._path))
+            content = self._disk.read(self._path)
+            known = layout.decode_checkpoint(content)
         except (FileNotFoundError, CorruptionError):
             return
-        times = known.physic_msg_timestamp, known.logics_msg_timestamp, known.index_msg_timestamp
+        times = known[:3]
         if all(0 <= timestamp <= now_ms + DAY_MS for timestamp in times):
             self.physic, self.logics, self.index = times
+        try:
+            safe_point = layout.decode_safe_point(content)
+        except CorruptionError as error:
+            _log.warning("%s: %s", self._path, error)
+            return
+        if safe_point is not None:
+            self.log_offset, self.index_offset, self.queues_crc, saved_times = safe_point
+            self.is_current = saved_times == times
 
     @property
     def times(self) -> layout.Checkpoint:
-        """What the file says if it is saved now."""
+        """The times that the file holds if it is saved now."""
         return layout.Checkpoint(self.physic, self.logics, self.index)
 
     def content(self) -> bytes:
         """The content of the file as of now."""
-        return layout.encode_checkpoint(self.times)
+        safe_point = layout.SafePoint(self.log_offset, self.index_offset, self.queues_crc)
+        return layout.encode_checkpoint(self.times, safe_point)
 
     def save(self, content: bytes) -> None:
         """Writes what `content` returned, and syncs. Blocks."""

@@ -51,6 +51,8 @@ class StoreConfig:
     message_index_enable: bool = _JAVA.message_index_enable
     message_index_safe: bool = _JAVA.message_index_safe
     check_crc_on_recover: bool = _JAVA.check_crc_on_recover
+    check_store_on_start: bool = _JAVA.check_store_on_start
+    move_damaged_log_aside: bool = _JAVA.move_damaged_log_aside
 
     flush_disk_type: str = _JAVA.flush_disk_type
     sync_flush_timeout: int = _JAVA.sync_flush_timeout

@@ -217,21 +217,38 @@ class ConsumeQueue:
         if self.extension is not None:
             self.extension.load()
 
-    def recover(self) -> None:
-        """Finds the end of the valid entries, in the last three files; zeroes what follows. Blocks."""
+    def recover(self, sure_until: int) -> None:
+        """Finds the end of the valid entries, in the last three files; zeroes what follows. Blocks.
+
+        What follows was an entry if records before `sure_until` have theirs: then the queue must be rebuilt.
+        """
         segments = self.segments.segments
         self.min_offset = self.segments.start // ENTRY_SIZE
         end = self.segments.start
+        reached = 0
         for segment in segments[-RECOVERED_FILES:]:
             end = segment.start
             for offset, size, _ in _walk(segment.view):
-                if offset < 0 or size <= 0:
+                if offset < reached or size <= 0:
                     break
+                if size != FILLER_SIZE:
+                    reached = offset + size
                 end += ENTRY_SIZE
-                self.max_physical_offset = offset + size if size != FILLER_SIZE else self.max_physical_offset
             if end != segment.end:
                 break
+        self.max_physical_offset = reached
+        self.must_rebuild = self.must_rebuild or self._has_entries_behind(end, sure_until)
         self._end_at(end)
+
+    def _has_entries_behind(self, end: int, sure_until: int) -> bool:
+        for segment in self.segments.segments:
+            position = end - segment.start
+            for start, stop in segment.data_ranges(max(position, 0)) if position < self.segments.size else ():
+                first, last = start // ENTRY_SIZE * ENTRY_SIZE, -(-stop // ENTRY_SIZE) * ENTRY_SIZE
+                for entry in _walk(segment.view[max(first, position) : min(last, segment.size)]):
+                    if any(entry) and entry[0] < sure_until:
+                        return True
+        return False
 
     def truncate(self, physical_end: int) -> None:
         """Removes the entries of records from `physical_end` on (Java `truncateDirtyLogicFiles`). Blocks."""
@@ -255,6 +272,26 @@ class ConsumeQueue:
                 break
         if keep < self.next_offset:
             self._keep(keep)
+
+    def holds(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
+        """True if this is what the entry says."""
+        if not self.segments.start <= queue_offset * ENTRY_SIZE < self.end:
+            return False
+        *place, code = self.entry(queue_offset)
+        extended = self.extended(code)
+        return place == [physical_offset, size] and tags_code == (extended.tags_code if extended else code)
+
+    def mark_unsynced(self, physical_offset: int) -> None:
+        """Has the next flush sync the entries of records from `physical_offset` on."""
+        self.flushed = min(self.flushed, self.first_at(physical_offset) * ENTRY_SIZE)
+        if self.extension is not None:
+            self.extension.flushed = self.extension.segments.start
+
+    def sync_cuts(self) -> None:
+        """As `SegmentList.sync_cuts`."""
+        self.segments.sync_cuts()
+        if self.extension is not None:
+            self.extension.segments.sync_cuts()
 
     def _keep(self, keep: int) -> None:
         """Removes the entries from number `keep` on."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from zlib import crc32
 
 from broker.disk import Disk
 from broker.store.consume_queue import ConsumeQueue
@@ -63,6 +64,11 @@ class ConsumeQueues:
     def max_physical_offset(self) -> int:
         """End of the last record that any queue knows; 0 if none."""
         return max((queue.max_physical_offset for queue in self), default=0)
+
+    def crc(self) -> int:
+        """A checksum of names and next offsets."""
+        ends = sorted(f"{queue.topic}/{queue.queue_id}/{queue.next_offset}" for queue in self)
+        return crc32("\n".join(ends).encode())
 
     def take(self, queues: Iterable[ConsumeQueue]) -> Callable[[], None]:
         """Takes queues out. The result removes their files and folders; it blocks."""

@@ -61,6 +61,20 @@ class Dispatcher:
         except QueueGap:
             self.gaps.add((queue.topic, queue.queue_id))
 
+    def compare_entry(self, offset: int, scan: RecordScan) -> None:
+        """Notes the queue of a record as a gap if it lacks the record's entry."""
+        if not has_queue_entry(scan.sys_flag):
+            return
+        key = _topic_text(scan.topic), scan.queue_id
+        queue = self._queues.find(*key)
+        if key not in self.gaps and not (
+            queue is not None
+            and queue.holds(
+                scan.queue_offset, offset, scan.total_size, record_code(self._levels, key[0], scan)
+            )
+        ):
+            self.gaps.add(key)
+
     def put_index(self, offset: int, scan: RecordScan) -> None:
         if self._index is None or offset <= self.indexed or not has_index_items(scan.sys_flag):
             return

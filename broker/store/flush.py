@@ -23,7 +23,7 @@ from typing import Any
 import trio
 
 from broker.disk import PAGE, Disk
-from broker.store.checkpoint import Checkpoint
+from broker.store.checkpoint import OPEN, Checkpoint
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
@@ -167,11 +167,17 @@ class Flusher:
             self._log.flushed = max(self._log.flushed, end)
             self._checkpoint.physic = max(self._checkpoint.physic, timestamp)
 
-    async def flush_all_queues(self) -> None:
-        """Makes queues and checkpoint durable. OSError if the disk refuses."""
+    async def flush_all_queues(self, queues_crc: int = OPEN) -> None:
+        """Makes queues and checkpoint durable. OSError if the disk refuses.
+
+        `queues_crc` goes into the checkpoint: `ConsumeQueues.crc` when nothing more is stored.
+        """
         timestamp = self._statistics.last_store_timestamp
+        safe = min(self._log.flushed, self._log.end)
         await self._flush_queues(1)
         self._checkpoint.logics = max(self._checkpoint.logics, timestamp)
+        self._checkpoint.log_offset = max(self._checkpoint.log_offset, safe)
+        self._checkpoint.queues_crc = queues_crc
         await self._blocking(self._checkpoint.save, self._checkpoint.content())
 
     async def _flush_queues(self, least_pages: int) -> None:
@@ -212,20 +218,27 @@ class Flusher:
         if self._has_failed:
             raise OSError(errno.EIO, "a flush of the store failed")
 
-    async def flush_index_file(self, path: Path, end_timestamp: int) -> None:
-        """Makes a full index file durable and notes it in the checkpoint."""
-        await self._guarded(lambda: self._blocking(sync_files, self._disk, [path], [path.parent]))
+    async def flush_index_files(self) -> None:
+        """Makes full index files durable and notes them in the checkpoint."""
+        files = [] if self._index is None else self._index.full_files_behind(self._checkpoint.index_offset)
+        if not files:
+            return
+        paths = [file.path for file in files]
+        ends = [(file.end_timestamp, file.end_offset) for file in files]
+        await self._guarded(partial(self._blocking, sync_files, self._disk, paths, [paths[0].parent]))
         if not self._has_failed:
-            self._checkpoint.index = max(self._checkpoint.index, end_timestamp)
+            self._checkpoint.index = max(self._checkpoint.index, *(timestamp for timestamp, _ in ends))
+            self._checkpoint.index_offset = ends[-1][1]
 
     async def flush_everything(self) -> None:
         """For the stop: log, index, queues, checkpoint, in this order. OSError if the disk refuses."""
         await self.flush_log()
         if self._index is not None:
             await self._in_thread(partial(self._index.drain, may_create=True))
+            await self.flush_index_files()
             paths = [file.path for file in self._index.files[-1:]]
             await self._blocking(sync_files, self._disk, paths, {path.parent for path in paths})
-        await self.flush_all_queues()
+        await self.flush_all_queues(self._queues.crc())
 
 
 def _dirty_pages(flushed: int, end: int) -> int:

@@ -8,6 +8,7 @@ gathered until a worker has created it (`deferred`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +27,7 @@ BATCH = 32
 MOST_PENDING = 1 << 20
 """Items that may wait for a file; then the file is created at once."""
 RELEASE_ITEMS = 1 << 16
+_log = logging.getLogger(__name__)
 
 
 class IndexHits(NamedTuple):
@@ -56,8 +58,8 @@ class Index:
         self._spare: IndexFile | None = None
         self.deferred = self.resident = False
         self.file_wanted: Callable[[], None] = lambda: None
-        self.completed: Callable[[IndexFile], None] = lambda _: None
-        """Called with every file that became full."""
+        self.completed: Callable[[], None] = lambda: None
+        """Called when a file became full."""
         self.files: list[IndexFile] = []
 
     def load(self) -> None:
@@ -79,9 +81,28 @@ class Index:
                 )
             self.files.append(IndexFile(self._disk, path, self._slots, self._items))
 
-    def drop_after(self, timestamp: int) -> None:
-        """Removes files that were not complete and flushed at `timestamp` ms (load after an unclean stop)."""
-        self._drop([file for file in self.files if file.end_timestamp > timestamp])
+    def drop_after(self, timestamp: int, offset: int = -1) -> None:
+        """Removes files that were not complete and flushed at `timestamp` ms, or where it is known, at
+        commit-log offset `offset` (load after a power cut)."""
+        by_offset = offset >= 0
+        self._drop(
+            [
+                file
+                for file in self.files
+                if (file.end_offset > offset if by_offset else file.end_timestamp > timestamp)
+            ]
+        )
+
+    def drop_unsound(self) -> bool:
+        """Removes the files from the first on that contradicts itself or the one before; True if any."""
+        end = -1
+        for number, file in enumerate(self.files):
+            if not file.is_sound(end):
+                _log.warning("%s is damaged: messages are indexed again from there on", file.path)
+                self._drop(self.files[number:])
+                return True
+            end = file.end_offset
+        return False
 
     def take_back(self) -> None:
         """After an unclean stop: takes back the last message, whose keys may be incomplete, and the rest."""
@@ -91,14 +112,20 @@ class Index:
                 return
             self.files.pop().destroy()
 
-    def truncate(self, end: int) -> None:
-        """Removes files that know messages at or after `end`, which will be other messages from now on."""
-        self._drop([file for file in self.files if file.end_offset >= end and file.count > 1])
+    def truncate(self, end: int) -> bool:
+        """Removes files that know messages at or after `end`, which will be other messages from now on; True
+        if there were any."""
+        return self._drop([file for file in self.files if file.end_offset >= end and file.count > 1])
 
-    def _drop(self, files: list[IndexFile]) -> None:
+    def _drop(self, files: list[IndexFile]) -> bool:
         for file in files:
             self.files.remove(file)
             file.destroy()
+        return bool(files)
+
+    def full_files_behind(self, offset: int) -> list[IndexFile]:
+        """The full files that end behind a commit-log offset, oldest first."""
+        return [file for file in self.files if file.full and file.end_offset > offset]
 
     @property
     def end_offset(self) -> int:
@@ -184,7 +211,7 @@ class Index:
         if self.files:
             full = self.files[-1]
             file.seed(full.end_timestamp, full.end_offset)
-            self.completed(full)
+            self.completed()
         self.files = [*self.files, file]
         self.resident = True
         return file

@@ -62,6 +62,15 @@ class IndexFile:
         self.begin_offset = self.end_offset = offset
         HEADER.struct.pack_into(self.segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
 
+    def is_sound(self, before: int) -> bool:
+        """False if the header contradicts the first or last item, or begins before offset `before`."""
+        if not 1 <= self.count <= self.capacity or not 0 <= self.used_slots < self.count:
+            return False
+        if self.count == 1:
+            return True
+        ends = self._item(1)[1], self._item(self.count - 1)[1]
+        return before <= self.begin_offset <= self.end_offset and ends == (self.begin_offset, self.end_offset)
+
     def put(self, items: Sequence[IndexItem]) -> None:
         """Adds items, which must fit (`capacity - count`), in order."""
         if not items:
@@ -113,6 +122,8 @@ class IndexFile:
         `end_timestamp` is then exact to the second only.
         """
         before = self.count
+        if before > self.capacity:
+            return  # no header that was written says so: see `is_sound`
         while self.count > 1 and not self._is_settled(self.count - 1):
             self._undo(self.count - 1)
         if self.count == before:

@@ -17,7 +17,6 @@ from broker.store.commit_log import CommitLog
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.flush import Flusher
 from broker.store.index import Index
-from broker.store.index_file import IndexFile
 from broker.store.readiness import InThread, Readiness
 from broker.store.segment import Segment
 
@@ -44,13 +43,8 @@ class Preparer:
         self._readiness = readiness
         self._in_thread = in_thread
         self._wake = trio.Event()
-        self._full_index_files: list[IndexFile] = []
         if index is not None:
-            index.completed = self._note_full
-
-    def _note_full(self, file: IndexFile) -> None:
-        self._full_index_files.append(file)
-        self._wake.set()
+            index.completed = self.wake
 
     def wake(self) -> None:
         """Checks at once what is to be prepared."""
@@ -75,9 +69,7 @@ class Preparer:
         if segments.segments:
             await self._readiness.build(segments, segments.segments[-1].end)
         await self.index_file()
-        while self._full_index_files:
-            file = self._full_index_files.pop(0)
-            await self._flusher.flush_index_file(file.path, file.end_timestamp)
+        await self._flusher.flush_index_files()
         for queue in [queue for queue in self._queues if queue.nearly_full]:
             await self._readiness.build(queue.segments, queue.next_file_start())
 

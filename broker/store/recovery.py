@@ -2,49 +2,60 @@
 `recoverAbnormally`).
 
 1. Queues: valid entries from the third-last file of each on.
-2. Log: record by record with CRC, from the third-last file after a clean stop; after an unclean one from the
-   last file whose first record is older than the checkpoint, dispatching each record again (puts are
-   idempotent).
-3. The log ends at the first record that is not whole; what follows is removed. Queue entries beyond it are
-   removed too.
-4. After a clean stop the log behind the last queue entry is dispatched.
+2. Log: record by record with CRC, from the third-last file after a clean stop, after a power cut from where
+   the checkpoint says that everything is on the disk.
+3. The log ends at the first record that is not whole; what follows is removed, or the store refused
+   (damage.py). Queue entries beyond it are removed too.
+4. Records that may lack entries are dispatched: after an unclean stop those that were read (puts are
+   idempotent), after a clean one those behind the last queue entry.
 5. The index gets what is missing; after an unclean stop the last message that it knows is put again, with all
    its keys.
 
 Beyond Java: if the machine was not restarted since (clean stop, or a kill), all pages are what was written,
 so only the last 64 MiB that the queues know, and what follows, are checked, and index files are kept and
-completed instead of removed. A queue without entries for records in the log, or without their extensions, is
-rebuilt from the whole log. Bytes behind the end are zeroed so that they cannot come to life behind new
-records.
+completed instead of removed. Queues and index files are derived data, which never keeps a store from opening:
+where they contradict themselves or the log, they are rebuilt. Bytes behind the end are zeroed, durably, so
+that they cannot come to life behind new records.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from broker.store.checkpoint import Checkpoint
+from broker.disk import Disk
+from broker.store.checkpoint import REBUILDING, Checkpoint
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
+from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
+from broker.store.damage import Behind, copy_aside, look_behind, refuse
 from broker.store.dispatch import Dispatcher
 from broker.store.index import Index
+from broker.store.log_walk import walk
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
+from codec.names import LMQ_PREFIX
 from codec.store.file_names import RECOVERED_FILES
 from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
-from codec.store.record_layout import MAGIC_FILLER, MAGIC_V1, MAGIC_V2
+from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 INDEX_CATCH_UP = 2 << 30
 """Bytes of log, from its end, that are read at most to complete the index."""
-ZERO_BYTES = 8
 CHECKED_BYTES = 64 << 20
-RELEASED_BYTES = 16 << 20
 
-Visit = Callable[[int, RecordScan], None] | None
+_REMOVED = "the commit log ends at offset %d: the %d bytes behind it are no whole record and are removed"
 _log = logging.getLogger(__name__)
+
+
+class Stop(enum.Enum):
+    """How the store was left: the process may have been killed, or the machine too."""
+
+    CLEAN = enum.auto()
+    KILLED = enum.auto()
+    POWER_LOST = enum.auto()
 
 
 class RecoveryReport(NamedTuple):
@@ -56,111 +67,71 @@ class RecoveryReport(NamedTuple):
     rebuilt_queues: int
 
 
-def walk(
-    log: CommitLog, start: int, visit: Visit, *, end: int | None = None, check_crc: bool = False
-) -> tuple[int, int]:
-    """Visits whole records; returns where the first one that is not whole begins, and the count."""
-    count = 0
-    offset = start
-    for segment in list(log.segments.segments):
-        if segment.end <= start:
-            continue
-        limit = segment.size if end is None else min(segment.size, end - segment.start)
-        limit = min(limit, segment.found_size)
-        offset, visited, closed = _walk_segment(
-            segment, max(start - segment.start, 0), limit, visit, check_crc
-        )
-        count += visited
-        if not closed:
-            break
-    return offset, count
-
-
-def _walk_segment(
-    segment: Segment, position: int, limit: int, visit: Visit, check_crc: bool
-) -> tuple[int, int, bool]:
-    view, base, count = segment.view, segment.start, 0
-    released = position
-    while position < limit:
-        try:
-            scan = scan_record(view, position, limit, check_crc=check_crc)
-        except CorruptionError:
-            return base + position, count, False
-        if scan.magic == MAGIC_FILLER:
-            return segment.end, count, True
-        if scan.physical_offset != base + position or _is_torn(view, position, scan):
-            return base + position, count, False
-        if visit is not None:
-            visit(base + position, scan)
-        position += scan.total_size
-        count += 1
-        if position - released > RELEASED_BYTES:
-            segment.release_pages(released, RELEASED_BYTES)
-            released = position
-    return base + position, count, position >= segment.size
-
-
-def _is_torn(view: memoryview, position: int, scan: RecordScan) -> bool:
-    """True if the end of the last record never reached the disk: no checksum covers topic and properties."""
-    if not scan.properties.endswith(b"\0"):
-        return False
-    behind = position + scan.total_size
-    return not any(view[behind : behind + ZERO_BYTES])
-
-
 def recover(
     config: StoreConfig,
+    disk: Disk,
     log: CommitLog,
     queues: ConsumeQueues,
     index: Index | None,
     checkpoint: Checkpoint,
     dispatcher: Dispatcher,
-    *,
-    clean: bool,
-    same_boot: bool,
+    stop: Stop,
 ) -> RecoveryReport:
-    """Makes log, queues and index agree, and sets where the next record goes.
-
-    `same_boot` says that no power was lost: every page that was written is there.
-    """
-    for queue in queues:
-        queue.recover()
+    """Makes log, queues and index agree, and sets where the next record goes. StoreDamaged. Blocks."""
     if not log.segments.segments:
         queues.destroy(list(queues))
         log.end_at(0)
         if index is not None:
             index.truncate(0)
         return RecoveryReport(0, 0, 0, 0)
-    last_files = log.segments.segments[-RECOVERED_FILES:]
-    start = last_files[0].start if clean else _unclean_start(config, log, checkpoint)
-    if clean or same_boot:
-        start = max(start, _record_before_end(log, queues))
-    for queue in queues if not clean and not same_boot else ():
-        queue.distrust(start)
-    dispatcher.partial = start > log.start
-    visit = None if clean else dispatcher.put_entry
-    end, count = walk(log, start, visit, check_crc=config.check_crc_on_recover)
-    log.end_at(end)
-    if not clean:
-        log.flushed = min(start, end)
+    power_lost = stop is Stop.POWER_LOST
+    start = _safe_start(config, log, checkpoint) if power_lost else 0
     for queue in queues:
-        queue.truncate(end)
-        if queue.must_rebuild:
-            dispatcher.gaps.add((queue.topic, queue.queue_id))
-    behind = clean and _dispatch_tail(log, queues, dispatcher)
-    rebuilt = _rebuild_gaps(log, queues, dispatcher)
+        queue.recover(start if power_lost else log.segments.segments[-1].end)
+    if not power_lost:
+        start = _start(config, log, queues, checkpoint, stop)
+    check_crc = config.check_crc_on_recover
+    end, count = walk(log, start, None, check_crc=check_crc, doubt_from=start if power_lost else None)
+    _cut_log(config, disk, log, queues, checkpoint, stop, end)
+    is_left_behind = _recover_queues(config, log, queues, checkpoint, dispatcher, stop, start)
+    rebuilt = _rebuild_gaps(log, queues, checkpoint, dispatcher)
     if index is not None:
-        if not clean:
-            index.take_back()
-        index.truncate(end)
-        if behind or not clean or not index.files:
-            _catch_up_index(log, index, dispatcher)
+        _recover_index(config, log, index, dispatcher, stop, is_left_behind)
     for queue in queues:
         queue.correct_min(log.start)
+    _mark_unsynced(log, queues, checkpoint, stop, start)
     return RecoveryReport(start, end, count, rebuilt)
 
 
-def _unclean_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
+# --- where to begin
+
+
+def _start(
+    config: StoreConfig, log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop
+) -> int:
+    """Where the check begins when every page is there."""
+    last_files = log.segments.segments[-RECOVERED_FILES:]
+    start = last_files[0].start if stop is Stop.CLEAN else _start_by_times(config, log, checkpoint)
+    return max(start, _record_before_end(log, queues))
+
+
+def _safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
+    """Where the check begins after a power cut: everything before is on the disk."""
+    known = checkpoint.log_offset
+    if known >= 0 and checkpoint.is_current:
+        start = known
+    else:
+        start = _start_by_times(config, log, checkpoint)
+        newest = _newest_timestamp(log)
+        if max(checkpoint.physic, checkpoint.logics) > newest:
+            _log.warning("the checkpoint is newer than all messages: the whole commit log is read")
+            start = log.start
+        start = min(start, known) if known >= 0 else start
+    return start if log.start <= start <= log.segments.segments[-1].end else log.start
+
+
+def _start_by_times(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
+    """The start of the last file whose first record is older than the checkpoint."""
     with_index = config.message_index_enable and config.message_index_safe
     times = checkpoint.times
     limit = times.min_timestamp_index if with_index else times.min_timestamp
@@ -168,26 +139,6 @@ def _unclean_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) 
         if 0 < _first_timestamp(segment) <= limit:
             return segment.start
     return log.start
-
-
-def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
-    """Begin of a whole record `CHECKED_BYTES` before the end that the queues know; 0 if none."""
-    target = queues.max_physical_offset - CHECKED_BYTES
-    if target <= log.start:
-        return 0
-    last = max(queues, key=lambda queue: queue.max_physical_offset)
-    number = last.first_at(target)
-    offset, size, _ = last.entry(number)
-    record = log.segments.find(offset)
-    if record is None:
-        return 0
-    position = offset - record.start
-    try:
-        scan = scan_record(record.view, position, min(position + size, record.found_size), check_crc=True)
-    except CorruptionError:
-        return 0
-    known = (offset, size, number, last.queue_id)
-    return offset if known == (scan.physical_offset, scan.total_size, scan.queue_offset, scan.queue_id) else 0
 
 
 def _first_timestamp(segment: Segment) -> int:
@@ -198,15 +149,172 @@ def _first_timestamp(segment: Segment) -> int:
     return store_timestamp_at(segment.view, 0)
 
 
-def _catch_up_index(log: CommitLog, index: Index, dispatcher: Dispatcher) -> None:
-    begin = max(index.end_offset, log.start)
-    if log.end - begin > INDEX_CATCH_UP:
-        segment = log.segments.find(log.end - INDEX_CATCH_UP)
-        begin = segment.start if segment else log.start
-        _log.warning("messages before %d of the commit log will not be found by key", begin)
-    dispatcher.indexed = index.end_offset
-    walk(log, begin, dispatcher.put_index, end=log.end)
-    index.drain()
+def _newest_timestamp(log: CommitLog) -> int:
+    """Highest store time in ms in the last file that has records; 0 if there is none."""
+    newest = 0
+
+    def visit(_: int, scan: RecordScan) -> None:
+        nonlocal newest
+        newest = max(newest, scan.store_timestamp)
+
+    for segment in reversed(log.segments.segments):
+        if _first_timestamp(segment):
+            walk(log, segment.start, visit)
+            break
+    return newest
+
+
+def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
+    """Begin of a whole record `CHECKED_BYTES` before the end that the queues know; 0 if none."""
+    last = max(queues, key=lambda queue: queue.max_physical_offset, default=None)
+    target = queues.max_physical_offset - CHECKED_BYTES
+    if last is None or target <= log.start:
+        return 0
+    number = last.first_at(target)
+    if number == last.next_offset:
+        return 0
+    offset, _, _ = last.entry(number)
+    return offset if _has_record(log, last, number, check_crc=True) else 0
+
+
+def _has_record(log: CommitLog, queue: ConsumeQueue, number: int, *, check_crc: bool = False) -> bool:
+    """True if the log has the record that entry `number` of a queue describes."""
+    offset, size, _ = queue.entry(number)
+    segment = log.segments.find(offset)
+    if segment is None:
+        return False
+    position = offset - segment.start
+    try:
+        scan = scan_record(
+            segment.view, position, min(position + size, segment.found_size), check_crc=check_crc
+        )
+    except CorruptionError:
+        return False
+    known = (offset, size, number, queue.queue_id, queue.topic.encode())
+    return known == (
+        scan.physical_offset,
+        scan.total_size,
+        scan.queue_offset,
+        scan.queue_id,
+        scan.topic,
+    )
+
+
+# --- the log
+
+
+def _cut_log(
+    config: StoreConfig,
+    disk: Disk,
+    log: CommitLog,
+    queues: ConsumeQueues,
+    checkpoint: Checkpoint,
+    stop: Stop,
+    end: int,
+) -> None:
+    behind = look_behind(log, end)
+    is_safe = stop is Stop.CLEAN or end < checkpoint.log_offset
+    if behind.record is None:
+        must_copy = is_safe and behind.length > 0
+    else:
+        must_copy = True
+        is_damaged = not _is_explained(log, queues, checkpoint, stop, end, behind)
+        if is_damaged and not config.move_damaged_log_aside:
+            raise refuse(log, end, behind)
+    if must_copy:
+        folder = copy_aside(disk, log, end)
+        _log.error(_REMOVED + ", a copy is in %s", end, behind.length, folder)
+    elif behind.length:
+        _log.warning(_REMOVED, end, behind.length)
+    log.end_at(end)
+    if max(checkpoint.log_offset, checkpoint.index_offset) > end:
+        checkpoint.log_offset = min(checkpoint.log_offset, end)
+        checkpoint.index_offset = min(checkpoint.index_offset, end)
+        checkpoint.save(checkpoint.content())
+
+
+def _is_explained(
+    log: CommitLog,
+    queues: ConsumeQueues,
+    checkpoint: Checkpoint,
+    stop: Stop,
+    end: int,
+    behind: Behind,
+) -> bool:
+    """True if whole records behind one that is not are no sign of damage."""
+    if stop is Stop.POWER_LOST:
+        if checkpoint.log_offset >= 0:
+            return end >= checkpoint.log_offset
+        return behind.record is not None and behind.record.store_timestamp > checkpoint.physic
+    if stop is Stop.CLEAN:
+        return False
+    segment = log.segments.find(end)
+    is_begun = segment is not None and not any(segment.view[end - segment.start :][:4])
+    return is_begun and queues.max_physical_offset <= end
+
+
+def _mark_unsynced(
+    log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop, start: int
+) -> None:
+    """After an unclean stop: has the next flush sync what may be in the page cache only."""
+    log.segments.sync_cuts()
+    for queue in queues:
+        queue.sync_cuts()
+    if stop is Stop.CLEAN:
+        return
+    known = start if stop is Stop.POWER_LOST else max(checkpoint.log_offset, log.start)
+    log.flushed = min(known, log.end)
+    for queue in queues if stop is Stop.KILLED else ():
+        queue.mark_unsynced(known)
+
+
+# --- queues
+
+
+def _recover_queues(
+    config: StoreConfig,
+    log: CommitLog,
+    queues: ConsumeQueues,
+    checkpoint: Checkpoint,
+    dispatcher: Dispatcher,
+    stop: Stop,
+    start: int,
+) -> bool:
+    """Gives records their entries; True if records behind the last entry were found after a clean stop."""
+    for queue in list(queues):
+        if stop is Stop.POWER_LOST:
+            queue.distrust(start)
+        queue.truncate(log.end)
+        if queue.must_rebuild or not _is_confirmed(log, queue):
+            dispatcher.gaps.add((queue.topic, queue.queue_id))
+            queues.destroy([queue])
+    dispatcher.partial = start > log.start
+    is_left_behind = False
+    if stop is not Stop.CLEAN:
+        walk(log, start, dispatcher.put_entry, end=log.end)
+    else:
+        is_left_behind = _dispatch_tail(log, queues, dispatcher)
+    if config.check_store_on_start or _may_lack_entries(queues, checkpoint, stop, is_left_behind):
+        _log.info("the consume queues are compared with the whole commit log")
+        walk(log, log.start, dispatcher.compare_entry, end=log.end)
+    return is_left_behind
+
+
+def _is_confirmed(log: CommitLog, queue: ConsumeQueue) -> bool:
+    """False if the last entry contradicts the log. Records of other topics stand in light queues."""
+    if not queue.max_physical_offset or queue.topic.startswith(LMQ_PREFIX):
+        return True
+    last = queue.next_offset - 1
+    return queue.entry(last)[0] < log.start or _has_record(log, queue, last)
+
+
+def _may_lack_entries(
+    queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop, is_left_behind: bool
+) -> bool:
+    if checkpoint.queues_crc == REBUILDING:
+        return True
+    is_known = stop is Stop.CLEAN and checkpoint.is_current and checkpoint.queues_crc >= 0
+    return is_known and (is_left_behind or checkpoint.queues_crc != queues.crc())
 
 
 def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> bool:
@@ -223,12 +331,48 @@ def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher
     return count > 0
 
 
-def _rebuild_gaps(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> int:
+def _rebuild_gaps(
+    log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, dispatcher: Dispatcher
+) -> int:
     gaps, dispatcher.gaps = dispatcher.gaps, set()
     if not gaps:
         return 0
     _log.warning("entries of consume queues are missing, they are rebuilt: %s", sorted(gaps))
+    checkpoint.queues_crc = REBUILDING
+    checkpoint.save(checkpoint.content())
     queues.destroy([queue for key in gaps if (queue := queues.find(*key)) is not None])
     dispatcher.partial = False
     walk(log, log.start, partial(dispatcher.put_entry_of, gaps), end=log.end)
     return len(gaps)
+
+
+# --- the index
+
+
+def _recover_index(
+    config: StoreConfig,
+    log: CommitLog,
+    index: Index,
+    dispatcher: Dispatcher,
+    stop: Stop,
+    is_left_behind: bool,
+) -> None:
+    if stop is not Stop.CLEAN:
+        index.take_back()
+    if config.check_store_on_start:
+        index.truncate(0)
+    is_cut = index.drop_unsound() | index.truncate(log.end)
+    if is_cut or is_left_behind or stop is not Stop.CLEAN or not index.files:
+        reach = log.end if config.check_store_on_start else INDEX_CATCH_UP
+        _catch_up_index(log, index, dispatcher, reach)
+
+
+def _catch_up_index(log: CommitLog, index: Index, dispatcher: Dispatcher, reach: int) -> None:
+    begin = max(index.end_offset, log.start)
+    if log.end - begin > reach:
+        segment = log.segments.find(log.end - reach)
+        begin = segment.start if segment else log.start
+        _log.warning("messages before %d of the commit log will not be found by key", begin)
+    dispatcher.indexed = index.end_offset
+    walk(log, begin, dispatcher.put_index, end=log.end)
+    index.drain()

@@ -29,14 +29,17 @@ class Segment:
     """A mapped file; `view[position]` is the byte at queue offset `start + position`.
 
     `found_size` is the length of the file when it was opened, `size` for a new one: behind it nothing can be
-    whole. `fresh` says that the folder does not durably know the file yet.
+    whole. `fresh` says that the folder does not durably know the file yet, `is_cleared` that bytes of it were
+    zeroed and not synced since.
     """
 
     __slots__ = (
         "_disk",
         "_file",
+        "data_ranges",
         "found_size",
         "fresh",
+        "is_cleared",
         "is_resident",
         "load_pages",
         "path",
@@ -55,7 +58,9 @@ class Segment:
         self._file = disk.open_mapped(path, size)
         self.fresh = self._file.found_size == 0
         self.found_size = self._file.found_size or size
+        self.is_cleared = False
         self.view = self._file.view
+        self.data_ranges = self._file.data_ranges
         self.is_resident = self._file.is_resident
         self.load_pages = self._file.load_pages
         self.release_pages = self._file.release_pages
@@ -76,8 +81,8 @@ class Segment:
         Keeps the modification time, on which search by time and retention depend. Touches nothing if all is
         zero.
         """
-        if position < self.size:
-            self._file.clear_from(position)
+        if position < self.size and self._file.clear_from(position):
+            self.is_cleared = True
 
     def populate_pages(self, position: int, length: int) -> bool:
         """Allocates and maps pages that will be written soon; False where the kernel cannot. Blocks."""
@@ -117,7 +122,17 @@ def _length(disk: Disk, path: Path) -> int:
 class SegmentList:
     """Segments in order of their start; `size` is the length of each."""
 
-    __slots__ = ("_gone", "_spare", "disk", "folder", "refused", "segments", "setting", "size")
+    __slots__ = (
+        "_gone",
+        "_has_removed",
+        "_spare",
+        "disk",
+        "folder",
+        "refused",
+        "segments",
+        "setting",
+        "size",
+    )
 
     def __init__(self, disk: Disk, folder: Path, size: int, setting: str) -> None:
         self.disk = disk
@@ -128,7 +143,7 @@ class SegmentList:
         self.refused: OSError | None = None
         """The reason why the file that was wanted last could not be built ahead."""
         self._spare: Segment | None = None
-        self._gone = False
+        self._gone = self._has_removed = False
 
     def load(self, *, derived: bool = False) -> bool:
         """Maps the files of the folder. StoreSizeMismatch.
@@ -237,16 +252,30 @@ class SegmentList:
     def cut(self, end: int) -> None:
         """Removes segments that begin after `end` and zeroes the bytes from `end` on. Blocks."""
         while self.segments and self.segments[-1].start > end:
-            last, self.segments = self.segments[-1], self.segments[:-1]
-            last.destroy()
+            self._remove_last()
         for segment in self.segments[-2:]:
             segment.clear_from(max(end - segment.start, 0))
 
     def drop_from(self, start: int) -> None:
         """Removes the last segment if it begins at `start`. Blocks."""
         if self.segments and self.segments[-1].start == start:
-            last, self.segments = self.segments[-1], self.segments[:-1]
-            last.destroy()
+            self._remove_last()
+
+    def _remove_last(self) -> None:
+        last, self.segments = self.segments[-1], self.segments[:-1]
+        last.destroy()
+        self._has_removed = True
+
+    def sync_cuts(self) -> None:
+        """Makes durable what `cut` and `drop_from` did: what a power cut brought back would lie behind, or
+        between, new bytes. Blocks."""
+        for segment in self.segments:
+            if segment.is_cleared:
+                self.disk.sync_file(segment.path)
+                segment.is_cleared = False
+        if self._has_removed:
+            self.disk.sync_folder(self.folder)
+            self._has_removed = False
 
     def take_first(self) -> Segment:
         """Takes the first segment out; the caller destroys it."""
@@ -254,13 +283,14 @@ class SegmentList:
         return first
 
     def take_all(self) -> Callable[[], None]:
-        """Takes all segments out. The result removes their files and an empty folder; it blocks."""
+        """Takes all segments out. The result removes their files durably, and an empty folder; it blocks."""
         segments = [*self.segments, *([self._spare] if self._spare is not None else [])]
         self.segments, self._spare, self._gone = [], None, True
 
         def destroy() -> None:
             for segment in segments:
                 segment.destroy()
+            self.disk.sync_folder(self.folder)
             self.disk.remove_empty_folder(self.folder)
 
         return destroy

@@ -28,7 +28,7 @@ from broker.store.index import Index
 from broker.store.prepare import Preparer, allocate_pages
 from broker.store.readiness import InThread, Readiness
 from broker.store.reading import Reader
-from broker.store.recovery import RecoveryReport, recover
+from broker.store.recovery import RecoveryReport, Stop, recover
 from broker.store.retention import Retention
 from broker.store.search import Search
 from broker.store.segment import SegmentList, adopted_size
@@ -134,24 +134,18 @@ class MessageStore:
         disk, abort = self._disk, self.config.abort_file
         disk.make_folder(self.config.root)
         self._checkpoint.load(self._now_ms())
-        clean = disk.state(abort) is None
-        same_boot = not clean and disk.read(abort) == disk.boot_id() != b""
+        stop = Stop.CLEAN
+        if disk.state(abort) is not None:
+            stop = Stop.KILLED if disk.read(abort) == disk.boot_id() != b"" else Stop.POWER_LOST
         self._log.segments.load()
         self._queues.load()
         if self._index is not None:
             self._index.load()
-            if not clean and not same_boot:
-                self._index.drop_after(self._checkpoint.index)
+            if stop is Stop.POWER_LOST:
+                self._index.drop_after(self._checkpoint.index, self._checkpoint.index_offset)
         dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels)
         self.recovery = recover(
-            self.config,
-            self._log,
-            self._queues,
-            self._index,
-            self._checkpoint,
-            dispatcher,
-            clean=clean,
-            same_boot=same_boot,
+            self.config, disk, self._log, self._queues, self._index, self._checkpoint, dispatcher, stop
         )
         self.stats.last_store_timestamp = max(self._checkpoint.physic, self._checkpoint.logics)
         disk.write(abort, disk.boot_id())

@@ -95,12 +95,18 @@ class _Mapped:
         self._disk.call("load")
         self._file.cold.difference_update(self._pages(position, length))
 
-    def clear_from(self, position: int) -> None:
+    def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
+        length = len(self.view) - position
+        if self.view[position:].tobytes() != bytes(length):
+            yield position, position + length
+
+    def clear_from(self, position: int) -> bool:
         self._disk.call("clear")
-        zeros = bytes(max(len(self.view) - position, 0))
-        if self.view[position:].tobytes() != zeros:
-            self.view[position:] = zeros
-            self._file.see()
+        if not any(self.data_ranges(position)):
+            return False
+        self.view[position:] = bytes(len(self.view) - position)
+        self._file.see()
+        return True
 
     def close(self) -> None:
         self.view.release()

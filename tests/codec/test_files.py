@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from codec.errors import CodecError, CorruptionError, LocalProtocolError
 from codec.layout import FixedLayout
-from codec.store.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint, encode_checkpoint
+from codec.store.checkpoint import (
+    CHECKPOINT,
+    SAFE_POINT,
+    SAFE_POINT_AT,
+    Checkpoint,
+    SafePoint,
+    decode_checkpoint,
+    decode_safe_point,
+    encode_checkpoint,
+)
 from codec.store.consume_queue import ENTRY, FILLER
 from codec.store.consume_queue_ext import (
     EXTENSION_ENTRY,
@@ -140,6 +149,24 @@ class TestCheckpoint:
     def test_too_short(self) -> None:
         with pytest.raises(CorruptionError):
             decode_checkpoint(bytes(39))
+
+    def test_a_safe_point_stands_behind_what_java_reads(self) -> None:
+        checkpoint, safe_point = Checkpoint(10_000, 9_000, 5_000), SafePoint(1 << 40, 77, 0xFFFFFFFF)
+        data = encode_checkpoint(checkpoint, safe_point)
+        assert data[:SAFE_POINT_AT] == encode_checkpoint(checkpoint)[:SAFE_POINT_AT]
+        assert (len(data), decode_checkpoint(data)) == (4096, checkpoint)
+        assert decode_safe_point(data) == safe_point._replace(times=(10_000, 9_000, 5_000))
+        assert decode_safe_point(encode_checkpoint(checkpoint)) is None
+
+    def test_a_safe_point_with_any_flipped_bit_is_refused(self) -> None:
+        data = encode_checkpoint(Checkpoint(1, 2, 3), SafePoint(1 << 40))
+        for bit in range(SAFE_POINT.size * 8):
+            flipped = bytearray(data)
+            flipped[SAFE_POINT_AT + bit // 8] ^= 1 << bit % 8
+            with pytest.raises(CorruptionError):
+                decode_safe_point(bytes(flipped))
+        with pytest.raises(CorruptionError):
+            decode_safe_point(data[: SAFE_POINT_AT + 9])
 
 
 class TestNames:

@@ -255,7 +255,7 @@ async def test_a_flush_takes_the_extension_first(tmp_path: Path, monkeypatch: py
         assert synced[3:] == ["consumequeue_ext", "consumequeue"], "the last file of each"
     with loaded(extended(tmp_path)) as store:
         await _flush_one_more(store, 7)
-        assert synced[5:] == ["consumequeue_ext", "consumequeue"]
+        assert synced[5:] == ["consumequeue_ext"] * 2 + ["consumequeue"], "all files, after a kill"
 
 
 async def _flush_one_more(store: MessageStore, number: int) -> None:

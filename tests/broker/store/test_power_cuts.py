@@ -17,7 +17,7 @@ import trio.testing
 
 from broker.disk import load_table, save_table
 from broker.store import MessageStore, open_store
-from broker.store.recovery import walk
+from broker.store.log_walk import walk
 from broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import HOST, START_MS, Clock, inline, loaded, message, numbers, small_config
 

@@ -1,0 +1,126 @@
+"""What a commit log holds behind its last whole record: nothing, a write that was cut off, or damage.
+
+A torn end has no whole record behind it and is cut off. Whole records behind a bad one mean that bytes
+changed which were whole before: the store is not opened, since everything behind would be lost. Two cases are
+no damage: a power cut may lose any page that was not synced, and a process killed while it wrote a run of
+records leaves the first of them without its size. What is cut off with whole records in it is copied first,
+to a folder beside the log that can be read as a commit log itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from broker.disk import Disk
+from broker.errors import StoreDamaged
+from broker.store.commit_log import CommitLog
+from broker.store.segment import Segment
+from codec.errors import CorruptionError
+from codec.store.record import RecordScan, scan_record
+from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+
+MAGIC_AT = 4
+CHUNK = 1 << 20
+KEPT_FREE = 64 << 20
+"""Bytes that a copy leaves free on the disk."""
+_MAGICS = re.compile(b"|".join(re.escape(magic.to_bytes(4, "big")) for magic in (MAGIC_V1, MAGIC_V2)))
+_log = logging.getLogger(__name__)
+
+
+class Behind(NamedTuple):
+    """The bytes behind the last whole record, up to the last that is not zero; the first whole record in
+    them."""
+
+    length: int
+    offset: int = -1
+    record: RecordScan | None = None
+
+
+def look_behind(log: CommitLog, end: int) -> Behind:
+    """Searches for whole records behind `end`. Blocks."""
+    last = end
+    found: tuple[int, RecordScan] | None = None
+    for segment in log.segments.segments:
+        for start, stop in segment.data_ranges(max(end - segment.start, 0)) if segment.end > end else ():
+            last = max(last, segment.start + _data_end(segment.view, start, stop))
+            found = found or _first_record(segment, start, stop)
+    return Behind(last - end, *(found or ()))
+
+
+def _data_end(view: memoryview, start: int, stop: int) -> int:
+    """The position behind the last byte that is not zero; 0 if there is none."""
+    while start < stop:
+        begin = max(start, stop - CHUNK)
+        data = bytes(view[begin:stop]).rstrip(b"\0")
+        if data:
+            return begin + len(data)
+        stop = begin
+    return 0
+
+
+def _first_record(segment: Segment, start: int, stop: int) -> tuple[int, RecordScan] | None:
+    view, limit = segment.view, min(segment.size, segment.found_size)
+    for match in _MAGICS.finditer(view, start + MAGIC_AT, stop):
+        position = match.start() - MAGIC_AT
+        try:
+            scan = scan_record(view, position, limit)
+            if scan.physical_offset == segment.start + position:
+                return segment.start + position, scan_record(view, position, limit, check_crc=True)
+        except CorruptionError:
+            continue
+    return None
+
+
+def refuse(log: CommitLog, end: int, behind: Behind) -> StoreDamaged:
+    """The error for a damaged log, which says what to do."""
+    segment = log.segments.find(end) or log.segments.segments[-1]
+    return StoreDamaged(
+        f"{segment.path}: no whole record begins at byte {end - segment.start} (commit-log offset {end}), but "
+        f"whole records follow from offset {behind.offset} on. Copy what can be read with 'rmq inspect "
+        f"salvage', or set moveDamagedLogAside=true to start without what follows, which is kept in "
+        f"{_folder(log)}"
+    )
+
+
+def _folder(log: CommitLog) -> Path:
+    folder = log.segments.folder
+    return folder.with_name(folder.name + ".removed")
+
+
+def copy_aside(disk: Disk, log: CommitLog, end: int) -> Path:
+    """Copies the files of the log from the one with `end` on; returns their folder.
+
+    Blocks. StoreDamaged if there is no room.
+    """
+    segments = [segment for segment in log.segments.segments if segment.end > end]
+    ranges = [(segment, [*segment.data_ranges(0)]) for segment in segments]
+    needed = sum(stop - start for _, parts in ranges for start, stop in parts)
+    free = disk.usage(log.segments.folder).free
+    if free < needed + KEPT_FREE:
+        raise StoreDamaged(
+            f"{_folder(log)}: {needed} bytes behind offset {end} of the commit log are to be copied before "
+            f"they are removed, and the disk has {free} left. Free some space, or move the commit log away"
+        )
+    parent = _folder(log)
+    folder = next(path for n in range(1, 1 << 30) if disk.state(path := parent / str(n)) is None)
+    disk.make_folder(folder)
+    for segment, parts in ranges:
+        _copy(disk, segment, parts, folder / segment.path.name)
+    disk.sync_folder(folder)
+    return folder
+
+
+def _copy(disk: Disk, segment: Segment, parts: Iterable[tuple[int, int]], target: Path) -> None:
+    copy = disk.open_mapped(target, segment.size)
+    try:
+        for start, stop in parts:
+            for position in range(start, stop, CHUNK):
+                reach = min(position + CHUNK, stop)
+                copy.view[position:reach] = segment.view[position:reach]
+    finally:
+        copy.close()
+    disk.sync_file(target)

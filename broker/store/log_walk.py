@@ -1,0 +1,85 @@
+"""Walks over the records of a commit log, as recovery needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.disk import PAGE
+from broker.store.commit_log import CommitLog
+from broker.store.segment import Segment
+from codec.errors import CorruptionError
+from codec.store.record import RecordScan, scan_record
+from codec.store.record_layout import MAGIC_FILLER
+
+ZERO_BYTES = 8
+LENGTH_SIZE = 2
+"""The length of the properties, between topic and properties."""
+RELEASED_BYTES = 16 << 20
+
+Visit = Callable[[int, RecordScan], None] | None
+
+
+def walk(
+    log: CommitLog,
+    start: int,
+    visit: Visit,
+    *,
+    end: int | None = None,
+    check_crc: bool = False,
+    doubt_from: int | None = None,
+) -> tuple[int, int]:
+    """Visits whole records; returns where the first one that is not whole begins, and the count.
+
+    From offset `doubt_from` on pages of a record may be missing.
+    """
+    count = 0
+    offset = start
+    for segment in list(log.segments.segments):
+        if segment.end <= start:
+            continue
+        limit = segment.size if end is None else min(segment.size, end - segment.start)
+        limit = min(limit, segment.found_size)
+        doubted = segment.size if doubt_from is None else doubt_from - segment.start
+        offset, visited, closed = _walk_segment(
+            segment, max(start - segment.start, 0), limit, visit, check_crc, doubted
+        )
+        count += visited
+        if not closed:
+            break
+    return offset, count
+
+
+def _walk_segment(
+    segment: Segment, position: int, limit: int, visit: Visit, check_crc: bool, doubted: int
+) -> tuple[int, int, bool]:
+    view, base, count = segment.view, segment.start, 0
+    released = position
+    while position < limit:
+        try:
+            scan = scan_record(view, position, limit, check_crc=check_crc)
+        except CorruptionError:
+            return base + position, count, False
+        if scan.magic == MAGIC_FILLER:
+            return segment.end, count, True
+        is_whole = scan.physical_offset == base + position
+        if not is_whole or (position >= doubted and _lacks_page(view, position, scan)):
+            return base + position, count, False
+        if visit is not None:
+            visit(base + position, scan)
+        position += scan.total_size
+        count += 1
+        if position - released > RELEASED_BYTES:
+            segment.release_pages(released, RELEASED_BYTES)
+            released = position
+    return base + position, count, position >= segment.size
+
+
+def _lacks_page(view: memoryview, position: int, scan: RecordScan) -> bool:
+    """True if the end of a page, or of the record, was never written: no CRC covers topic and properties."""
+    end = position + scan.total_size
+    properties = end - len(scan.properties)
+    topic = properties - LENGTH_SIZE - len(scan.topic)
+    for start, stop in ((topic, topic + len(scan.topic)), (properties, end)):
+        if not all(view[page - 1] for page in range((start // PAGE + 1) * PAGE, stop, PAGE)):
+            return True
+    return scan.properties.endswith(b"\0") and not any(view[end : end + ZERO_BYTES])

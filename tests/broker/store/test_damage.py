@@ -1,0 +1,337 @@
+"""Damage that recovery must not hide, and derived data that must not keep a store from opening."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from broker.disk import PAGE
+from broker.store import MessageStore, StoreDamaged, open_store
+from broker.testing.disk import SimulatedDisk
+from codec.store.checkpoint import SAFE_POINT_AT
+from codec.store.consume_queue import ENTRY
+from tests.broker.store.support import (
+    HOST,
+    LOG_SIZE,
+    START_MS,
+    Clock,
+    Rebuild,
+    inline,
+    killed,
+    loaded,
+    message,
+    numbers,
+    queue_bytes,
+    small_config,
+)
+
+COUNT = 150
+HOUR_MS = 3_600_000
+Damage = Callable[[Path], None]
+
+
+async def filled(root: Path, count: int = COUNT) -> None:
+    """A store that was stopped cleanly."""
+    async with open_store(
+        small_config(root), now_ms=Clock(step=7), store_host=HOST, in_thread=inline
+    ) as store:
+        for number in range(count):
+            store.append(message(number, queue_id=number % 3))
+
+
+@pytest.fixture(params=["clean", "killed", "killed later"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    trio.run(filled, tmp_path / "store")
+    if request.param == "clean":
+        return tmp_path / "store"
+    with loaded(small_config(tmp_path / "store"), Clock(START_MS + HOUR_MS)) as store:
+        for number in range(COUNT, COUNT + 3 if request.param == "killed later" else COUNT):
+            store.append(message(number, queue_id=number % 3))
+        return killed(tmp_path / "store", tmp_path / "killed")
+
+
+def log_files(root: Path) -> list[Path]:
+    return sorted((root / "commitlog").iterdir())
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    content = bytearray(path.read_bytes())
+    content[position : position + len(data)] = data
+    path.write_bytes(content)
+
+
+def flip(path: Path, position: int, bit: int = 1) -> None:
+    overwrite(path, position, bytes([path.read_bytes()[position] ^ bit]))
+
+
+def damage_record(root: Path, number: int) -> int:
+    """Flips a bit in the body of a record; returns its commit-log offset."""
+    offset = Rebuild(root).records[number].commit_log_offset
+    flip(log_files(root)[offset // LOG_SIZE], offset % LOG_SIZE + 120)
+    return offset
+
+
+def test_damage_in_the_middle_is_refused_and_nothing_changes(folder: Path) -> None:
+    offset = damage_record(folder, 100)
+    before = {path: path.read_bytes() for path in log_files(folder)}
+    name = f"{offset // LOG_SIZE * LOG_SIZE:020d}: no whole record begins at byte {offset % LOG_SIZE} "
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match=re.escape(name)) as error, loaded(small_config(folder)):
+            pass
+        assert "rmq inspect salvage" in str(error.value)
+        assert {path: path.read_bytes() for path in log_files(folder)} == before
+
+
+def test_what_follows_is_moved_aside_where_that_is_wanted(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    offset = damage_record(folder, 100)
+    behind = [path for path in log_files(folder) if int(path.name) + LOG_SIZE > offset]
+    before = {path.name: path.read_bytes() for path in behind}
+    with loaded(small_config(folder, move_damaged_log_aside=True)) as store:
+        assert store.commit_log_max_offset == offset
+        assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(100))
+        assert store.append(message(100, queue_id=1)).physical_offset == offset
+    kept = folder / "commitlog.removed" / "1"
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+    assert f"not whole at offset {offset}" in caplog.text or f"ends at offset {offset}" in caplog.text
+    assert str(kept) in caplog.text
+
+
+def test_a_torn_end_is_cut_with_a_line(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with loaded(small_config(folder)) as store:
+        end = store.commit_log_max_offset
+    shutil.copytree(folder, folder.with_name("torn"))
+    torn = folder.with_name("torn")
+    (torn / "abort").write_bytes((folder / "abort").read_bytes())
+    overwrite(log_files(torn)[-1], end % LOG_SIZE, bytes(range(1, 78)))
+    with loaded(small_config(torn)) as store:
+        assert store.commit_log_max_offset == end
+    assert f"ends at offset {end}: the 77 bytes behind it" in caplog.text
+
+
+async def test_a_flip_in_the_last_record_loses_only_that(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    await filled(root)
+    damage_record(root, COUNT - 1)
+    with loaded(small_config(root)) as store:
+        assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(COUNT - 1))
+        for number in range(COUNT - 1):
+            assert len(store.query("TopicA", f"k{number}", 9, 0, 1 << 50).views) == 1
+    assert (root / "commitlog.removed" / "1").is_dir()
+
+
+def test_a_run_that_a_killed_process_had_not_finished_is_no_damage(tmp_path: Path) -> None:
+    """The size of its first record is written last; the others are whole, and no queue knows them."""
+    with loaded(small_config(tmp_path / "used")) as store:
+        for number in range(60):
+            store.append(message(number))
+        whole = killed(tmp_path / "used", tmp_path / "before")
+        for number in range(60, 64):
+            store.append(message(number))
+        shutil.copytree(tmp_path / "used" / "commitlog", tmp_path / "after")
+    offset = Rebuild(tmp_path / "used").records[60].commit_log_offset
+    shutil.rmtree(whole / "commitlog")
+    shutil.copytree(tmp_path / "after", whole / "commitlog")
+    overwrite(log_files(whole)[offset // LOG_SIZE], offset % LOG_SIZE, bytes(4))
+    with loaded(small_config(whole)) as store:
+        assert store.commit_log_max_offset == offset
+        assert numbers(store, "TopicA", 0) == list(range(60))
+
+
+# --- power cuts on a simulated disk
+
+ROOT = Path("/store")
+
+
+async def test_a_clock_that_was_ahead_once(autojump_clock: trio.testing.MockClock) -> None:
+    """A clean stop an hour ahead, then 200 messages at the right time, then a power cut."""
+    disk = SimulatedDisk(7)
+    async with open_store(
+        small_config(ROOT), now_ms=Clock(START_MS + HOUR_MS, 1), store_host=HOST, in_thread=inline, disk=disk
+    ) as store:
+        for number in range(20):
+            store.append(message(number, queue_id=number % 3))
+    config = small_config(ROOT, flush_disk_type="SYNC_FLUSH")
+    async with open_store(
+        config, now_ms=Clock(START_MS, 1), store_host=HOST, in_thread=inline, disk=disk
+    ) as store:
+        for number in range(20, 220):
+            result = store.append(message(number, queue_id=number % 3))
+        assert await store.wait_flushed(result.physical_offset + result.size)
+        after = [disk.power_cut() for _ in range(10)]
+    for cut in after:
+        with loaded(small_config(ROOT), Clock(START_MS + 1000), cut) as store:
+            assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(220))
+            assert store.append(message(220, queue_id=1)).queue_offset == 73
+
+
+async def test_a_checkpoint_of_java_from_the_future_is_not_believed(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    await filled(root)
+    checkpoint = bytearray((root / "checkpoint").read_bytes())
+    checkpoint[:16] = (START_MS + HOUR_MS).to_bytes(8, "big") * 2
+    checkpoint[SAFE_POINT_AT:] = bytes(len(checkpoint) - SAFE_POINT_AT)
+    (root / "checkpoint").write_bytes(checkpoint)
+    (root / "abort").touch()
+    with loaded(small_config(root), Clock(START_MS + HOUR_MS)) as store:
+        assert (store.recovery.start, store.recovery.records) == (0, COUNT)
+
+
+async def test_entries_that_were_cut_do_not_come_back(autojump_clock: trio.testing.MockClock) -> None:
+    """A power cut; recovery zeroes entries of lost records; the next cut must not bring them back."""
+    for seed in range(40):
+        disk = SimulatedDisk(seed)
+        async with open_store(
+            small_config(ROOT), now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
+        ) as store:
+            for number in range(30):
+                store.append(message(number, topic="Idle" if number % 2 else "Busy", size=700))
+                if number == 20:
+                    await store.make_durable()
+            await store._flusher._flush_queues(1)  # entries are on the disk, most of their records are not
+            disk = disk.power_cut()
+        with loaded(small_config(ROOT), Clock(START_MS + 1000), disk) as store:
+            pass
+        async with open_store(
+            small_config(ROOT), now_ms=Clock(START_MS + 2000, 1), store_host=HOST, in_thread=inline, disk=disk
+        ) as store:
+            for number in range(100, 140):
+                store.append(message(number, topic="Busy", size=rng_size(seed, number)))
+            await store.make_durable()
+            await store._flusher.flush_all_queues()
+            disk = disk.power_cut()
+        with loaded(small_config(ROOT), Clock(START_MS + 9000), disk) as store:
+            assert_entries_lead_to_records(store)
+
+
+def rng_size(seed: int, number: int) -> int:
+    return random.Random(seed * 1000 + number).randrange(20, 900)
+
+
+def assert_entries_lead_to_records(store: MessageStore) -> None:
+    for topic in store.topics():
+        for queue_id in store.queue_ids(topic):
+            own = numbers(store, topic, queue_id)
+            low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+            assert len(own) == high - low
+            assert own == sorted(set(own))
+
+
+async def test_a_record_that_lacks_a_page_is_not_served(autojump_clock: trio.testing.MockClock) -> None:
+    """No CRC covers properties: a page of them that was lost reads as NULs."""
+    text = "v" * (3 * PAGE)
+    disk = SimulatedDisk(1)
+    config = small_config(ROOT, mapped_file_size_commit_log=16 * PAGE)
+    async with open_store(
+        config, now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
+    ) as store:
+        store.append(message(0))
+        await store.make_durable()
+        await store._flusher.flush_all_queues()
+        store.append(message(1, text=text))
+        lost = disk.power_cut()
+        path = ROOT / "commitlog" / f"{0:020d}"
+        whole = disk.read(path)
+    end = whole.rstrip(b"\0").rfind(b"v")
+    for page in range(PAGE, end, PAGE):
+        lost.write(path, whole[:page] + bytes(PAGE) + whole[page + PAGE :])
+        with loaded(config, Clock(START_MS + 1000), lost.power_cut()) as store:
+            assert numbers(store, "TopicA", 0) == [0]
+
+
+# --- derived data
+
+
+def _flips(part: str) -> Damage:
+    def damage(root: Path) -> None:
+        rng = random.Random(len(str(root)) * 7 + sum(part.encode()))
+        files = [path for path in sorted((root / part).rglob("*")) if path.is_file()] or [root / part]
+        for _ in range(20):
+            path = rng.choice(files)
+            data = path.read_bytes()
+            used = [n for n, byte in enumerate(data) if byte] or [0]
+            flip(path, rng.choice(used), 1 << rng.randrange(8))
+
+    return damage
+
+
+def _last_size(root: Path) -> None:
+    path = sorted((root / "consumequeue" / "TopicA" / "1").iterdir())[-1]
+    data = path.read_bytes()
+    last = max(n for n in range(0, len(data), ENTRY.size) if any(data[n : n + ENTRY.size]))
+    flip(path, last + 8, 0x20)
+
+
+def _middle_entry(root: Path) -> None:
+    path = sorted((root / "consumequeue" / "TopicA" / "1").iterdir())[-2]
+    overwrite(path, 3 * ENTRY.size + 8, bytes(4))
+
+
+def _index_count(root: Path) -> None:
+    flip(sorted((root / "index").iterdir())[-1], 37, 0x80)
+
+
+def _remove(name: str) -> Damage:
+    def damage(root: Path) -> None:
+        path = root / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return damage
+
+
+SEEN = {
+    "the size of a last entry": _last_size,
+    "an entry in the middle": _middle_entry,
+    "the count of an index file": _index_count,
+    "a queue is gone": _remove("consumequeue/TopicA/1"),
+    "all queues are gone": _remove("consumequeue"),
+    "the index is gone": _remove("index"),
+    "the checkpoint is gone": _remove("checkpoint"),
+}
+FLIPS = {f"flips in {part}": _flips(part) for part in ("consumequeue", "index", "checkpoint")}
+
+
+@pytest.mark.parametrize("damage", SEEN.values(), ids=SEEN)
+def test_derived_data_is_rebuilt(folder: Path, damage: Damage, caplog: pytest.LogCaptureFixture) -> None:
+    damage(folder)
+    assert_whole(folder)
+
+
+@pytest.mark.parametrize("damage", (SEEN | FLIPS).values(), ids=SEEN | FLIPS)
+def test_a_start_that_checks_everything_equals_a_rebuild(folder: Path, damage: Damage) -> None:
+    damage(folder)
+    assert_whole(folder, check_store_on_start=True)
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_no_flip_in_derived_data_stops_a_start(tmp_path: Path, seed: int) -> None:
+    await filled(tmp_path / "store", 60)
+    rng = random.Random(seed)
+    for number in range(10):
+        root = tmp_path / str(number)
+        shutil.copytree(tmp_path / "store", root)
+        if rng.random() < 0.5:
+            (root / "abort").touch()
+        files = [path for name in ("consumequeue", "index") for path in (root / name).rglob("0*")]
+        path = rng.choice([*(path for path in files if path.is_file()), root / "checkpoint"])
+        data = path.read_bytes()
+        flip(path, rng.choice([n for n, byte in enumerate(data) if byte]), 1 << rng.randrange(8))
+        with loaded(small_config(root), Clock(START_MS + HOUR_MS)) as store:
+            store.append(message(60))
+
+
+def assert_whole(root: Path, **settings: bool) -> None:
+    count = len(Rebuild(root).records)
+    with loaded(small_config(root, **settings), Clock(START_MS + 2 * HOUR_MS)) as store:
+        assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(count))
+        for number in range(count):
+            assert len(store.query("TopicA", f"k{number}", 9, 0, 1 << 50).views) == 1
+    assert queue_bytes(root) == Rebuild(root).queues()
