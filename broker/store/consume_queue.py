@@ -2,7 +2,7 @@
 (Java `ConsumeQueue`).
 
 * A queue whose first entry is not number 0 starts with filler entries (0, 0x7FFFFFFF, 0); they count as below
-  the minimum.
+  the minimum. A salvaged store may have them anywhere.
 * `put` is idempotent: an entry whose record ends at or before `max_physical_offset` exists already.
 * With an extension (consume_queue_ext.py) the tags code of an entry may be the address of an extension entry.
 * An entry is valid if its offset is >= 0 and its size > 0; recovery keeps what precedes the first invalid
@@ -229,9 +229,9 @@ class ConsumeQueue:
         for segment in segments[-RECOVERED_FILES:]:
             end = segment.start
             for offset, size, _ in _walk(segment.view):
-                if offset < reached or size <= 0:
-                    break
                 if size != FILLER_SIZE:
+                    if offset < reached or size <= 0:
+                        break
                     reached = offset + size
                 end += ENTRY_SIZE
             if end != segment.end:
