@@ -80,7 +80,7 @@ async def in_place(function: Callable[..., Any], *arguments: Any, **_options: An
 
 
 class Sparing(Supervisor):
-    """Leaves out services that sample or look around every second or every ten."""
+    """Leaves out services that sample or look around every second or every ten: no client notices."""
 
     LEFT_OUT = frozenset({"store rates", "statistics", "prepared files", "residency", "save filters"})
 
@@ -292,7 +292,7 @@ async def open_cluster(
     async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
         cluster = WatchedCluster(nursery, watched=not long)
         surroundings: dict[str, Any] = {
-            "supervisor": Sparing() if long else None,
+            "supervisor": Sparing(),
             "now_ms": now_ms,
             "network": cluster.network,
             "in_thread": in_place,
