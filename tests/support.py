@@ -36,7 +36,7 @@ class Ack:
     offset_msg_id: str
 
 
-@dataclass
+@dataclass(eq=False)
 class JavaStore:
     """A store folder that a Java broker wrote, with the output of Java's decoder. Copy it to write to it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Container, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,14 @@ from rmqcli.store import CommitLogFiles
 from tests.codec.samples import make_record
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
+NAMES = schema().names
 MOMENTS = ("born_timestamp", "store_timestamp")
 Row = dict[str, Any]
 
 
 def as_row(message: MessageExt) -> Row:
     """Returns a decoded message as its expected row; times in microseconds."""
-    columns = {name: getattr(message, name) for name in schema().names}
+    columns = {name: getattr(message, name) for name in NAMES}
     return {
         **columns,
         **{name: columns[name] * 1000 for name in MOMENTS},
@@ -36,8 +38,9 @@ def as_row(message: MessageExt) -> Row:
     }
 
 
+@lru_cache(maxsize=4)
 def java_rows(store: JavaStore) -> list[Row]:
-    """Returns every record of the dump, decoded one by one."""
+    """Returns every record of the dump, decoded one by one: the same list again, which nobody changes."""
     log = store.commit_log
     return [
         as_row(decode_record(log, line["phy"], check_crc=True, decompress=True))
