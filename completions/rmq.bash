@@ -206,8 +206,9 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect rebuild")
-            options="-o --out --in-place --dry-run --delay-levels -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --out --delay-levels -n --namesrv --profile --timeout"
+            options="-o --out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --out --delay-levels --config --set -n --namesrv --profile --timeout"
+            files="--config"
             paths="yes"
             ;;
         "inspect salvage")

@@ -605,6 +605,8 @@ complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --short-optio
 complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --long-option in-place --description 'Replace the files in the folder; the old ones are renamed and kept.'
 complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --long-option dry-run --description 'Show the changes without applying them.'
 complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --long-option delay-levels --exclusive --description 'The broker\'s messageDelayLevel, if not RocketMQ\'s default.'
+complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --long-option config --require-parameter --force-files --description 'The broker.conf that sizes of files are taken from.'
+complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --long-option set --exclusive --description 'A property of the broker that sets a size; repeatable.'
 complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --short-option y --long-option yes --description 'Skip the confirmation prompt.'
 complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'; default: RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect rebuild\'' --long-option profile --exclusive --description 'Named cluster, see `rmq profile`.'

@@ -39,6 +39,12 @@ def store_killed(tmp_path_factory: pytest.TempPathFactory) -> JavaStore:
     return unpack("store-killed", tmp_path_factory.mktemp("java"))
 
 
+@pytest.fixture(scope="session")
+def store_five(tmp_path_factory: pytest.TempPathFactory) -> JavaStore:
+    """The folder of a 5.3.3 broker that was stopped cleanly. All tests share it: read only."""
+    return unpack("store-five", tmp_path_factory.mktemp("java"))
+
+
 @pytest.fixture(params=["store_clean", "store_killed"])
 def java_store(request: pytest.FixtureRequest) -> JavaStore:
     """Each of the two folders in turn: read only."""
@@ -48,7 +54,7 @@ def java_store(request: pytest.FixtureRequest) -> JavaStore:
 
 @pytest.fixture
 def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
-    """Unpacks `store-clean` or `store-killed` into the test's own folder, where it may write."""
+    """Unpacks `store-clean`, `store-killed` or `store-five` into the test's own folder, where it may write."""
     return lambda name: unpack(name, tmp_path)
 
 

@@ -71,7 +71,7 @@ class JavaStore:
 
 
 def unpack(name: str, target: Path) -> JavaStore:
-    """Unpacks `store-clean` or `store-killed` below a folder; sparse files stay sparse."""
+    """Unpacks `store-clean`, `store-killed` or `store-five` below a folder; sparse files stay sparse."""
     for path, entry in _entries(name):
         if entry.content is None:
             (target / path).mkdir(entry.mode, parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -178,6 +179,23 @@ def test_rebuild(cli: Run, copy_java_store: Copy, tmp_path: Path) -> None:
     assert cli("inspect", "verify", root).code == ExitCode.DONE
     again = cli("inspect", "rebuild", root, "--in-place", "--yes", "--json").json
     assert (again["written"], again["changes"]) == (False, [])
+
+
+def test_a_rebuild_assumes_no_size(cli: Run, copy_java_store: Copy, tmp_path: Path) -> None:
+    """A broker refuses, or misreads, files of another size."""
+    store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "consumequeue")
+    dry = ("inspect", "rebuild", str(store.root), "--dry-run", "--json")
+    refused = cli(*dry)
+    assert refused.code == ExitCode.USAGE
+    assert "name the broker.conf with --config, or --set mappedFileSizeConsumeQueue=N" in refused.err
+    config = tmp_path / "broker.conf"
+    config.write_text("mappedFileSizeConsumeQueue=6000\nbrokerName=a\n")
+    assert (
+        cli(*dry, "--config", str(config)).json["changes"]
+        == (cli(*dry, "--set", "mappedFileSizeConsumeQueue=6000").json["changes"])
+    )
+    assert cli(*dry, "--set", "mappedFileSizeConsumeQueue=x").code == ExitCode.USAGE
 
 
 def test_properties_that_do_not_parse_hinder_no_rebuild(

@@ -30,7 +30,7 @@ from rmqcli.commands.inspect.app import (
     "rebuild",
     example="""rmq inspect rebuild ~/store --dry-run
 rmq inspect rebuild ~/store --in-place
-rmq inspect rebuild ~/store --out /tmp/new""",
+rmq inspect rebuild ~/store --out /tmp/new --config broker.conf""",
 )
 def rebuild(
     settings: Settings,
@@ -41,17 +41,25 @@ def rebuild(
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the changes without applying them.")] = False,
     delay_levels: DelayLevelsOption = None,
+    config: Annotated[
+        Path | None,
+        Option("--config", metavar="FILE", help="The broker.conf that sizes of files are taken from."),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        Option("--set", metavar="NAME=VALUE", help="A property of the broker that sets a size; repeatable."),
+    ] = None,
     yes: YesOption = False,
 ) -> None:
     """Rebuild consume queues and index from the commit log.
 
     The commit log must be sound (salvage it first otherwise). --in-place shows the changes and asks for
-    confirmation; no broker may be running on the folder.
+    confirmation; no broker may be running on the folder. Files get the size of those that are left; where none
+    is, --config or --set tells it.
     """
     from rmqcli.store import CommitLogFiles
     from rmqcli.store.read.tables import store_folder
     from rmqcli.store.repair.new_folder import require_empty
-    from rmqcli.store.repair.rebuild import shape_of
 
     if sum((out is not None, in_place, dry_run)) != 1 and not (in_place and dry_run):
         raise usage_error("specify one of --out DIR2, --in-place and --dry-run")
@@ -60,13 +68,32 @@ def rebuild(
         require_outside(path, out)
         require_empty(out)
     _require_sound(log)
-    shape = shape_of(path)._replace(levels=delays_of(delay_levels))
+    shape = _shape(path, config, sets or [])._replace(levels=delays_of(delay_levels))
     if out is not None:
         _rebuild_out(settings, path, out, log, shape)
     elif dry_run:
         _rebuild_dry(settings, path, log, shape)
     else:
         _rebuild_in_place(settings, path, log, shape, yes)
+
+
+def _shape(path: Path, config: Path | None, sets: list[str]) -> Any:
+    """Return the shape of the new files; raise a usage error if a size is unknown or wrong."""
+    from codec.bodies.properties import load_properties_text
+    from rmqcli.store.repair.shape import shape_of
+
+    given = {} if config is None else load_properties_text(config.read_bytes())
+    given |= {name: value for name, _, value in (one.partition("=") for one in sets)}
+    try:
+        shape = shape_of(path, given)
+    except ValueError as error:
+        raise usage_error(str(error)) from None
+    if shape.unknown:
+        names = " and ".join(f"--set {name}=N" for name in shape.unknown)
+        raise usage_error(
+            f"no file is left that tells its size: name the broker.conf with --config, or {names}"
+        )
+    return shape
 
 
 def _require_sound(log: Any) -> None:

@@ -139,11 +139,11 @@ def _meet(first: int, last: int, begin: int | None, end: int | None) -> bool:
 
 
 def shape_of_index(folder: Path) -> tuple[int, int, dict[int, str]]:
-    """Returns slots and items of the newest file, else Java's defaults, and file names by first offset."""
-    shape, names = (FILE_SLOTS, FILE_ITEMS), {}
+    """Returns slots and items of the newest file, zeros if none tells, and file names by first offset."""
+    shape, names = (0, 0), {}
     try:
         files = index_files(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return (*shape, {})
     for file in files:
         with mapped(file) as data:

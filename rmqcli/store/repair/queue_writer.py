@@ -16,7 +16,6 @@ from codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER
 from codec.store.dispatch import DispatchedEntry
 from codec.store.file_names import file_name
 
-QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
 MAX_GAP = 1 << 20
 """Missing queue offsets in a row; a larger gap is a damaged number."""
 MAX_OFFSET = (1 << 56) - 1
@@ -115,7 +114,7 @@ class QueueWriter:
 
 
 class QueuesWriter:
-    def __init__(self, folder: Path, file_size: int = QUEUE_FILE_SIZE) -> None:
+    def __init__(self, folder: Path, file_size: int = FILE_ENTRIES * ENTRY.size) -> None:
         self._folder = folder
         self._file_size = file_size // ENTRY.size * ENTRY.size
         self.queues: dict[tuple[str, int], QueueWriter] = {}

@@ -14,31 +14,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.properties import decode_properties
-from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from codec.store.dispatch import index_hashes, queue_entries
-from codec.store.file_names import NAME_PATTERN
-from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
+from codec.store import batch_queue
+from codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
+from codec.store.record import RecordScan
 from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
-from rmqcli.store.read.index import shape_of_index
+from rmqcli.store.read.sequences import messages_in
 from rmqcli.store.read.vectorised import block_records, is_vectorised
+from rmqcli.store.repair.batch_queue_writer import BatchQueuesWriter
 from rmqcli.store.repair.index_writer import IndexWriter
 from rmqcli.store.repair.new_folder import UNFINISHED
-from rmqcli.store.repair.queue_writer import QUEUE_FILE_SIZE, QueuesWriter
+from rmqcli.store.repair.queue_writer import QueuesWriter
+from rmqcli.store.repair.shape import Shape
 
-FOLDERS = ("consumequeue", "index")
+FOLDERS = ("consumequeue", "index", batch_queue.FOLDER)
 _BLOCK_RECORDS = 4096
 _EXTENSION = "consumequeue_ext"
-
-
-class Shape(NamedTuple):
-    """Sizes of the files to write, names of index files to use again, and the delay levels."""
-
-    queue_file_size: int = QUEUE_FILE_SIZE
-    index_slots: int = FILE_SLOTS
-    index_items: int = FILE_ITEMS
-    index_names: dict[int, str] = {}  # noqa: RUF012  never written to
-    levels: DelayLevels = DEFAULT_LEVELS
 
 
 class Rebuilt(NamedTuple):
@@ -61,21 +52,14 @@ class Difference(NamedTuple):
     position: int | None = None
 
 
-def shape_of(store: Path) -> Shape:
-    """Returns the file sizes of a store folder, else RocketMQ's."""
-    sizes = [file.stat().st_size for file in (store / "consumequeue").glob(f"*/*/{NAME_PATTERN}")]
-    slots, items, names = shape_of_index(store / "index") if (store / "index").is_dir() else (0, 0, {})
-    shape = Shape(queue_file_size=max(set(sizes), key=sizes.count)) if sizes else Shape()
-    return shape._replace(index_slots=slots, index_items=items, index_names=names) if slots else shape
-
-
 def build(
     log: CommitLogFiles, out: Path, shape: Shape, progress: Callable[[int], None] = lambda size: None
 ) -> Rebuilt:
-    """Writes the log's `consumequeue` and `index` into `out`. Raises DamagedFile at damage."""
+    """Writes the log's consume queues and index into `out`. Raises DamagedFile at damage."""
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size)
+    batches = BatchQueuesWriter(out / batch_queue.FOLDER, shape.batch_file_size)
     index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
-    writers = _Writers(queues, index, shape.levels)
+    writers = _Writers(queues, batches, index, shape)
     for file in log.files:
         with naming_damage(file), mapped(file) as data:
             position = 0
@@ -88,11 +72,12 @@ def build(
                     break
                 position = after
     queues.finish()
+    batches.finish()
     index.finish()
     missing = sum(queue.missing for queue in queues.queues.values())
     return Rebuilt(
         writers.records,
-        len(queues.queues),
+        len(queues.queues) + len(batches.queues),
         writers.entries,
         missing,
         index.files,
@@ -102,11 +87,15 @@ def build(
 
 
 class _Writers:
-    def __init__(self, queues: QueuesWriter, index: IndexWriter, levels: DelayLevels) -> None:
+    def __init__(
+        self, queues: QueuesWriter, batches: BatchQueuesWriter, index: IndexWriter, shape: Shape
+    ) -> None:
         self.records = self.entries = 0
         self._queues = queues
+        self._batches = batches
         self._index = index
-        self._levels = levels
+        self._levels = shape.levels
+        self._batch_topics = shape.batch_topics
 
     def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
         """Dispatches a block; returns the byte after it, or `position` if records must be read one by one."""
@@ -117,7 +106,7 @@ class _Writers:
         block = dispatched_block(
             data, file.base, position, self._levels, min(block_records(), _BLOCK_RECORDS)
         )
-        if block is None:
+        if block is None or any(queue.topic in self._batch_topics for queue in block.queues):
             return position
         for queue in block.queues:
             self._queues.put_many(*queue)
@@ -133,12 +122,18 @@ class _Writers:
                 break
             properties = decode_properties(record.properties)
             for entry in queue_entries(record, properties, self._levels):
-                self._queues.put(entry)
+                self._put(entry, record)
                 self.entries += 1
             self._index.put(index_hashes(record, properties), place.offset, record.store_timestamp)
             self.records += 1
             position = place.position + place.size
         return position
+
+    def _put(self, entry: DispatchedEntry, record: RecordScan) -> None:
+        if entry.topic in self._batch_topics:
+            self._batches.put(entry, messages_in(record), record.store_timestamp)
+        else:
+            self._queues.put(entry)
 
 
 def compare(store: Path, built: Path) -> list[Difference]:
@@ -177,7 +172,7 @@ def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
     kept: list[Path] = []
     for folder in (*FOLDERS, _EXTENSION):
         old, new = store / folder, built / folder
-        if old.exists() and (new.exists() or folder != "index"):
+        if old.exists() and (new.exists() or folder in ("consumequeue", _EXTENSION)):
             kept.append(old.rename(store / f"{folder}.old-{stamp}"))
         if new.exists():
             new.rename(old)

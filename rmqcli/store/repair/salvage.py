@@ -4,7 +4,7 @@ Every kept record keeps its place, so that message ids, transactions and queue o
 filled:
 
 * Each lost queue offset gets a message with an empty body and the property LOST, since no reader of
-  RocketMQ could step over a gap. In the queues of delayed and half messages, where such a message would be
+  RocketMQ could step over a gap. In the queues of delayed, timed and half messages, where such a message would be
   acted on, entries are fillers, which readers skip.
 * The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its filler.
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.codes import MessageSysFlag
-from codec.names import SystemTopic
+from codec.names import SYSTEM_TOPIC_PREFIX, SystemTopic
 from codec.properties import encode_properties, mended_properties, properties_problem
 from codec.store.checkpoint import Checkpoint, encode_checkpoint
 from codec.store.file_names import file_name
@@ -32,7 +32,7 @@ from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.repair.new_folder import new_folder, require_empty
-from rmqcli.store.repair.rebuild import Rebuilt, build, shape_of
+from rmqcli.store.repair.rebuild import Rebuilt, build
 from rmqcli.store.repair.salvage_order import drop_misplaced
 from rmqcli.store.repair.salvage_queues import Gone, gone_offsets, lost_tail
 from rmqcli.store.repair.salvage_scan import (
@@ -43,11 +43,12 @@ from rmqcli.store.repair.salvage_scan import (
     records_between,
     scan_log,
 )
-from rmqcli.store.repair.salvage_tables import salvage_tables
+from rmqcli.store.repair.salvage_tables import copy_config, copy_others, salvage_tables
+from rmqcli.store.repair.shape import shape_of
 
 LOST = "LOST"
 """Property of a message that stands for a lost one, and the topic of records that only fill."""
-_UNFILLED = frozenset({SystemTopic.SCHEDULE, SystemTopic.TRANS_HALF})
+_UNFILLED = SystemTopic.SCHEDULE, SystemTopic.TRANS_HALF, SYSTEM_TOPIC_PREFIX
 _FILLING = 1 << 20
 _COPIED = 1 << 22
 _HOST = bytes(8)
@@ -94,7 +95,7 @@ def _place(scan: LogScan, gone: list[Gone]) -> dict[int, list[Gone]]:
     room = [stretch.end - stretch.begin - (FILLER_HEAD_SIZE if stretch.at_end else 0) for stretch in lost]
     placed: dict[int, list[Gone]] = {}
     for one in gone:
-        if one.topic in _UNFILLED:
+        if one.topic.startswith(_UNFILLED):
             continue
         need = _smallest(one.topic)
         first = max(bisect_right(begins, one.after) - 1, 0)
@@ -123,15 +124,18 @@ def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda siz
 
 def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int], None]) -> Salvaged:
     scan = planned.scan
+    copy_config(store, out)
     (out / "commitlog").mkdir()
     stamp = 1
     mended: list[int] = []
     for file in scan.files:
         stamp = _write_file(file, out / "commitlog", scan.file_size, planned, stamp, mended)
-    rebuilt = Rebuilt(0, 0, 0, 0, 0, 0, 0)
+    rebuilt, notes = Rebuilt(0, 0, 0, 0, 0, 0, 0), list[str]()
     if scan.files:
-        rebuilt = build(CommitLogFiles(out), out, shape_of(store), progress)
-    notes = salvage_tables(store, out)
+        shape = shape_of(store)
+        rebuilt = build(CommitLogFiles(out), out, shape, progress)
+        notes += [f"no file tells {name}: RocketMQ's default is taken" for name in shape.unknown]
+    notes += [*salvage_tables(store, out), *copy_others(store, out)]
     checkpoint = Checkpoint(stamp, stamp, rebuilt.index_completed)
     (out / "checkpoint").write_bytes(encode_checkpoint(checkpoint))
     records = sum(file.records for file in scan.files)

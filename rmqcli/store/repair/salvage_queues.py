@@ -11,6 +11,7 @@ from codec.store.dispatch import has_queue_entry
 from codec.store.record import RecordScan
 from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.read.files import mapped
+from rmqcli.store.read.sequences import messages_in
 from rmqcli.store.repair.queue_writer import MAX_GAP, MAX_OFFSET, is_folder
 from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_between
 
@@ -96,4 +97,4 @@ def _compare(
     for missing in range(previous + 1, record.queue_offset):
         known.setdefault((*key, missing), Gone(*key, missing, after, offset))
     known.pop((*key, record.queue_offset), None)
-    last[key] = record.queue_offset, stop
+    last[key] = record.queue_offset + messages_in(record) - 1, stop

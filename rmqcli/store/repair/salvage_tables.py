@@ -19,10 +19,14 @@ from codec.bodies.config import (
 )
 from codec.fastjson import FASTJSON
 from codec.names import LMQ_PREFIX, RETRY_PREFIX
+from codec.store.batch_queue import BATCH, QUEUE_TYPE
+from rmqcli.store.read.batch_queues import batch_queues
 from rmqcli.store.read.consume_queue import queues_of
-from rmqcli.store.read.files import DamagedFile
+from rmqcli.store.read.files import DamagedFile, NamedFile, data_extents
 from rmqcli.store.read.tables import TABLES, GroupOffset, TableFile, group_offsets, table_files
 
+_OTHERS = ("compaction", "timerlog", "timerwheel")
+_PIECE = 1 << 20
 _LOSSES = {
     "topics.json": "the settings of topics without records are lost",
     "subscriptionGroup.json": "the settings of groups are lost",
@@ -33,21 +37,45 @@ _LOSSES = {
 
 
 def salvage_tables(store: Path, out: Path) -> list[str]:
-    """Writes the folder `config` of a new store, whose queues are there; returns what was mended or lost."""
-    source, target = store / "config", out / "config"
-    if source.is_dir():
-        copy_folder(source, target)
+    """Mends the copied tables of a new store, whose queues are there; returns what was mended or lost."""
     return [line for name in TABLES for line in _table(store, out, name)]
+
+
+def copy_config(store: Path, out: Path) -> None:
+    if (store / "config").is_dir():
+        copy_folder(store / "config", out / "config")
+
+
+def copy_others(store: Path, out: Path) -> list[str]:
+    """Copies what is neither derived from the log nor a table; returns a line that names it."""
+    others = [path for path in sorted(store.iterdir()) if path.name in _OTHERS]
+    for path in others:
+        _copy(path, out / path.name)
+    names = ", ".join(path.name for path in others)
+    return [f"copied unchecked, as 5.x brokers keep them: {names}"] if others else []
 
 
 def copy_folder(source: Path, target: Path) -> None:
     """Copies a folder; `shutil.copytree` would collect errors into one without errno."""
     target.mkdir()
     for path in sorted(source.iterdir()):
-        if path.is_dir():
-            copy_folder(path, target / path.name)
-        else:
-            shutil.copy2(path, target / path.name)
+        _copy(path, target / path.name)
+
+
+def _copy(path: Path, target: Path) -> None:
+    """Copies a file, of preallocated ones only what is written, or a folder."""
+    if path.is_dir():
+        copy_folder(path, target)
+        return
+    size = path.stat().st_size
+    with path.open("rb") as source, target.open("xb") as copy:
+        copy.truncate(size)
+        for begin, end in data_extents(NamedFile(path, None, size), 0, size):
+            for at in range(begin, end, _PIECE):
+                source.seek(at)
+                copy.seek(at)
+                copy.write(source.read(min(_PIECE, end - at)))
+    shutil.copystat(path, target)
 
 
 def _table(store: Path, out: Path, name: str) -> Iterator[str]:
@@ -88,9 +116,15 @@ def _topics(out: Path) -> tuple[Body, str] | None:
     for queue in queues_of(out):
         if queue.topic and not queue.topic.startswith(LMQ_PREFIX):
             counts[queue.topic] = max(counts.get(queue.topic, 0), (queue.queue_id or 0) + 1)
+    batches = {queue.topic: {QUEUE_TYPE: BATCH} for queue in batch_queues(out)}
+    for one in batch_queues(out):
+        counts[one.topic] = max(counts.get(one.topic, 0), one.queue_id + 1)
     if not counts:
         return None
-    table = {name: TopicConfig(name, count, count) for name, count in sorted(counts.items())}
+    table = {
+        name: TopicConfig(name, count, count, attributes=batches.get(name))
+        for name, count in sorted(counts.items())
+    }
     what = f"rebuilt with the {len(table)} topics that have records, with default settings"
     return TopicConfigSerializeWrapper(table), what
 

@@ -16,7 +16,8 @@ from codec.store.record_encoder import encode_record
 from rmqcli.store import CommitLogFiles, ConsumeQueueFiles
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
-from rmqcli.store.repair.rebuild import Difference, Shape, build, compare, rebuild_in_place, shape_of
+from rmqcli.store.repair.rebuild import Difference, build, compare, rebuild_in_place
+from rmqcli.store.repair.shape import Shape, shape_of
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -31,6 +32,35 @@ def test_byte_for_byte_what_java_wrote(java_store: JavaStore, tmp_path: Path) ->
     assert built.records == built.entries == len(java_store.of_kind("msg"))
     assert built.index_items == sum(line["indexCount"] - 1 for line in java_store.of_kind("index-file"))
     assert (built.missing, sum(told)) == (0, sum(line["size"] for line in java_store.of_kind("msg")))
+
+
+_SIZES = {"mappedFileSizeConsumeQueue": "6000", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
+
+def test_sizes_that_no_file_tells(copy_java_store: Copy, tmp_path: Path) -> None:
+    """With the broker's own, queues and index equal those that are gone."""
+    store = copy_java_store("store-clean")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    for folder in ("consumequeue", "index"):
+        (store.root / folder).rename(gone / folder)
+    assert shape_of(store.root).unknown == tuple(_SIZES)
+    shape = shape_of(store.root, {**_SIZES, "brokerName": "a"})
+    assert shape.unknown == ()
+    build(CommitLogFiles(store.root), tmp_path / "new", shape)
+    # The names of index files are the times when they were created.
+    changes = {one.path.split("/")[0] for one in compare(gone, tmp_path / "new")}
+    assert changes <= {"index"}
+    old, new = (sorted((folder / "index").iterdir()) for folder in (gone, tmp_path / "new"))
+    assert [path.read_bytes() for path in old] == [path.read_bytes() for path in new]
+
+
+def test_an_index_that_is_gone_hides_no_size_of_queues(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "index")
+    assert shape_of(store.root).unknown == ("maxHashSlotNum", "maxIndexNum")
+    with pytest.raises(ValueError, match="maxIndexNum: '0' is not a size"):
+        shape_of(store.root, {**_SIZES, "maxIndexNum": "0"})
 
 
 def test_differences_are_named(copy_java_store: Copy, tmp_path: Path) -> None:

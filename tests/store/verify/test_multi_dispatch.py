@@ -8,7 +8,8 @@ import pytest
 
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.vectorised import vectorising
-from rmqcli.store.repair.rebuild import Shape, build
+from rmqcli.store.repair.rebuild import build
+from rmqcli.store.repair.shape import Shape
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
 
