@@ -233,7 +233,7 @@ _rmq_describe() {
             files="--store -c --config"
             ;;
         "broker")
-            options="-c --config --set --port --store -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            options="-c --config --set --port --store --check -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-c --config --set --port --store -n --namesrv --profile --timeout"
             files="-c --config --store"
             ;;

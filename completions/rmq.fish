@@ -681,6 +681,7 @@ complete --command rmq --condition '__rmq_at \' broker\'' --short-option c --lon
 complete --command rmq --condition '__rmq_at \' broker\'' --long-option set --exclusive --description 'Set a property, overriding the file; repeatable.'
 complete --command rmq --condition '__rmq_at \' broker\'' --long-option port --exclusive --description 'Port to listen on (listenPort); 0 for any free port. [0<=x<=65535]'
 complete --command rmq --condition '__rmq_at \' broker\'' --long-option store --require-parameter --force-files --description 'Store folder (storePathRootDir).'
+complete --command rmq --condition '__rmq_at \' broker\'' --long-option check --description 'Compare queues and index with the whole commit log first (checkStoreOnStart).'
 complete --command rmq --condition '__rmq_at \' broker\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'; default: RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' broker\'' --long-option profile --exclusive --description 'Named cluster, see `rmq profile`.'
 complete --command rmq --condition '__rmq_at \' broker\'' --long-option json --description 'Output JSON: one document, or one line per message.'

@@ -32,12 +32,19 @@ StoreOption = Annotated[
 ]
 
 
+CheckOption = Annotated[
+    bool,
+    Option("--check", help="Compare queues and index with the whole commit log first (checkStoreOnStart)."),
+]
+
+
 @command(app, "broker", example="rmq broker -c broker.conf\nrmq broker -n 10.0.0.5:9876 --store /data/rmq")
 def broker(
     settings: Settings,
     configuration: Configuration,
     port: PortOption = None,
     store: StoreOption = None,
+    check: CheckOption = False,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM (exit code 0).
 
@@ -51,6 +58,7 @@ def broker(
     options = {
         "listenPort": None if port is None else str(port),
         "storePathRootDir": None if store is None else str(store.absolute()),
+        "checkStoreOnStart": "true" if check else None,
         "namesrvAddr": settings.namesrv if settings.given.namesrv or settings.given.profile else None,
     }
     fixed = {name: value for name, value in options.items() if value is not None}

@@ -5,6 +5,7 @@ As in a broker, a table that is missing, empty or unreadable is read from its `.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -19,7 +20,7 @@ from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.errors import BodyError, CorruptionError
 from codec.fastjson import loads_finite
-from codec.store.checkpoint import FILE_SIZE, Checkpoint, decode_checkpoint
+from codec.store.checkpoint import FILE_SIZE, Checkpoint, SafePoint, decode_checkpoint, decode_safe_point
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage
 
 Table = TypeVar("Table")
@@ -72,6 +73,15 @@ def _is_store(path: Path) -> bool:
 
 def read_checkpoint(store: Path) -> Checkpoint | None:
     """Reads a checkpoint file, or that of a store; None if missing. Raises DamagedFile."""
+    return _read_checkpoint(store, decode_checkpoint)
+
+
+def read_safe_point(store: Path) -> SafePoint | None:
+    """Reads what a broker of rmq adds to that file; None if missing. Raises DamagedFile."""
+    return _read_checkpoint(store, decode_safe_point)
+
+
+def _read_checkpoint(store: Path, decode: Callable[[bytes], Table | None]) -> Table | None:
     path = store / "checkpoint" if store.is_dir() else store
     if store.is_dir() and not path.exists():
         return None
@@ -79,7 +89,7 @@ def read_checkpoint(store: Path) -> Checkpoint | None:
         data = path.read_bytes()
         if not store.is_dir() and len(data) != FILE_SIZE:
             raise CorruptionError(f"{len(data):,} bytes: a checkpoint has {FILE_SIZE:,}", 0)
-        return decode_checkpoint(data)
+        return decode(data)
 
 
 def topics(store: Path) -> dict[str, TopicConfig]:
