@@ -127,6 +127,10 @@ class StoreConfig:
         return self.root / "checkpoint"
 
     @property
+    def deleted_topics_file(self) -> Path:
+        return self.root / "config" / "deletedTopics.json"
+
+    @property
     def abort_file(self) -> Path:
         return self.root / "abort"
 

@@ -90,6 +90,15 @@ class ConsumeQueue:
         """Byte offset of the next entry."""
         return self.next_offset * ENTRY_SIZE
 
+    @property
+    def first_record(self) -> int:
+        """Commit-log offset of the first entry that is no filler, as far as the files say; -1 if none."""
+        for segment in self.segments.segments:
+            for offset, size, _ in _walk(segment.view):
+                if size != FILLER_SIZE:
+                    return offset if size > 0 else -1
+        return -1
+
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
         """Adds the entry of the next queue offset. The hot path: no checks."""
         position = self._position

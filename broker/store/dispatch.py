@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from broker.store.consume_queue import QueueGap
 from broker.store.consume_queues import ConsumeQueues
+from broker.store.deleted_topics import DeletedTopics
 from broker.store.index import Index
 from codec.properties import decode_properties
 from codec.store.delay_levels import DelayLevels
@@ -35,8 +36,11 @@ class Dispatcher:
     be missing before. `indexed` is the offset of the last message that the index knows.
     """
 
-    def __init__(self, queues: ConsumeQueues, index: Index | None, levels: DelayLevels) -> None:
+    def __init__(
+        self, queues: ConsumeQueues, index: Index | None, levels: DelayLevels, deleted: DeletedTopics
+    ) -> None:
         self._queues = queues
+        self._deleted = deleted
         self._index = index
         self._levels = levels
         self.indexed = -1
@@ -44,9 +48,10 @@ class Dispatcher:
         self.partial = False
 
     def put_entry(self, offset: int, scan: RecordScan) -> None:
-        if not has_queue_entry(scan.sys_flag):
+        topic = _topic_text(scan.topic)
+        if not has_queue_entry(scan.sys_flag) or self._deleted.has(topic, offset):
             return
-        queue = self._queues.ensure(_topic_text(scan.topic), scan.queue_id)
+        queue = self._queues.ensure(topic, scan.queue_id)
         if offset + scan.total_size <= queue.max_physical_offset:
             return
         if scan.queue_offset == 0 and queue.next_offset:  # the topic was deleted and created again
@@ -63,9 +68,9 @@ class Dispatcher:
 
     def compare_entry(self, offset: int, scan: RecordScan) -> None:
         """Notes the queue of a record as a gap if it lacks the record's entry."""
-        if not has_queue_entry(scan.sys_flag):
-            return
         key = _topic_text(scan.topic), scan.queue_id
+        if not has_queue_entry(scan.sys_flag) or self._deleted.has(key[0], offset):
+            return
         queue = self._queues.find(*key)
         if key not in self.gaps and not (
             queue is not None

@@ -26,12 +26,13 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.disk import Disk
-from broker.store.checkpoint import REBUILDING, Checkpoint
+from broker.store.checkpoint import OPEN, REBUILDING, Checkpoint
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.damage import Behind, copy_aside, look_behind, refuse
+from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
 from broker.store.index import Index
 from broker.store.log_walk import walk
@@ -74,6 +75,7 @@ def recover(
     queues: ConsumeQueues,
     index: Index | None,
     checkpoint: Checkpoint,
+    deleted: DeletedTopics,
     dispatcher: Dispatcher,
     stop: Stop,
 ) -> RecoveryReport:
@@ -84,6 +86,8 @@ def recover(
         if index is not None:
             index.truncate(0)
         return RecoveryReport(0, 0, 0, 0)
+    if deleted.ends:
+        queues.destroy([queue for queue in queues if deleted.has(queue.topic, queue.first_record)])
     power_lost = stop is Stop.POWER_LOST
     start = _safe_start(config, log, checkpoint) if power_lost else 0
     for queue in queues:
@@ -288,13 +292,14 @@ def _recover_queues(
         if queue.must_rebuild or not _is_confirmed(log, queue):
             dispatcher.gaps.add((queue.topic, queue.queue_id))
             queues.destroy([queue])
+    must_compare = config.check_store_on_start or _may_lack_entries(queues, checkpoint, stop)
     dispatcher.partial = start > log.start
     is_left_behind = False
     if stop is not Stop.CLEAN:
         walk(log, start, dispatcher.put_entry, end=log.end)
     else:
         is_left_behind = _dispatch_tail(log, queues, dispatcher)
-    if config.check_store_on_start or _may_lack_entries(queues, checkpoint, stop, is_left_behind):
+    if must_compare:
         _log.info("the consume queues are compared with the whole commit log")
         walk(log, log.start, dispatcher.compare_entry, end=log.end)
     return is_left_behind
@@ -308,13 +313,11 @@ def _is_confirmed(log: CommitLog, queue: ConsumeQueue) -> bool:
     return queue.entry(last)[0] < log.start or _has_record(log, queue, last)
 
 
-def _may_lack_entries(
-    queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop, is_left_behind: bool
-) -> bool:
+def _may_lack_entries(queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop) -> bool:
     if checkpoint.queues_crc == REBUILDING:
         return True
-    is_known = stop is Stop.CLEAN and checkpoint.is_current and checkpoint.queues_crc >= 0
-    return is_known and (is_left_behind or checkpoint.queues_crc != queues.crc())
+    is_known = stop is Stop.CLEAN and checkpoint.is_current and checkpoint.queues_crc != OPEN
+    return is_known and checkpoint.queues_crc != queues.crc()
 
 
 def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> bool:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 import trio
 
@@ -22,6 +23,7 @@ from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
+from broker.store.deleted_topics import DeletedTopics
 from broker.store.index import Index
 from broker.store.readiness import InThread, Readiness
 from broker.store.segment import Segment
@@ -50,6 +52,7 @@ class Retention:
         log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
+        deleted: DeletedTopics,
         statistics: Statistics,
         now_ms: Callable[[], int],
         readiness: Readiness,
@@ -61,6 +64,7 @@ class Retention:
         self._log = log
         self._queues = queues
         self._index = index
+        self._deleted = deleted
         self._statistics = statistics
         self._now_ms = now_ms
         self._readiness = readiness
@@ -169,7 +173,7 @@ class Retention:
 
     async def delete_topic(self, topic: str) -> int:
         """Removes a topic's queues; its records go with their log files. Returns the number of queues."""
-        return await self._delete_queues([*self._queues.by_topic.get(topic, {}).values()])
+        return await self._delete_topics([topic])
 
     async def clean_unused(self, topics: Iterable[str]) -> int:
         """Removes the queues of all topics but these (codes 316, 215). Returns the number of topics."""
@@ -177,8 +181,19 @@ class Retention:
         gone = {
             topic for topic in self._queues.by_topic if topic not in keep and not topic.startswith(LMQ_PREFIX)
         }
-        await self._delete_queues([queue for queue in self._queues if queue.topic in gone])
+        await self._delete_topics(gone)
         return len(gone)
+
+    async def _delete_topics(self, topics: Collection[str]) -> int:
+        """Removes queues once it is durably known that no record before the end of the log belongs to them."""
+        end = 0
+        while queues := [queue for queue in self._queues if queue.topic in topics]:
+            if max(queue.max_physical_offset for queue in queues) <= end:
+                return await self._delete_queues(queues)
+            end = self._log.end
+            content = self._deleted.add(topics, end, self._log.start)
+            await self._readiness.change_files(partial(self._deleted.save, content))
+        return 0
 
     async def clean_expired_consume_queues(self) -> int:
         """Removes queues that only know records before the log's start (code 306). Returns their number."""

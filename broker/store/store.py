@@ -22,6 +22,7 @@ from broker.store.checkpoint import Checkpoint
 from broker.store.commit_log import CommitLog
 from broker.store.config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, StoreConfig
 from broker.store.consume_queues import ConsumeQueues
+from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
 from broker.store.flush import Flusher, sync_files
 from broker.store.index import Index
@@ -81,6 +82,7 @@ class MessageStore:
             else None
         )
         self._checkpoint = Checkpoint(disk, config.checkpoint_file)
+        self._deleted = deleted = DeletedTopics(disk, config.deleted_topics_file)
         self._flusher = flusher = Flusher(
             disk, config, log, queues, index, self._checkpoint, stats, in_thread
         )
@@ -93,7 +95,7 @@ class MessageStore:
             log, queues, index, readiness, self._preparer.index_file, appender.delay_levels
         )
         self.retention = retention = Retention(
-            disk, config, log, queues, index, stats, now_ms, readiness, in_thread
+            disk, config, log, queues, index, deleted, stats, now_ms, readiness, in_thread
         )
         log.space_wanted = retention.want_check
         self.barrier: Callable[[], Awaitable[object]] | None = None
@@ -143,9 +145,18 @@ class MessageStore:
             self._index.load()
             if stop is Stop.POWER_LOST:
                 self._index.drop_after(self._checkpoint.index, self._checkpoint.index_offset)
-        dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels)
+        self._deleted.load()
+        dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels, self._deleted)
         self.recovery = recover(
-            self.config, disk, self._log, self._queues, self._index, self._checkpoint, dispatcher, stop
+            self.config,
+            disk,
+            self._log,
+            self._queues,
+            self._index,
+            self._checkpoint,
+            self._deleted,
+            dispatcher,
+            stop,
         )
         self.stats.last_store_timestamp = max(self._checkpoint.physic, self._checkpoint.logics)
         disk.write(abort, disk.boot_id())

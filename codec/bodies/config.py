@@ -45,6 +45,12 @@ class TopicConfigSerializeWrapper(Body, frozen=True):
     mapping_data_version: DataVersion | None = None
 
 
+class DeletedTopics(Body, frozen=True):
+    """The file deletedTopics.json, of rmq only: the commit-log offset before which a topic has no records."""
+
+    deleted_topics: dict[str, Int64] = {}
+
+
 class TopicConfigAndQueueMapping(TopicConfig, frozen=True):
     mapping_detail: TopicQueueMappingDetail | None = None
 

@@ -1,0 +1,97 @@
+"""A topic that was deleted does not come back, whatever a recovery reads."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import trio.testing
+
+from broker.store import open_store
+from broker.testing.disk import SimulatedDisk
+from tests.broker.store.support import (
+    HOST,
+    START_MS,
+    Clock,
+    inline,
+    killed,
+    loaded,
+    message,
+    numbers,
+    small_config,
+)
+
+CHECKED = {"check_store_on_start": True}
+
+
+@pytest.mark.parametrize("power_lost", [False, True])
+@pytest.mark.parametrize("settings", [{}, CHECKED], ids=["", "checked"])
+async def test_after_a_kill(tmp_path: Path, power_lost: bool, settings: dict[str, bool]) -> None:
+    with loaded(small_config(tmp_path / "used")) as store:
+        for number in range(100):
+            store.append(message(number, topic="Gone"))
+            store.append(message(number, topic="Kept"))
+        assert await store.delete_topic("Gone") == 1
+        root = killed(tmp_path / "used", tmp_path / "killed", power_lost=power_lost)
+    for _ in range(2):
+        with loaded(small_config(root, **settings), Clock(START_MS + 10_000)) as store:
+            assert store.topics() == ["Kept"]
+            assert numbers(store, "Kept", 0) == list(range(100))
+
+
+@pytest.mark.parametrize("settings", [{}, CHECKED], ids=["", "checked"])
+async def test_created_again(tmp_path: Path, settings: dict[str, bool]) -> None:
+    with loaded(small_config(tmp_path / "used")) as store:
+        for number in range(50):
+            store.append(message(number, topic="Gone"))
+        await store.clean_unused(["Kept"])
+        for number in range(50, 60):
+            assert store.append(message(number, topic="Gone")).queue_offset == number - 50
+        root = killed(tmp_path / "used", tmp_path / "killed")
+    shutil.rmtree(root / "consumequeue")
+    for _ in range(2):
+        with loaded(small_config(root, **settings), Clock(START_MS + 10_000)) as store:
+            assert (store.min_offset("Gone", 0), store.max_offset("Gone", 0)) == (0, 10)
+            assert numbers(store, "Gone", 0) == list(range(50, 60))
+
+
+async def test_after_a_clean_stop_without_any_other_message(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with open_store(
+            small_config(tmp_path), now_ms=Clock(step=1), store_host=HOST, in_thread=inline
+        ) as store:
+            assert store.topics() == []
+            store.append(message(0, topic="Gone"))
+            await store.delete_topic("Gone")
+
+
+async def test_deleted_before_it_is_answered(autojump_clock: trio.testing.MockClock) -> None:
+    """Power is lost at any call to the disk; once `delete_topic` has returned, the topic stays away."""
+    for seed in range(60):
+        disk = SimulatedDisk(seed)
+        async with open_store(
+            small_config(Path("/store")), now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
+        ) as store:
+            for number in range(60):
+                store.append(message(number, topic="Gone" if number % 2 else "Kept"))
+            await store.make_durable()
+            await store.delete_topic("Gone")
+            after = disk.power_cut()
+        with loaded(small_config(Path("/store")), Clock(START_MS + 10_000), after) as store:
+            assert store.topics() == ["Kept"]
+            assert numbers(store, "Kept", 0) == list(range(0, 60, 2))
+
+
+async def test_what_the_log_no_longer_has_is_forgotten(tmp_path: Path) -> None:
+    config = small_config(tmp_path, file_reserved_time=0, delete_files_batch_max=100)
+    with loaded(config, Clock(START_MS * 2)) as store:
+        store.append(message(0, topic="First"))
+        await store.delete_topic("First")
+        for number in range(300):
+            store.append(message(number, topic="Second"))
+        await store.delete_expired_files()
+        assert store.commit_log_min_offset > 1000
+        await store.delete_topic("Second")
+        assert b"First" not in config.deleted_topics_file.read_bytes()
+        assert b"Second" in config.deleted_topics_file.read_bytes()
