@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from functools import partial
 
 from msgspec.structs import replace
@@ -47,6 +48,8 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> R
     data, session, command = request.body, request.session, request.command
     client = ClientChannel(session, data.client_id, command.language, command.version, broker.now_ms())
     watch_session(broker, session)
+    announced = broker.announcer.asked
+    changed = []
     for consumer in data.consumer_data_set:
         _ensure_group(broker, consumer)
         known = broker.consumers.get(consumer.group_name) if data.without_sub else None
@@ -54,12 +57,27 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> R
             subscriptions = list(known.subscriptions.values())
             consumer = replace(consumer, subscription_data_set=subscriptions)
         if broker.consumers.register(consumer, client):
-            notify_group(broker, consumer.group_name)
+            changed.append(consumer.group_name)
         for error in broker.filters.register(consumer.group_name, consumer.subscription_data_set):
             _log.error("a filter of group %s does not compile: %s", consumer.group_name, error)
     for producer in data.producer_data_set:
         broker.producers.register(producer.group_name, client)
+    if broker.announcer.asked > announced:
+        broker.store.barrier = partial(_notify_when_known, broker, changed)
+    else:
+        _notify(broker, changed)
     return Reply()
+
+
+async def _notify_when_known(broker: BrokerContext, groups: Iterable[str]) -> None:
+    """A member that rebalances before the name servers know the retry topic takes its queues much later."""
+    await broker.announcer.settled()
+    _notify(broker, groups)
+
+
+def _notify(broker: BrokerContext, groups: Iterable[str]) -> None:
+    for group in groups:
+        notify_group(broker, group)
 
 
 def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:

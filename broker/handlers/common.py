@@ -54,7 +54,11 @@ async def _compile_first(
     broker: BrokerContext, expressions: list[str], handle: Callable[[], Reply[ReplyT, ReplyBodyT] | None]
 ) -> Reply[ReplyT, ReplyBodyT] | None:
     await broker.filters.compiler.prepare(expressions)
-    return await broker.store.when_ready(handle)
+    reply = await broker.store.when_ready(handle)
+    barrier, broker.store.barrier = broker.store.barrier, None
+    if barrier is not None:
+        await barrier()
+    return reply
 
 
 def no_topic(topic: str, before_faq: str = "") -> Refusal:
