@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
+from codec.store import batch_queue
 from codec.store.checkpoint import Checkpoint
 from codec.store.consume_queue import ENTRY_SIZE
+from codec.store.index_file import IndexHeader
 from codec.store.record import peek_record, store_timestamp_at
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.store.read.batch_queues import batch_queues, batch_topics
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import Queue, queues_of
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped
-from rmqcli.store.read.index import index_files
+from rmqcli.store.read.index import geometry_of, index_files
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.tables import (
     TABLES,
@@ -37,7 +41,10 @@ from rmqcli.store.verify.commit_log import verify_commit_log
 from rmqcli.store.verify.consume_queues import Repairs, verify_queues
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.index import verify_index
+from rmqcli.store.verify.index_gaps import unindexed
 from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, span_of
+from rmqcli.store.verify.rules import Rule
+from rmqcli.store.verify.sequences import check_batches, repeats, sequences_of
 from rmqcli.store.workers import ALONE, Workers
 
 
@@ -47,6 +54,13 @@ class StoreReport:
 
     parts: dict[str, Report] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+
+    def judge(self, rule: Rule, report: Report, finding: Finding, *, crashed: bool, remedy: str = "") -> None:
+        """Adds damage to a part's report, or a note with what repairs it after a kill."""
+        if rule.is_damage(crashed=crashed):
+            report.add(finding)
+        else:
+            self.remarks.append(f"{finding.problem}{remedy}")
 
     @property
     def sound(self) -> bool:
@@ -90,7 +104,10 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
         found.parts["consumequeue"] = _queues(folder, found, workers, advance)
     with steps("index", _used(_index_files(store))) as advance:
         found.parts["index"] = _index(folder, found, workers, advance)
-    found.parts["tables"] = _tables(store, found)
+    topics_with_batches = batch_topics(store)
+    if topics_with_batches and found.parts["commitlog"].sound and not folder.live:
+        found.parts[batch_queue.FOLDER] = _batches(folder, topics_with_batches)
+    found.parts["tables"] = _tables(folder, found)
     return found
 
 
@@ -147,10 +164,14 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
     store, queues, log, crashed, live = folder
     if not log.files:
         return _without_log(store, queues, found)
-    if not queues:
-        found.remarks.append("no consume queues: the next start rebuilds them, or `rmq inspect rebuild`")
-        return Report()
     of_log = found.parts["commitlog"]
+    if not queues:
+        report = Report()
+        if of_log.items:
+            text = "no consume queues: the next start rebuilds them, or `rmq inspect rebuild`"
+            finding = Finding(store / "consumequeue", 0, text)
+            found.judge(Rule.NO_QUEUES, report, finding, crashed=crashed or live)
+        return report
     begin = log.files[0].base or 0
     repairs = Repairs(dispatched_again_from(log, known_checkpoint(store)) if crashed else None, begin)
     report = verify_queues(
@@ -158,9 +179,30 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
     )
     for file, position in repairs.holes:
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
-    # As many entries as records: none is missing.
-    if not live and sum(one.messages for one in queue_ranges(store)) != of_log.items:
+    # As many entries as records, which agree: none is missing, and none has the queue offset of another.
+    entries = sum(one.messages for one in queue_ranges(store)) if begin else report.items
+    if not live and entries != of_log.items:
         _check_missing(folder, report, found)
+        if of_log.sound:
+            firsts = _first_places(queues)
+            for finding in repeats(log, sequences_of(log), firsts):
+                of_log.add(finding)
+    return report
+
+
+def _first_places(queues: list[Queue]) -> dict[tuple[str, int], int]:
+    """Returns the commit-log offsets of the first entries."""
+    firsts = {(queue.topic or "", queue.queue_id or 0): queue.files.entries() for queue in queues}
+    return {key: entry.commit_log_offset for key, found in firsts.items() for entry in islice(found, 1)}
+
+
+def _batches(folder: _Folder, topics: frozenset[str]) -> Report:
+    queues = batch_queues(folder.path)
+    report = Report(files=sum(len(queue.files) for queue in queues))
+    report.items = sum(1 for queue in queues for _ in queue.units())
+    found = sequences_of(folder.log)
+    for finding in check_batches(queues, topics, folder.log, found, folder.path / batch_queue.FOLDER):
+        report.add(finding)
     return report
 
 
@@ -171,23 +213,24 @@ def _check_missing(folder: _Folder, report: Report, found: StoreReport) -> None:
         for queue in queues
         if queue.topic is not None and queue.queue_id is not None
     }
-    known = {key: NOTHING for key in _known_queues(store) if key not in spans}
+    batches = batch_topics(store)
+    known = {key: NOTHING for key in _known_queues(store) if key not in spans and key[0] not in batches}
     for missing, count in sorted(find_missing_entries(log, {**known, **spans}).items()):
         name = f"{missing.topic} queue {missing.queue_id}"
+        place = store / "consumequeue" / missing.topic / str(missing.queue_id)
         if missing.queue in known:
-            found.remarks.append(
+            text = (
                 f"{name} has no consume queue, but the log has {count} records of it: "
                 "the topic was deleted and created again, or `rmq inspect rebuild` restores it"
             )
+            found.judge(Rule.NO_QUEUE, report, Finding(place, 0, text), crashed=crashed)
             continue
         side = "before" if missing.is_before else "after"
+        rule = Rule.ENTRIES_BEFORE if missing.is_before else Rule.ENTRIES_AFTER
         text = f"{name} is missing the entries of {count} records {side} its own"
-        if crashed and not missing.is_before:
-            found.remarks.append(f"{text}: the next start adds them")
-            continue
         span = spans[missing.queue]
-        place = store / "consumequeue" / missing.topic / str(missing.queue_id)
-        report.add(Finding(place, (span.first if missing.is_before else span.end) * ENTRY_SIZE, text))
+        finding = Finding(place, (span.first if missing.is_before else span.end) * ENTRY_SIZE, text)
+        found.judge(rule, report, finding, crashed=crashed, remedy=": the next start adds them")
 
 
 def _known_queues(store: Path) -> Iterator[tuple[str, int]]:
@@ -213,7 +256,14 @@ def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report
 
 def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
     store, crashed = folder.path, folder.crashed
-    if not _index_files(store) or not folder.log.files:
+    of_log = found.parts["commitlog"]
+    if not folder.log.files:
+        return Report()
+    if not _index_files(store):
+        if of_log.items:
+            found.remarks.append(
+                "no index file: messages are not found by key, unless a broker keeps no index"
+            )
         return Report()
     flushed = known_checkpoint(store).index_msg_timestamp
     result = verify_index(
@@ -227,16 +277,36 @@ def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Call
         places = f" (items or slots that are wrong: {damaged})" if damaged else ""
         text = "younger than the checkpoint: rebuilt by the next start"
         found.remarks.append(f"{file.path.name}: {text}{places}")
+    if result.report.sound and of_log.sound and not folder.live:
+        for gap in unindexed(folder.log, headers_of(_index_files(store))):
+            rule = Rule.ITEMS_AFTER if gap.is_after else Rule.ITEMS_BEFORE
+            text = f"records from commit-log offset {gap.offset} on are in no index file"
+            finding = Finding(store / "index", 0, text)
+            remedy = ": the next start adds them"
+            found.judge(rule, result.report, finding, crashed=crashed, remedy=remedy)
     return result.report
 
 
-def _tables(store: Path, found: StoreReport) -> Report:
-    report = Report()
-    for name in TABLES:
-        for file in table_files(store, name):
-            report.files += file.is_sound or file.is_damaged
-            if file.is_damaged:
-                report.add(Finding(file.path, 0, str(file.problem)))
+def headers_of(files: list[NamedFile]) -> list[IndexHeader]:
+    """Returns the headers of the files that have items."""
+    found = []
+    for file in files:
+        with mapped(file) as data, suppress(CorruptionError):
+            index = geometry_of(file, data)
+            found += [index.header] if index.items else []
+    return found
+
+
+def _tables(folder: _Folder, found: StoreReport) -> Report:
+    report, store, has_records = Report(), folder.path, bool(found.parts["commitlog"].items)
+    _table_files(folder, report, found, has_records=has_records)
+    if has_records and not (store / "checkpoint").exists() and not folder.live:
+        found.remarks.append("no checkpoint: after a kill, a start reads the whole commit log")
+    if (store / "timerlog").exists() != (store / "timerwheel").exists():
+        lost = "timerwheel" if (store / "timerlog").exists() else "timerlog"
+        report.add(
+            Finding(store / lost, 0, "missing: the messages that it leads to are not delivered in time")
+        )
     try:
         checkpoint = read_checkpoint(store)
         report.files += checkpoint is not None
@@ -264,6 +334,26 @@ def _tables(store: Path, found: StoreReport) -> Report:
         if not any(finding.path == damage.path for finding in report.findings):
             report.add(Finding(damage.path, damage.position or 0, "it cannot be read"))
     return report
+
+
+def _table_files(folder: _Folder, report: Report, found: StoreReport, *, has_records: bool) -> None:
+    store = folder.path
+    if not (store / "config").is_dir():
+        if has_records and not folder.live:
+            found.remarks.append("no folder config: a broker starts without topics and groups")
+        return
+    for name in TABLES:
+        file, backup = files = table_files(store, name)
+        report.files += sum(one.is_sound or one.is_damaged for one in files)
+        for one in files:
+            if one.is_damaged:
+                report.add(Finding(one.path, 0, str(one.problem)))
+        if file.is_sound or file.is_damaged:
+            continue
+        if backup.is_sound:
+            found.remarks.append(f"config/{name} is {file.problem}: a broker reads its .bak")
+        elif not file.is_missing or (has_records and name == "topics.json" and not folder.live):
+            report.add(Finding(file.path, 0, f"{file.problem}, without a sound .bak"))
 
 
 def known_checkpoint(store: Path) -> Checkpoint:

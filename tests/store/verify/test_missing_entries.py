@@ -51,20 +51,23 @@ def test_the_queues_of_a_topic_are_gone(copy_java_store: Copy) -> None:
     """A topic that was deleted and created again looks so, and one that lost its queues."""
     store = copy_java_store("store-clean")
     shutil.rmtree(store.root / "consumequeue/SeedTx")
+    findings = verified(store.root).findings
+    assert len(findings) == 4
+    assert findings[0].problem.startswith("SeedTx queue 0 has no consume queue, but the log has ")
+    (store.root / "abort").touch()
     report = verified(store.root)
-    assert report.sound
-    assert len(report.remarks) == 4
-    assert report.remarks[0].startswith("SeedTx queue 0 has no consume queue, but the log has ")
+    assert report.sound and len([one for one in report.remarks if "SeedTx" in one]) == 4
+    (store.root / "abort").unlink()
     path = store.root / "config/topics.json"
     table = json.loads(path.read_text())
     del table["topicConfigTable"]["SeedTx"]
     path.write_text(json.dumps(table))
-    assert verified(store.root).remarks == []
+    assert verified(store.root).sound
 
 
 def test_a_topic_that_was_deleted_and_made_anew(tmp_path: Path) -> None:
     """Only the offsets of its old records are behind the end of its new queue."""
-    with loaded(small_config(tmp_path)) as store:
+    with loaded(small_config(tmp_path, message_index_enable=False)) as store:
         for number in range(10):
             store.append(message(number))
         trio.run(store.delete_topic, "TopicA")
@@ -72,5 +75,8 @@ def test_a_topic_that_was_deleted_and_made_anew(tmp_path: Path) -> None:
             store.append(message(number))
     (tmp_path / "abort").unlink(missing_ok=True)
     report = verified(tmp_path)
-    assert (report.findings, report.remarks) == ([], [])
+    without = ["no checkpoint: after a kill, a start reads the whole commit log"]
+    without.append("no folder config: a broker starts without topics and groups")
+    without.append("no index file: messages are not found by key, unless a broker keeps no index")
+    assert (report.findings, sorted(report.remarks)) == ([], without)
     assert (report.parts["commitlog"].items, report.parts["consumequeue"].items) == (13, 3)

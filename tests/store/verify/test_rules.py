@@ -1,0 +1,141 @@
+"""What is damage and what is a note: the table in the code is that of docs/inspect.md, and holds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from codec.store.consume_queue import ENTRY
+from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.repair.salvage import salvage
+from rmqcli.store.verify.rules import Rule
+from rmqcli.store.verify.store import verify_store
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+DOCS = Path(__file__).parents[3] / "docs" / "inspect.md"
+
+
+class Harm(NamedTuple):
+    """A change of a store that a rule judges, and a word of what is said."""
+
+    apply: Callable[[Path], object]
+    said: str
+    store: str = "store-clean"
+
+
+def remove(*patterns: str) -> Callable[[Path], None]:
+    def apply(root: Path) -> None:
+        for path in [path for pattern in patterns for path in root.glob(pattern)]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return apply
+
+
+def remove_index(number: int) -> Callable[[Path], None]:
+    return lambda root: sorted((root / "index").iterdir())[number].unlink()
+
+
+def empty(name: str) -> Callable[[Path], None]:
+    def apply(root: Path) -> None:
+        (root / name).write_bytes(b"")
+
+    return apply
+
+
+def cut(name: str, size: int) -> Callable[[Path], None]:
+    def apply(root: Path) -> None:
+        with (root / name).open("r+b") as file:
+            file.truncate(size)
+
+    return apply
+
+
+def end_queue(root: Path) -> None:
+    path = root / "consumequeue/SeedNormal/1/00000000000000006000"
+    path.write_bytes(path.read_bytes()[:200].ljust(6000, b"\0"))
+
+
+def repeat_offset(root: Path) -> None:
+    """Gives record 7 of a queue the offset of record 6."""
+    queue = root / "consumequeue/SeedNormal/1/00000000000000000000"
+    place, _, _ = ENTRY.unpack_from(queue.read_bytes(), 7 * ENTRY.size)
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(place + 20)
+        file.write((6).to_bytes(8, "big"))
+
+
+HARMS: Mapping[Rule, Harm] = {
+    Rule.LOG_LENGTH: Harm(cut("commitlog/00000000000001572864", 300_000), "bytes long, not"),
+    Rule.REPEATED: Harm(repeat_offset, "SeedNormal queue 1 has queue offset 6 twice"),
+    Rule.NO_QUEUES: Harm(remove("consumequeue"), "no consume queues"),
+    Rule.NO_QUEUE: Harm(remove("consumequeue/SeedNormal/1"), "has no consume queue, but"),
+    Rule.ENTRIES_BEFORE: Harm(remove("consumequeue/SeedNormal/1/*0000"), "300 records before"),
+    Rule.ENTRIES_AFTER: Harm(end_queue, "65 records after"),
+    Rule.BATCH_UNITS: Harm(remove("batchconsumequeue/*/1"), "missing the units", "store-five"),
+    Rule.NO_INDEX: Harm(remove("index"), "no index file"),
+    Rule.ITEMS_BEFORE: Harm(remove_index(0), "offset 0 on are in no index file"),
+    Rule.ITEMS_AFTER: Harm(remove_index(-1), "offset 1290218 on are in no index file"),
+    Rule.NO_CHECKPOINT: Harm(remove("checkpoint"), "no checkpoint"),
+    Rule.CHECKPOINT: Harm(cut("checkpoint", 10), "cannot be read"),
+    Rule.FROM_BACKUP: Harm(remove("config/topics.json"), "topics.json is missing: a broker reads its .bak"),
+    Rule.UNREADABLE: Harm(cut("config/consumerFilter.json", 10), "expected a key"),
+    Rule.NO_TOPICS: Harm(remove("config/topics.json*"), "missing, without a sound .bak"),
+    Rule.NO_CONFIG: Harm(remove("config"), "no folder config"),
+    Rule.TIMERS: Harm(remove("timerwheel"), "not delivered in time", "store-five"),
+}
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+@pytest.mark.parametrize("rule", HARMS)
+def test_every_rule(copy_java_store: Copy, rule: Rule, crashed: bool) -> None:
+    harm = HARMS[rule]
+    root = copy_java_store(harm.store).root
+    harm.apply(root)
+    if crashed:
+        (root / "abort").touch()
+    report = verify_store(root)
+    said = {"damage": [one.problem for one in report.findings], "note": report.remarks}
+    expected, other = ("damage", "note") if rule.is_damage(crashed=crashed) else ("note", "damage")
+    assert any(harm.said in text for text in said[expected]), said
+    assert not any(harm.said in text for text in said[other]), said
+
+
+def test_what_has_a_test_of_its_own() -> None:
+    assert set(Rule) - HARMS.keys() == {Rule.HOLE}
+
+
+def test_an_empty_table_is_read_from_its_backup(copy_java_store: Copy) -> None:
+    root = copy_java_store("store-clean").root
+    empty("config/topics.json")(root)
+    report = verify_store(root)
+    assert report.sound and report.remarks == ["config/topics.json is empty: a broker reads its .bak"]
+    empty("config/topics.json.bak")(root)
+    assert [one.problem for one in verify_store(root).findings] == ["empty, without a sound .bak"]
+
+
+def test_a_store_of_5x_is_sound(store_five: JavaStore) -> None:
+    report = verify_store(store_five.root)
+    assert (report.findings, report.remarks) == ([], [])
+    assert report.parts["batchconsumequeue"].items == 15
+    with vectorising(enabled=False):
+        assert verify_store(store_five.root).sound
+
+
+def test_a_repeated_offset_is_salvaged(copy_java_store: Copy, tmp_path: Path) -> None:
+    root = copy_java_store("store-clean").root
+    repeat_offset(root)
+    assert len(salvage(root, tmp_path / "out").lost) == 1
+    assert verify_store(tmp_path / "out").sound
+
+
+def test_the_docs_have_the_table() -> None:
+    rows = [
+        f"| {', '.join(f'`{name}`' for name in one.file.split(', '))} | {one.fact} | {one.stopped} | {one.killed} |"
+        for one in (rule.value for rule in Rule)
+    ]
+    assert "\n".join(rows) in DOCS.read_text()
