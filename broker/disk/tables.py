@@ -39,12 +39,14 @@ def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None
     StoreDamaged if `decode` refuses what there is, with CodecError or ValueError.
     """
     refused: list[str] = []
+    empty: list[Path] = []
     for candidate in (path, _backup(path)):
         try:
             content = disk.read(candidate)
         except FileNotFoundError:
             continue
         if not content.strip():
+            empty.append(candidate)
             continue
         try:
             return decode(content)
@@ -55,6 +57,8 @@ def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None
         raise StoreDamaged(
             f"{'; '.join(refused)}. Repair the file, or move it and its .bak away to start with an empty table"
         )
+    for candidate in empty:
+        _log.error("%s is empty, and there is no other version of it: the table starts empty", candidate)
     return None
 
 

@@ -30,6 +30,9 @@ from codec.store.delay_levels import DelayLevels
 from codec.store.record import scan_record
 from codec.store.record_layout import MIN_RECORD_SIZE
 
+LONGEST_RESULT = 15 << 20
+"""Bytes of the records in a result; a frame has at most 16 MiB."""
+
 
 class Search:
     """Finds messages. Raises NotReady when `readiness` is strict and pages have to be read first."""
@@ -52,7 +55,8 @@ class Search:
         self._levels = levels
 
     def by_key(self, topic: str, key: str, limit: int, begin: int, end: int) -> QueryResult:
-        """At most `limit` records stored in [begin, end] ms (second precision), by commit-log offset."""
+        """At most `limit` records stored in [begin, end] ms (second precision), by commit-log offset: the
+        newest, as many as a reply has room for."""
         if self._index is None:
             return QueryResult([], 0, 0)
         if self._readiness.strict and self._index.waits:
@@ -60,10 +64,18 @@ class Search:
         hits = self._index.query(topic, key, limit, begin, end, self._readiness.require)
         if not hits.offsets:
             return QueryResult([], 0, 0)
-        records = [
-            record for offset in sorted(hits.offsets) if (record := self.record_at(offset)) is not None
-        ]
-        return QueryResult(records, hits.last_timestamp, hits.last_offset)
+        records: dict[int, memoryview] = {}
+        room = LONGEST_RESULT
+        for offset in hits.offsets:
+            record = self.record_at(offset)
+            if record is not None:
+                room -= len(record)
+                if room < 0 and records:
+                    break
+                records[offset] = record
+        return QueryResult(
+            [records[offset] for offset in sorted(records)], hits.last_timestamp, hits.last_offset
+        )
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that starts at an offset of the commit log."""

@@ -154,10 +154,21 @@ class SegmentList:
         files = _files(self.disk, self.folder)
         while files and _length(self.disk, files[-1]) == 0:
             self.disk.unlink(files.pop())
-        for path in files:
-            self._check_length(path, last=path is files[-1])
-        starts = [int(path.name) for path in files]
+        lengths = [_length(self.disk, path) for path in files]
         whole = True
+        for path, length in zip(files[:-1], lengths, strict=False):
+            if length < self.size and self.size in lengths:
+                whole = False
+                if not derived:
+                    raise StoreDamaged(
+                        f"{path} is cut off: it has {length} of {self.size} bytes. Restore it, or copy what can "
+                        f"be read with 'rmq inspect salvage'"
+                    )
+            else:
+                self._check_length(path, length, last=False)
+        if files:
+            self._check_length(files[-1], lengths[-1], last=True)
+        starts = [int(path.name) for path in files]
         for previous, start in pairwise(starts):
             if start == previous + self.size:
                 continue
@@ -172,8 +183,7 @@ class SegmentList:
         ]
         return whole
 
-    def _check_length(self, path: Path, *, last: bool) -> None:
-        length = _length(self.disk, path)
+    def _check_length(self, path: Path, length: int, *, last: bool) -> None:
         if length == self.size:
             return
         if last and length < self.size:

@@ -177,6 +177,16 @@ def test_a_damaged_table_is_read_from_its_bak(
     assert delays.levels()
 
 
+def test_an_empty_table_without_another_version_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "config").mkdir()
+    path = tmp_path / "config" / "topics.json"
+    path.touch()
+    files(tmp_path)[0].load()
+    assert f"{path} is empty" in caplog.text
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_two_damaged_copies_stop_the_start(copy_java_store: Callable[[str], JavaStore], name: str) -> None:
     root = copy_java_store("store-clean").root

@@ -146,6 +146,23 @@ def test_a_run_that_a_killed_process_had_not_finished_is_no_damage(tmp_path: Pat
         assert numbers(store, "TopicA", 0) == list(range(60))
 
 
+def test_a_log_file_that_was_cut_off_is_named(folder: Path) -> None:
+    path = log_files(folder)[1]
+    path.write_bytes(path.read_bytes()[:5000])
+    with (
+        pytest.raises(StoreDamaged, match="is cut off: it has 5000 of") as error,
+        loaded(small_config(folder)),
+    ):
+        pass
+    assert "mappedFileSize" not in str(error.value)
+
+
+def test_a_queue_file_that_was_cut_off_is_rebuilt(folder: Path) -> None:
+    path = sorted((folder / "consumequeue" / "TopicA" / "1").iterdir())[0]
+    path.write_bytes(path.read_bytes()[:100])
+    assert_whole(folder)
+
+
 # --- power cuts on a simulated disk
 
 ROOT = Path("/store")

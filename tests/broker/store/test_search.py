@@ -77,3 +77,13 @@ def test_what_does_not_exist(tmp_path: Path, store: MessageStore) -> None:
     assert store.earliest_store_time("TopicB", 0) == -1
     with loaded(small_config(tmp_path / "empty")) as empty:
         assert empty.earliest_store_time() == -1
+
+
+def test_a_query_returns_no_more_than_a_reply_holds(tmp_path: Path) -> None:
+    """The newest of 40 messages of 1 MB that share a key."""
+    with loaded(small_config(tmp_path, mapped_file_size_commit_log=4 << 20)) as store:
+        for number in range(40):
+            store.append(message(number, size=1_000_000))
+        views = store.query("TopicA", "all", 64, 0, 1 << 50).views
+        assert sum(map(len, views)) < 15 << 20
+        assert [int(bytes(view[88:]).split(b":")[0]) for view in views] == list(range(25, 40))
