@@ -15,6 +15,7 @@ import trio
 
 from broker.errors import NotReady, Refusal
 from broker.net.session import Session
+from broker.net.turns import Pace, Turns
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
 from codec.errors import CodecError
 from codec.remoting.frame import RemotingCommand, encode_frame
@@ -110,15 +111,24 @@ class Dispatcher:
         batches: Batches | None = None,
         name: str = "",
         gate: Gate | None = None,
+        turns: Turns | None = None,
     ) -> None:
+        self._turns = turns or Turns()
         self._handlers = handlers
         self._runs = runs if gate is None else NO_RUNS
         self._batches = batches or _NoBatches()
         self._name = name
         self._gate = gate
 
-    async def handle(self, session: Session, commands: list[RemotingCommand]) -> None:
-        """Handles what one read brought; waits while the peer does not read its replies."""
+    def pace(self) -> Pace:
+        """The pace of a connection that has just been read."""
+        return self._turns.pace()
+
+    async def handle(
+        self, session: Session, commands: list[RemotingCommand], pace: Pace | None = None
+    ) -> None:
+        """Handles what one read brought, with a `pace` in as many turns as it takes; waits while the peer
+        does not read its replies."""
         position = 0
         while position < len(commands):
             position, missing = self._handle_some(session, commands, position)
@@ -127,6 +137,8 @@ class Dispatcher:
                 position += 1
             if session.is_congested:
                 await session.drained()
+            if pace is not None:
+                await pace.step()
 
     def _handle_some(
         self, session: Session, commands: list[RemotingCommand], position: int

@@ -23,6 +23,7 @@ from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable
 from broker.net.limits import PartialFrames, ServerLimits
 from broker.net.session import Session
 from broker.net.transport import SocketTransport, StreamTransport, Transport, read_buffer
+from broker.net.turns import Turns
 from broker.supervisor import Services, Supervisor, open_services
 from codec.errors import RemoteProtocolError
 from codec.remoting.connection import ReceiveError
@@ -34,6 +35,10 @@ TLS_HANDSHAKE = 0x16
 ACCEPTS_PER_WAKE = 64
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
+SHORT_READ = 8 * 1024
+"""A read of so many bytes never takes longer than a turn."""
+LONG_PIECE = 64 * 1024
+"""The bytes to decode at a time of a connection whose last read took more than a turn."""
 
 
 class Server:
@@ -54,9 +59,10 @@ class Server:
         runs: RunTable = NO_RUNS,
         gate: Gate | None = None,
         supervisor: Supervisor | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.sessions: set[Session] = set()
-        self._dispatcher = Dispatcher(handlers, runs, batches, name, gate)
+        self._dispatcher = Dispatcher(handlers, runs, batches, name, gate, turns)
         self._limits = limits or ServerLimits()
         self._name = name
         self._direct = direct
@@ -201,13 +207,22 @@ class Server:
         receive = session.transport.receive
         decode = session.connection.receive
         handle = self._dispatcher.handle
+        new_pace = self._dispatcher.pace
         partial_frames = self._partial_frames
+        is_long = False
         data = await receive()
         if data[:1] == bytes((TLS_HANDSHAKE,)):
             raise RemoteProtocolError("it speaks TLS, which is not supported yet")
         while data:
             session.is_active = True
-            await handle(session, decode(data))
+            if len(data) <= SHORT_READ:
+                await handle(session, decode(data))
+            else:
+                pace = new_pace()
+                size = LONG_PIECE if is_long else len(data)
+                for start in range(0, len(data), size):
+                    await handle(session, decode(data[start : start + size]), pace)
+                is_long = pace.waits > 0
             partial_frames.update(session)
             data = await receive()
         decode(b"")
