@@ -19,7 +19,7 @@ from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.store import verify_store
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
-SEEDS = 100
+SEEDS = 40
 _BLOCK = 10
 _MOST = 6
 _PAGE = 4096
