@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from codec.bodies.base import decode_body
 from codec.bodies.config import (
+    DeletedTopics,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
@@ -31,6 +32,7 @@ _TABLES: dict[str, type] = {
     "consumerOffset.json": ConsumerOffsetSerializeWrapper,
     "delayOffset.json": DelayOffsetSerializeWrapper,
     "consumerFilter.json": ConsumerFilterManager,
+    "deletedTopics.json": DeletedTopics,
 }
 _JSON = (
     "consumerOrderInfo.json",
@@ -95,6 +97,16 @@ def _read_checkpoint(store: Path, decode: Callable[[bytes], Table | None]) -> Ta
 def topics(store: Path) -> dict[str, TopicConfig]:
     """Reads topics.json; {} if missing."""
     return dict(_load(store, "topics.json", TopicConfigSerializeWrapper()).topic_config_table)
+
+
+def deleted_topics(store: Path) -> dict[str, int]:
+    """Reads deletedTopics.json: topic → the commit-log offset before which no record belongs to it; {} if it
+    cannot be read.
+    """
+    try:
+        return dict(_load(store, "deletedTopics.json", DeletedTopics()).deleted_topics)
+    except DamagedFile:
+        return {}
 
 
 def groups(store: Path) -> dict[str, SubscriptionGroupConfig]:

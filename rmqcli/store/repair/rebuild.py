@@ -96,6 +96,8 @@ class _Writers:
         self._index = index
         self._levels = shape.levels
         self._batch_topics = shape.batch_topics
+        self._deleted = shape.deleted
+        self._unusual = shape.batch_topics | shape.deleted.keys()
 
     def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
         """Dispatches a block; returns the byte after it, or `position` if records must be read one by one."""
@@ -106,7 +108,7 @@ class _Writers:
         block = dispatched_block(
             data, file.base, position, self._levels, min(block_records(), _BLOCK_RECORDS)
         )
-        if block is None or any(queue.topic in self._batch_topics for queue in block.queues):
+        if block is None or any(queue.topic in self._unusual for queue in block.queues):
             return position
         for queue in block.queues:
             self._queues.put_many(*queue)
@@ -123,13 +125,15 @@ class _Writers:
             properties = decode_properties(record.properties)
             for entry in queue_entries(record, properties, self._levels):
                 self._put(entry, record)
-                self.entries += 1
             self._index.put(index_hashes(record, properties), place.offset, record.store_timestamp)
             self.records += 1
             position = place.position + place.size
         return position
 
     def _put(self, entry: DispatchedEntry, record: RecordScan) -> None:
+        if entry.commit_log_offset < self._deleted.get(entry.topic, 0):
+            return
+        self.entries += 1
         if entry.topic in self._batch_topics:
             self._batches.put(entry, messages_in(record), record.store_timestamp)
         else:

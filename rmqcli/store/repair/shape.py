@@ -13,6 +13,7 @@ from codec.store.file_names import NAME_PATTERN
 from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 from rmqcli.store.read.batch_queues import batch_topics
 from rmqcli.store.read.index import shape_of_index
+from rmqcli.store.read.tables import deleted_topics
 
 QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
 BATCH_FILE_SIZE = batch_queue.FILE_UNITS * batch_queue.UNIT.size
@@ -20,7 +21,8 @@ BATCH_FILE_SIZE = batch_queue.FILE_UNITS * batch_queue.UNIT.size
 
 class Shape(NamedTuple):
     """Sizes of the files to write, names of index files to use again, the delay levels, the topics with batch
-    queues. `unknown` are the broker properties of sizes that are RocketMQ's for want of a file.
+    queues. `unknown` are the broker properties of sizes that are RocketMQ's for want of a file. `deleted`
+    maps topics to the commit-log offset before which no record belongs to them.
     """
 
     queue_file_size: int = QUEUE_FILE_SIZE
@@ -31,6 +33,7 @@ class Shape(NamedTuple):
     batch_file_size: int = BATCH_FILE_SIZE
     batch_topics: frozenset[str] = frozenset()
     unknown: tuple[str, ...] = ()
+    deleted: dict[str, int] = {}  # noqa: RUF012  never written to
 
 
 _PROPERTIES = {
@@ -69,6 +72,7 @@ def shape_of(store: Path, properties: Mapping[str, str] | None = None) -> Shape:
         batch_file_size=batch_file_size,
         batch_topics=topics,
         unknown=unknown,
+        deleted=deleted_topics(store),
     )
 
 

@@ -56,15 +56,19 @@ def span_of(files: ConsumeQueueFiles) -> Span:
     return NOTHING if last is None else Span(first, end, last.commit_log_offset)
 
 
-def find_missing_entries(log: CommitLogFiles, spans: Spans) -> Counter[MissingEntries]:
-    """Counts the missing entries of the given queues. Damage is skipped."""
+def find_missing_entries(
+    log: CommitLogFiles, spans: Spans, deleted: Mapping[str, int]
+) -> Counter[MissingEntries]:
+    """Counts the missing entries of the given queues. Damage is skipped, and so are records before the
+    commit-log offset that `deleted` has for their topic.
+    """
     found: Counter[MissingEntries] = Counter()
     for file in log.files:
         with mapped(file) as data:
             position = 0
             while True:
                 position = _skip_complete(data, position, spans)
-                after = _look(file, data, position, spans, found)
+                after = _look(file, data, position, spans, deleted, found)
                 if after == position:
                     break
                 position = after
@@ -80,7 +84,12 @@ def _skip_complete(data: memoryview, position: int, spans: Spans) -> int:
 
 
 def _look(
-    file: NamedFile, data: memoryview, position: int, spans: Spans, found: Counter[MissingEntries]
+    file: NamedFile,
+    data: memoryview,
+    position: int,
+    spans: Spans,
+    deleted: Mapping[str, int],
+    found: Counter[MissingEntries],
 ) -> int:
     """Counts in a block of records; returns the byte after it, `position` if no record follows."""
     try:
@@ -89,6 +98,8 @@ def _look(
                 return place.position
             position = place.position + place.size
             for entry in queue_entries(record, decode_properties(record.properties)):
+                if place.offset < deleted.get(entry.topic, 0):
+                    continue
                 key = entry.topic, entry.queue_id
                 span = spans.get(key, _WITHOUT_END)
                 is_before = entry.queue_offset < span.first

@@ -30,6 +30,7 @@ from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.tables import (
     TABLES,
     delay_offsets,
+    deleted_topics,
     group_offsets,
     read_checkpoint,
     store_folder,
@@ -215,7 +216,8 @@ def _check_missing(folder: _Folder, report: Report, found: StoreReport) -> None:
     }
     batches = batch_topics(store)
     known = {key: NOTHING for key in _known_queues(store) if key not in spans and key[0] not in batches}
-    for missing, count in sorted(find_missing_entries(log, {**known, **spans}).items()):
+    deleted = deleted_topics(store)
+    for missing, count in sorted(find_missing_entries(log, {**known, **spans}, deleted).items()):
         name = f"{missing.topic} queue {missing.queue_id}"
         place = store / "consumequeue" / missing.topic / str(missing.queue_id)
         if missing.queue in known:

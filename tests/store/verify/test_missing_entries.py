@@ -9,7 +9,12 @@ from pathlib import Path
 
 import trio
 
+from codec.bodies.base import encode_body
+from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.repair.rebuild import build
+from rmqcli.store.repair.shape import shape_of
 from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.broker.store.support import loaded, message, small_config
 from tests.support import JavaStore
@@ -74,9 +79,32 @@ def test_a_topic_that_was_deleted_and_made_anew(tmp_path: Path) -> None:
         for number in range(3):
             store.append(message(number))
     (tmp_path / "abort").unlink(missing_ok=True)
+    save_topics(tmp_path, "TopicA")
     report = verified(tmp_path)
     without = ["no checkpoint: after a kill, a start reads the whole commit log"]
-    without.append("no folder config: a broker starts without topics and groups")
     without.append("no index file: messages are not found by key, unless a broker keeps no index")
     assert (report.findings, sorted(report.remarks)) == ([], without)
     assert (report.parts["commitlog"].items, report.parts["consumequeue"].items) == (13, 3)
+
+
+def test_a_deleted_topic_that_no_message_came_to(tmp_path: Path) -> None:
+    """Its records are no longer its own, so it misses no queue, and a rebuild does not bring them back."""
+    with loaded(small_config(tmp_path)) as store:
+        store.append(message(0, topic="TopicB"))
+        for number in range(10):
+            store.append(message(number))
+        trio.run(store.delete_topic, "TopicA")
+    (tmp_path / "abort").unlink(missing_ok=True)
+    shutil.rmtree(tmp_path / "index", ignore_errors=True)
+    save_topics(tmp_path, "TopicA", "TopicB")
+    assert verified(tmp_path).findings == []
+    for vectorised in (True, False):
+        out = tmp_path / f"out{vectorised}"
+        with vectorising(enabled=vectorised):
+            built = build(CommitLogFiles(tmp_path), out, shape_of(tmp_path))
+        assert (built.records, built.entries, built.queues) == (11, 1, 1)
+
+
+def save_topics(root: Path, *names: str) -> None:
+    table = TopicConfigSerializeWrapper({name: TopicConfig(name) for name in names})
+    (root / "config" / "topics.json").write_bytes(encode_body(table))
