@@ -18,9 +18,18 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from codec.errors import BodyError
-from codec.fastjson_writer import FASTJSON, STANDARD, JsonDialect, dumps
+from codec.fastjson_writer import FASTJSON, STANDARD, JsonDialect, dumps, dumps_in_steps
 
-__all__ = ["FASTJSON", "STANDARD", "JsonDialect", "dumps", "expanded_size", "loads", "loads_finite"]
+__all__ = [
+    "FASTJSON",
+    "STANDARD",
+    "JsonDialect",
+    "dumps",
+    "dumps_in_steps",
+    "expanded_size",
+    "loads",
+    "loads_finite",
+]
 
 MAX_TEXT: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 128

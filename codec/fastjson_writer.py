@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -165,3 +165,32 @@ def dumps(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) 
     writer = _Writer(dialect, pretty)
     writer.write(value)
     return "".join(writer.pieces)
+
+
+def dumps_in_steps(value: Any, *, dialect: JsonDialect = STANDARD) -> Generator[None, None, str]:
+    """As `dumps` without `pretty`; yields after each entry of a dict or list, so that others can work too."""
+    if isinstance(value, msgspec.Struct):
+        members = [(head, getattr(value, name)) for head, name in _MEMBERS[type(value)]]
+        if not any(isinstance(item, dict | list) for _, item in members):
+            return dumps(value, dialect=dialect)
+        parts = []
+        for head, item in members:
+            if item is not None:
+                parts.append(head + (yield from dumps_in_steps(item, dialect=dialect)))
+    elif isinstance(value, dict):
+        parts = []
+        for key, item in value.items():
+            if item is not None:
+                writer = _Writer(dialect, pretty=False)
+                writer.key(key, "", 0)
+                parts.append("".join(writer.pieces) + (yield from dumps_in_steps(item, dialect=dialect)))
+                yield
+    elif isinstance(value, list):
+        parts = []
+        for item in value:
+            parts.append((yield from dumps_in_steps(item, dialect=dialect)))
+            yield
+        return "[" + ",".join(parts) + "]"
+    else:
+        return dumps(value, dialect=dialect)
+    return "{" + ",".join(parts) + "}"

@@ -154,11 +154,11 @@ async def topic_stats(
     config = broker.topics.get(topic)
     if config is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-    when_ready = broker.store.when_ready
-    table = {
-        MessageQueue(topic, broker.name, queue_id): await when_ready(_queue_stats, broker, topic, queue_id)
-        for queue_id in range(config.write_queue_nums)
-    }
+    pace, when_ready, table = request.session.turns.pace(), broker.store.when_ready, {}
+    for queue_id in range(config.write_queue_nums):
+        queue = MessageQueue(topic, broker.name, queue_id)
+        table[queue] = await when_ready(_queue_stats, broker, topic, queue_id)
+        await pace.step()
     return Reply(body=TopicStatsTable(offset_table=table))
 
 

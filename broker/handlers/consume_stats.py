@@ -8,6 +8,7 @@ from datetime import datetime
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Reply, Request
+from broker.net.turns import Pace
 from codec.bodies.config import TopicConfig
 from codec.bodies.offsets import QueryCorrectionOffsetBody
 from codec.bodies.stats import (
@@ -32,17 +33,17 @@ async def consume_stats(
     """208: maximum and committed offset of every queue of a group's topics; empty for an unknown group."""
     header = request.header
     topics = [header.topic] if header.topic else broker.offsets.topics_of(header.consumer_group)
-    return Reply(body=await _stats(broker, header.consumer_group, topics))
+    return Reply(body=await _stats(broker, request.session.turns.pace(), header.consumer_group, topics))
 
 
-async def _stats(broker: BrokerContext, group: str, topics: Iterable[str]) -> ConsumeStats:
+async def _stats(broker: BrokerContext, pace: Pace, group: str, topics: Iterable[str]) -> ConsumeStats:
     table: dict[MessageQueue, OffsetWrapper] = {}
     tps = 0.0
     for topic in topics:
         config = broker.topics.get(topic)
         if config is None or _is_dropped(broker, group, topic):
             continue
-        table.update(await _offsets(broker, group, config, config.read_queue_nums))
+        table.update(await _offsets(broker, pace, group, config, config.read_queue_nums))
         tps += broker.statistics.consume_tps(topic, group)
     return ConsumeStats(offset_table=table, consume_tps=tps)
 
@@ -54,14 +55,15 @@ def _is_dropped(broker: BrokerContext, group: str, topic: str) -> bool:
 
 
 async def _offsets(
-    broker: BrokerContext, group: str, config: TopicConfig, queues: int
+    broker: BrokerContext, pace: Pace, group: str, config: TopicConfig, queues: int
 ) -> dict[MessageQueue, OffsetWrapper]:
     """By queue. Each waits for the disk by itself: the others are not looked up again."""
-    topic, when_ready = config.topic_name, broker.store.when_ready
-    return {
-        MessageQueue(topic, broker.name, queue_id): await when_ready(_offset, broker, group, topic, queue_id)
-        for queue_id in range(queues)
-    }
+    topic, when_ready, table = config.topic_name, broker.store.when_ready, {}
+    for queue_id in range(queues):
+        queue = MessageQueue(topic, broker.name, queue_id)
+        table[queue] = await when_ready(_offset, broker, group, topic, queue_id)
+        await pace.step()
+    return table
 
 
 def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
@@ -79,7 +81,7 @@ async def broker_consume_stats(
 ) -> Reply[None, ConsumeStatsList]:
     """317: the lag of every group on all write queues; with isOrder only for topics consumed in order."""
     found: list[dict[str, list[ConsumeStats]]] = []
-    total = 0
+    total, pace = 0, request.session.turns.pace()
     for group in list(broker.groups):
         stats = []
         for topic in broker.offsets.topics_of(group):
@@ -91,11 +93,12 @@ async def broker_consume_stats(
             ):
                 continue
             one = ConsumeStats(
-                offset_table=await _offsets(broker, group, config, config.write_queue_nums),
+                offset_table=await _offsets(broker, pace, group, config, config.write_queue_nums),
                 consume_tps=broker.statistics.consume_tps(topic, group),
             )
             total += sum(queue.broker_offset - queue.consumer_offset for queue in one.offset_table.values())
             stats.append(one)
+        await pace.step()
         found.append({group: stats})
     body = ConsumeStatsList(consume_stats_list=found, broker_addr=broker.address, total_diff=total)
     return Reply(body=body)
@@ -109,10 +112,10 @@ async def time_span(
     config = broker.topics.get(header.topic)
     if config is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-    spans = [
-        await broker.store.when_ready(_span, broker, header.group, header.topic, queue_id)
-        for queue_id in range(config.write_queue_nums)
-    ]
+    pace, spans = request.session.turns.pace(), []
+    for queue_id in range(config.write_queue_nums):
+        spans.append(await broker.store.when_ready(_span, broker, header.group, header.topic, queue_id))
+        await pace.step()
     return Reply(body=QueryConsumeTimeSpanBody(consume_time_span_set=spans))
 
 

@@ -107,13 +107,13 @@ class Dispatcher:
     def __init__(
         self,
         handlers: HandlerTable,
+        turns: Turns,
         runs: RunTable = NO_RUNS,
         batches: Batches | None = None,
         name: str = "",
         gate: Gate | None = None,
-        turns: Turns | None = None,
     ) -> None:
-        self._turns = turns or Turns()
+        self._turns = turns
         self._handlers = handlers
         self._runs = runs if gate is None else NO_RUNS
         self._batches = batches or _NoBatches()

@@ -22,15 +22,18 @@ import msgspec
 from broker.errors import Refusal
 from broker.net.dispatch import Handler, failure_reply
 from broker.net.session import Session
+from codec.bodies.base import Body
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.fastjson_writer import JsonDialect
+from codec.fastjson import JsonDialect, dumps_in_steps
 from codec.headers.base import ext_encoder, from_ext, to_ext
 from codec.operations.operation import AnyOperation, Operation
 from codec.remoting.frame import RemotingCommand, encode_short_reply
 from codec.versions import CURRENT_VERSION
 
 PYTHON = LanguageCode.PYTHON
+LONG_TABLE = 256
+"""A body with a table of more entries is encoded in several turns."""
 
 ContextT = TypeVar("ContextT")
 RequestT = TypeVar("RequestT")
@@ -72,7 +75,8 @@ Answered = (
     | bytes
     | None
 )
-Encode = Callable[[RemotingCommand, AnyReply], RemotingCommand | bytes]
+Encode = Callable[..., RemotingCommand | bytes]
+"""Encodes a reply to a command; the text of its body follows if it is encoded already."""
 TypedHandler = Callable[[ContextT, Request[RequestT, RequestBodyT]], Answered[ReplyT, ReplyBodyT]]
 
 
@@ -110,13 +114,15 @@ class Registration(NamedTuple, Generic[ContextT]):
             if type(reply) is Reply:
                 if command.flag & RPC_ONEWAY:
                     return None
-                if not reply.views:
+                if not reply.views and (reply.body is None or not _is_long(reply.body)):
                     return encode(command, reply)
-                session.send(encode(command, reply), reply.views)
-                return None
+                if reply.views:
+                    session.send(encode(command, reply), reply.views)
+                    return None
+                reply = _itself(reply)
             if reply is None or isinstance(reply, bytes):
                 return reply
-            if not session.spawn(_respond_later, session, command, encode, reply):
+            if not session.spawn(_respond_later, session, command, operation, encode, reply):
                 reply.close()  # type: ignore[union-attr]  # a coroutine here
             return None
 
@@ -152,9 +158,13 @@ def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]]
     reply_type: Any = operation.reply
     ext_of = to_ext if reply_type is None else ext_encoder(reply_type)
 
-    def encode(command: RemotingCommand, reply: AnyReply) -> RemotingCommand | bytes:
+    def encode(
+        command: RemotingCommand, reply: AnyReply, text: bytes | None = None
+    ) -> RemotingCommand | bytes:
         header = reply.header
-        if reply.body is None:
+        if text is not None:
+            ext_fields, body = None if header is None else ext_of(header), text
+        elif reply.body is None:
             ext_fields, body = None if header is None else ext_of(header), b""
         else:
             ext_fields, body = encode_reply(header, reply.body, reply.dialect)
@@ -179,9 +189,32 @@ def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]]
     return encode
 
 
+def _is_long(body: object) -> bool:
+    return isinstance(body, Body) and any(
+        isinstance(table, dict | list) and len(table) > LONG_TABLE
+        for table in (getattr(body, name) for name in body.__struct_fields__)
+    )
+
+
+async def _itself(reply: AnyReply) -> AnyReply:
+    return reply
+
+
+async def _long_text(session: Session, body: Body, dialect: JsonDialect) -> bytes:
+    pace, steps = session.turns.pace(), dumps_in_steps(body, dialect=dialect)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            text: str = end.value
+            return text.encode()
+        await pace.step()
+
+
 async def _respond_later(
     session: Session,
     command: RemotingCommand,
+    operation: AnyOperation,
     encode: Encode,
     waiting: Coroutine[Any, Any, AnyReply | RemotingCommand | None],
 ) -> None:
@@ -190,7 +223,10 @@ async def _respond_later(
         if isinstance(reply, RemotingCommand):
             session.respond(command, command.reply(reply.code, reply.remark, reply.ext_fields, reply.body))
         elif reply is not None:
-            session.respond(command, encode(command, reply), reply.views)
+            text = None
+            if reply.body is not None and _is_long(reply.body):
+                text = await _long_text(session, reply.body, reply.dialect or operation.reply_dialect)
+            session.respond(command, encode(command, reply, text), reply.views)
     except Exception as error:  # whatever work for one request raises, the connection goes on
         session.respond(command, failure_reply(session, command, error))
 

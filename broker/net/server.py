@@ -59,10 +59,10 @@ class Server:
         runs: RunTable = NO_RUNS,
         gate: Gate | None = None,
         supervisor: Supervisor | None = None,
-        turns: Turns | None = None,
     ) -> None:
         self.sessions: set[Session] = set()
-        self._dispatcher = Dispatcher(handlers, runs, batches, name, gate, turns)
+        self._turns = Turns()
+        self._dispatcher = Dispatcher(handlers, self._turns, runs, batches, name, gate)
         self._limits = limits or ServerLimits()
         self._name = name
         self._direct = direct
@@ -165,6 +165,7 @@ class Server:
             limits=self._limits.session,
             wake=self._request_flush,
             direct=self._direct,
+            turns=self._turns,
         )
         self.sessions.add(session)
         return session

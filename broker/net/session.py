@@ -18,6 +18,7 @@ import trio
 from broker.errors import RemoteClosed, RemoteTimeout
 from broker.net.limits import SessionLimits
 from broker.net.transport import Buffer, Transport, coalesce
+from broker.net.turns import Turns
 from codec.addresses import join_address
 from codec.errors import ProtocolError
 from codec.remoting.connection import Connection
@@ -41,6 +42,7 @@ class Session:
     """A connection of a server, open until `closed`.
 
     `id` is unique in this process. `peer` and `local` are (host, port); `peer_text` is "ip:port", as in Java.
+    Long work for it takes `turns`.
     """
 
     __slots__ = (
@@ -65,6 +67,7 @@ class Session:
         "peer",
         "peer_text",
         "transport",
+        "turns",
     )
 
     def __init__(
@@ -76,9 +79,11 @@ class Session:
         limits: SessionLimits,
         wake: Callable[[Session], None],
         direct: DirectReaders = NO_DIRECT,
+        turns: Turns | None = None,
     ) -> None:
         self.id = next(_numbers)
         self.transport = transport
+        self.turns = turns or Turns()
         self.connection = Connection(max_frame=limits.max_frame, direct=direct)
         self.peer = peer
         self.peer_text = join_address(*peer)

@@ -24,6 +24,7 @@ from broker.disk.real import RealDisk
 from broker.errors import NotReady, Refusal, RemoteTimeout
 from broker.handlers import handler_table
 from broker.net.dispatch import reply_behind
+from broker.net.turns import Turns
 from broker.node import assemble, listen_to_store, start_services
 from broker.services.delay import DelayService
 from broker.store import AppendResult, MessageStore, StoreMessage, open_store
@@ -79,6 +80,7 @@ class FakeSession:
     news: trio.Event = field(default_factory=trio.Event)
     tasks: int = 0
     """The number of tasks that handlers started."""
+    turns: Turns = field(default_factory=Turns)
 
     @property
     def peer_text(self) -> str:

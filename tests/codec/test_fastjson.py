@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.errors import BodyError
-from codec.fastjson import FASTJSON, dumps, expanded_size, loads, loads_finite
+from codec.fastjson import (
+    FASTJSON,
+    STANDARD,
+    JsonDialect,
+    dumps,
+    dumps_in_steps,
+    expanded_size,
+    loads,
+    loads_finite,
+)
 
 JSON = st.recursive(
     st.none()
@@ -34,6 +43,15 @@ def test_every_json_text_means_what_json_says(value: Any, indent: int | None, as
     assert loads(text) == value
     if ascii_only or "\\ud" not in json.dumps(value):
         assert loads(text.encode("utf-8", "surrogatepass") if ascii_only else text.encode()) == value
+
+
+@given(JSON, st.sampled_from([FASTJSON, STANDARD]))
+def test_a_text_written_in_steps_is_the_same(value: Any, dialect: JsonDialect) -> None:
+    steps = dumps_in_steps(value, dialect=dialect)
+    with pytest.raises(StopIteration) as end:
+        for _ in range(10_000):
+            next(steps)
+    assert end.value.value == dumps(value, dialect=dialect)
 
 
 @given(JSON)

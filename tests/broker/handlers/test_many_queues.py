@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from broker.errors import NotReady
+from broker.net.handling import LONG_TABLE
+from broker.net.turns import TURN_SECONDS, Pace
+from codec.bodies.base import encode_body
+from codec.operations.topics import GET_ALL_TOPIC_CONFIG
 from tests.broker.support import Client, fake_broker
 
 TOPIC, GROUP, QUEUES = "Many", "G", 20
@@ -31,6 +36,11 @@ def cold_once(lookup: Callable[[str, int, int], int], calls: Counter[int]) -> Ca
     return store_time
 
 
+async def _create(client: Client) -> None:
+    header = {"topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": QUEUES, "writeQueueNums": QUEUES}
+    await client.ask(17, {name: str(value) for name, value in header.items()} | {"perm": "6"})
+
+
 async def _fill(client: Client) -> None:
     for queue_id in range(QUEUES):
         await client.send(TOPIC, b"x", queue_id=queue_id)
@@ -38,7 +48,7 @@ async def _fill(client: Client) -> None:
         await client.ask(15, fields)
 
 
-@pytest.mark.parametrize(
+REQUESTS = pytest.mark.parametrize(
     ("code", "fields"),
     [
         (202, {"topic": TOPIC}),
@@ -47,14 +57,16 @@ async def _fill(client: Client) -> None:
         (317, {"isOrder": "false"}),
     ],
 )
+
+
+@REQUESTS
 async def test_a_queue_is_not_looked_at_again_for_the_sake_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, fields: dict[str, str]
 ) -> None:
     calls: Counter[int] = Counter()
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        header = {"topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": QUEUES, "writeQueueNums": QUEUES}
-        await client.ask(17, {name: str(value) for name, value in header.items()} | {"perm": "6"})
+        await _create(client)
         await _fill(client)
         await client.ask(200, None, b'{"groupName":"G"}')
         store = broker.context.store
@@ -62,3 +74,57 @@ async def test_a_queue_is_not_looked_at_again_for_the_sake_of_the_next(
         assert (await client.ask(code, fields)).code == 0
     assert set(calls) == set(range(QUEUES))
     assert max(calls.values()) <= 3
+
+
+@REQUESTS
+async def test_each_queue_that_takes_long_is_a_turn_of_its_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mock_clock: trio.testing.MockClock,
+    code: int,
+    fields: dict[str, str],
+) -> None:
+    waits: list[int] = []
+
+    async def next_turn() -> None:
+        waits.append(1)
+
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await _create(client)
+        await _fill(client)
+        await client.ask(200, None, b'{"groupName":"G"}')
+        store = broker.context.store
+        look_up = store.max_offset
+
+        def slow(topic: str, queue_id: int) -> int:
+            mock_clock.jump(TURN_SECONDS)
+            return look_up(topic, queue_id)
+
+        monkeypatch.setattr(store, "max_offset", slow)
+        monkeypatch.setattr(client.session.turns, "next", next_turn)
+        reply = await client.ask(code, fields)
+    assert reply.code == 0
+    assert len(waits) == QUEUES
+
+
+async def test_a_long_table_is_encoded_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+) -> None:
+    """The same text, with a wait after each entry when each takes a turn."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for number in range(LONG_TABLE):
+            broker.context.topics.ensure(f"topic-{number}", 4)
+        expected = encode_body(broker.context.topics.wrapper(), dialect=GET_ALL_TOPIC_CONFIG.reply_dialect)
+        waits: list[int] = []
+
+        async def next_turn() -> None:
+            waits.append(1)
+            mock_clock.jump(TURN_SECONDS)
+
+        monkeypatch.setattr(client.session.turns, "next", next_turn)
+        monkeypatch.setattr(Pace, "is_over", True)
+        reply = await client.ask(21)
+        assert reply.body == expected
+        assert len(waits) >= len(broker.context.topics) > LONG_TABLE
