@@ -55,6 +55,10 @@ class StoreDamaged(StoreError):
     """Files are missing or unreadable in a way that recovery must not hide."""
 
 
+class StoreUnsupported(StoreError):
+    """The folder has what only a broker of 5.x serves."""
+
+
 class NotReady(Exception):
     """A request needs pages or files that only the disk can provide.
 

@@ -160,6 +160,7 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     check_crc_on_recover: bool = True
     check_store_on_start: bool = False
     move_damaged_log_aside: bool = False
+    ignore_unsupported: bool = False
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
     max_transfer_count_on_message_in_memory: int = 32
     max_transfer_bytes_on_message_in_disk: int = 64 * 1024

@@ -53,6 +53,7 @@ class StoreConfig:
     check_crc_on_recover: bool = _JAVA.check_crc_on_recover
     check_store_on_start: bool = _JAVA.check_store_on_start
     move_damaged_log_aside: bool = _JAVA.move_damaged_log_aside
+    ignore_unsupported: bool = _JAVA.ignore_unsupported
 
     flush_disk_type: str = _JAVA.flush_disk_type
     sync_flush_timeout: int = _JAVA.sync_flush_timeout

@@ -34,6 +34,7 @@ from broker.store.retention import Retention
 from broker.store.search import Search
 from broker.store.segment import SegmentList, adopted_size
 from broker.store.statistics import Statistics
+from broker.store.unsupported import refuse_unsupported
 from broker.store.values import ArrivalListener, BitMapOf, QueryResult
 from broker.supervisor import Services, Supervisor, open_services
 
@@ -135,6 +136,8 @@ class MessageStore:
         """Maps the folder and recovers. Blocks. StoreError if it cannot be used."""
         disk, abort = self._disk, self.config.abort_file
         disk.make_folder(self.config.root)
+        if not self.config.ignore_unsupported:
+            refuse_unsupported(self.config.root, disk)
         self._checkpoint.load(self._now_ms())
         stop = Stop.CLEAN
         if disk.state(abort) is not None:

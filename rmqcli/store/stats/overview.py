@@ -18,7 +18,16 @@ from rmqcli.store.read.log_reader import LogReader
 from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, store_folder
 
-FOLDERS = ("commitlog", "consumequeue", "consumequeue_ext", "index", "config")
+FOLDERS = (
+    "commitlog",
+    "consumequeue",
+    "consumequeue_ext",
+    "batchconsumequeue",
+    "index",
+    "timerlog",
+    "compaction",
+    "config",
+)
 
 
 class FolderSize(NamedTuple):

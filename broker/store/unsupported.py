@@ -1,0 +1,104 @@
+"""What only a 5.x broker can serve: a folder that has some of it is refused, unless the configuration says so.
+
+Batch consume queues and compacted topics would be served as other ones; pending timers and POP messages
+without an acknowledgement would never be delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from broker.disk import Disk
+from broker.errors import StoreUnsupported
+from codec.bodies.base import decode_body
+from codec.bodies.config import TopicConfigSerializeWrapper
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from codec.errors import BodyError
+from codec.fastjson import loads_finite
+from codec.store import batch_queue
+from codec.store.consume_queue import ENTRY
+
+_REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_"
+_REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+_COMPACTED = ("cleanup.policy", "COMPACTION")
+
+
+def refuse_unsupported(root: Path, disk: Disk) -> None:
+    """Raises StoreUnsupported, naming what a store has that this broker does not serve. Blocks."""
+    found = [*_topics(root, disk), *_timers(root, disk), *_pops(root, disk)]
+    if found:
+        raise StoreUnsupported(
+            f"{root} has what only the 5.x broker that wrote it serves: {'; '.join(found)}. "
+            "Start with ignoreUnsupported=true to do without it"
+        )
+
+
+def _topics(root: Path, disk: Disk) -> Iterator[str]:
+    table = _read(root / "config" / "topics.json", disk, TopicConfigSerializeWrapper)
+    attributes = (
+        {name: one.attributes or {} for name, one in table.topic_config_table.items()} if table else {}
+    )
+    batches = {
+        name for name, one in attributes.items() if one.get(batch_queue.QUEUE_TYPE) == batch_queue.BATCH
+    }
+    batches |= {folder.name for folder in disk.list(root / batch_queue.FOLDER)}
+    compacted = {name for name, one in attributes.items() if one.get(_COMPACTED[0]) == _COMPACTED[1]}
+    if batches:
+        yield f"batch consume queues of {', '.join(sorted(batches))}"
+    if compacted:
+        yield f"compacted topics {', '.join(sorted(compacted))}"
+
+
+def _timers(root: Path, disk: Disk) -> Iterator[str]:
+    """Looks at the counts of pending timers, which a broker saves beside the timer log."""
+    if not disk.list(root / "timerlog"):
+        return
+    counts = _json(root / "config" / "timermetrics", disk).get("timingCount")
+    if not isinstance(counts, dict):
+        yield "a timer log"
+        return
+    numbers = (one.get("count") for one in counts.values() if isinstance(one, dict))
+    pending = sum(number for number in numbers if isinstance(number, int) and number > 0)
+    if pending:
+        yield f"{pending} pending timers"
+
+
+def _pops(root: Path, disk: Disk) -> Iterator[str]:
+    """Compares the queues of each topic that POP consumption revives messages by with its group's offsets."""
+    table = _read(root / "config" / "consumerOffset.json", disk, ConsumerOffsetSerializeWrapper)
+    offsets = table.offset_table if table else {}
+    for folder in disk.list(root / "consumequeue"):
+        if folder.name.startswith(_REVIVE_TOPIC):
+            done = offsets.get(f"{folder.name}@{_REVIVE_GROUP}", {})
+            queues = [path for path in disk.list(folder) if path.name.isdecimal()]
+            waiting = sum(max(_end(path, disk) - done.get(int(path.name), 0), 0) for path in queues)
+            if waiting:
+                yield f"{waiting} POP messages in {folder.name}"
+
+
+def _end(queue: Path, disk: Disk) -> int:
+    """Returns the queue offset after the last entry of a queue."""
+    for path in sorted(disk.list(queue), reverse=True):
+        data = disk.read(path)
+        whole = len(data) // ENTRY.size * ENTRY.size
+        written = sum(1 for _, size, _ in ENTRY.iter_unpack(data[:whole]) if size)
+        if written and path.name.isdecimal():
+            return int(path.name) // ENTRY.size + written
+    return 0
+
+
+def _read(path: Path, disk: Disk, body: Any) -> Any:
+    """Returns a table, None if it cannot be read: whoever needs it reports that."""
+    with suppress(BodyError):
+        return decode_body(body, disk.read(path)) if disk.state(path) is not None else None
+    return None
+
+
+def _json(path: Path, disk: Disk) -> dict[str, Any]:
+    with suppress(BodyError):
+        found = loads_finite(disk.read(path)) if disk.state(path) is not None else None
+        return found if isinstance(found, dict) else {}
+    return {}

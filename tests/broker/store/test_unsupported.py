@@ -1,0 +1,78 @@
+"""The folder of a 5.3.3 broker is refused while it has what only such a broker serves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.disk import REAL
+from broker.errors import StoreUnsupported
+from broker.store.unsupported import refuse_unsupported
+from codec.store.consume_queue import ENTRY
+from tests.broker.store.support import loaded, small_config
+from tests.support import CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
+
+Copy = Callable[[str], JavaStore]
+SIZES = {
+    "mapped_file_size_commit_log": None,
+    "mapped_file_size_consume_queue": CONSUME_QUEUE_FILE_SIZE,
+    "max_hash_slot_num": INDEX_SLOTS,
+    "max_index_num": INDEX_ITEMS,
+}
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def refusal(root: Path) -> str:
+    with pytest.raises(StoreUnsupported) as refused:
+        refuse_unsupported(root, REAL)
+    return str(refused.value)
+
+
+def test_all_of_it_is_named_and_nothing_is_touched(copy_java_store: Copy) -> None:
+    root = copy_java_store("store-five").root
+    before = contents(root)
+    with pytest.raises(StoreUnsupported) as refused, loaded(small_config(root, **SIZES)):
+        pass
+    assert contents(root) == before
+    for text in (
+        "batch consume queues of FiveBatchCQ",
+        "compacted topics FiveCompact",
+        "11 pending timers",
+        "64 POP messages in rmq_sys_REVIVE_LOG_DefaultCluster",
+        "ignoreUnsupported=true",
+    ):
+        assert text in str(refused.value)
+
+
+def test_it_starts_without_them(copy_java_store: Copy) -> None:
+    root = copy_java_store("store-five").root
+    with loaded(small_config(root, **SIZES, ignore_unsupported=True)) as store:
+        assert store.max_offset("FiveZip", 0) > 0
+
+
+def test_what_is_left_is_named(copy_java_store: Copy) -> None:
+    root = copy_java_store("store-five").root
+    revive = root / "consumequeue/rmq_sys_REVIVE_LOG_DefaultCluster"
+    shutil.rmtree(root / "batchconsumequeue")
+    shutil.rmtree(revive)
+    for path in (root / "config").glob("topics.json*"):
+        path.unlink()
+    assert " serves: 11 pending timers. " in refusal(root)
+    (root / "config/timermetrics").write_bytes(b"{no")
+    assert " serves: a timer log. " in refusal(root)
+    shutil.rmtree(root / "timerlog")
+    refuse_unsupported(root, REAL)
+    queue = revive / "9"
+    queue.mkdir(parents=True)
+    (queue / f"{0:020d}").write_bytes(ENTRY.pack(0, 100, 0) * 3 + bytes(100))
+    assert " serves: 3 POP messages in rmq_sys_REVIVE_LOG_DefaultCluster. " in refusal(root)
+
+
+def test_a_store_of_4x_has_none(java_store: JavaStore) -> None:
+    refuse_unsupported(java_store.root, REAL)
