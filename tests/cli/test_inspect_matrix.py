@@ -17,9 +17,10 @@ from tests.support import JavaStore
 Copy = Callable[[str], JavaStore]
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text()
+_TABLE = _PAGE[_PAGE.index("| inspection") :].partition("\n\n")[0]
 _HEAD, *_ROWS = [
     [cell.strip().strip("`") for cell in line.strip("|").split("|")]
-    for line in _PAGE.splitlines()
+    for line in _TABLE.splitlines()
     if line.startswith(("| inspection", "| `"))
 ]
 OPTIONS = _HEAD[1:]
