@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 
 class BrokerError(Exception):
@@ -60,13 +61,20 @@ class StoreUnsupported(StoreError):
 
 
 class NotReady(Exception):
-    """A request needs pages or files that only the disk can provide.
+    """A request needs pages or files that only the disk can provide, or more turns of the event loop.
 
-    Raised before anything was stored: after `await error.ready()` the request is handled again. `in_order`:
-    later requests of the same connection wait for this one.
+    Raised before anything was stored: after `await error.ready()` the request is handled again, by `then`
+    if it is set. `in_order`: later requests of the same connection wait for this one.
     """
 
-    def __init__(self, ready: Callable[[], Awaitable[None]], *, in_order: bool = False) -> None:
+    def __init__(
+        self,
+        ready: Callable[[], Awaitable[None]],
+        *,
+        in_order: bool = False,
+        then: Callable[..., Any] | None = None,
+    ) -> None:
         super().__init__("the disk is needed first")
         self.ready = ready
         self.in_order = in_order
+        self.then = then

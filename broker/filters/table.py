@@ -40,6 +40,7 @@ class FilterTable:
         self._now_ms = now_ms
         self._forget_after_ms = forget_after_ms
         self._topics: dict[str, dict[str, ConsumerFilter]] = {}
+        self._groups: dict[str, set[str]] = {}  # the topics of each group
         self.bloom = bloom or BloomFilter.of(20, 32)
         self.compiler = compiler or Compiler(Dialect.V4_9)
         self.dirty = False
@@ -90,12 +91,16 @@ class FilterTable:
                 self._register(group, subscription)
             except SelectorError as error:
                 errors.append(error)
-        self._bury(one for one in self if one.group == group and one.topic not in named)
+        self._bury(one for topic, one in self._of_group(group) if topic not in named)
         return errors
 
     def unregister(self, group: str) -> None:
         """Buries the filters of a group whose last member has left."""
-        self._bury(one for one in self if one.group == group)
+        self._bury(one for _, one in self._of_group(group))
+
+    def _of_group(self, group: str) -> list[tuple[str, ConsumerFilter]]:
+        found = ((topic, self.get(topic, group)) for topic in self._groups.get(group, ()))
+        return [(topic, one) for topic, one in found if one is not None]
 
     def clean(self) -> None:
         """Removes the filters that have been dead for long."""
@@ -104,6 +109,9 @@ class FilterTable:
             old = [one.group for one in filters.values() if one.dead_for_ms(now) >= self._forget_after_ms]
             for group in old:
                 del filters[group]
+                self._groups[group].discard(topic)
+                if not self._groups[group]:
+                    del self._groups[group]
             if not filters:
                 del self._topics[topic]
             self.dirty |= bool(old)
@@ -138,6 +146,9 @@ class FilterTable:
             if one.dead_time == 0:
                 one.dead_time = max(dead_time, one.born_time)
         self._topics = loaded
+        self._groups = {}
+        for one in every:
+            self._groups.setdefault(one.group, set()).add(one.topic)
 
     def _register(self, group: str, subscription: SubscriptionData) -> None:
         if is_tag_type(subscription.expression_type) or not subscription.sub_string:
@@ -162,6 +173,7 @@ class FilterTable:
         new = self.build(topic, group, expression, expression_type, version)
         new.bloom = self.bloom.data(f"{group}#{topic}")
         filters[group] = new
+        self._groups.setdefault(group, set()).add(topic)
 
     def _revive(self, one: ConsumerFilter) -> None:
         if one.is_dead:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
+import trio
 from msgspec.structs import replace
 
 from broker.context import BrokerContext
@@ -14,8 +16,10 @@ from broker.errors import Refusal
 from broker.filters import is_tag_type
 from broker.handlers.common import no_filtering, when_compiled
 from broker.net.handling import Answered, Reply, Request
+from broker.net.turns import LongWork, Steps
 from broker.services.clients import left_group, notify_group, watch_session
-from broker.tables import ClientChannel
+from broker.tables import ClientChannel, TooManyGroups
+from broker.tables.clients import MOST_GROUPS
 from broker.tables.topics import UNIT_SUB
 from codec.bodies.connections import GetConsumerListByGroupResponseBody
 from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
@@ -30,6 +34,9 @@ from codec.headers.clients import (
 )
 from codec.names import retry_topic
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 _log = logging.getLogger(__name__)
 
 
@@ -41,10 +48,20 @@ def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> A
         for subscription in consumer.subscription_data_set
         if not is_tag_type(subscription.expression_type)
     )
-    return when_compiled(broker, expressions, partial(_register, broker, request))
+    work, slow = LongWork(_register(broker, request)), broker.filters.compiler.slow(expressions)
+    return _compile_and_register(broker, request, slow, work) if slow else work
 
 
-def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Reply[None, None]:
+async def _compile_and_register(
+    broker: BrokerContext, request: Request[None, HeartbeatData], slow: list[str], work: LongWork
+) -> Reply[None, None]:
+    await broker.filters.compiler.prepare(slow)
+    await work.run(request.session.turns)
+    reply = work.finish()
+    return reply if isinstance(reply, Reply) else await reply
+
+
+def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Steps:
     data, session, command = request.body, request.session, request.command
     client = ClientChannel(session, data.client_id, command.language, command.version, broker.now_ms())
     watch_session(broker, session)
@@ -56,28 +73,37 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> R
         if known is not None:
             subscriptions = list(known.subscriptions.values())
             consumer = replace(consumer, subscription_data_set=subscriptions)
-        if broker.consumers.register(consumer, client):
+        if _join(broker.consumers.register, consumer, client):
             changed.append(consumer.group_name)
         for error in broker.filters.register(consumer.group_name, consumer.subscription_data_set):
             _log.error("a filter of group %s does not compile: %s", consumer.group_name, error)
+        yield
     for producer in data.producer_data_set:
-        broker.producers.register(producer.group_name, client)
+        _join(broker.producers.register, producer.group_name, client)
+        yield
     if broker.announcer.asked > announced:
-        broker.store.barrier = partial(_notify_when_known, broker, changed)
-    else:
-        _notify(broker, changed)
-    return Reply()
-
-
-async def _notify_when_known(broker: BrokerContext, groups: Iterable[str]) -> None:
-    """A member that rebalances before the name servers know the retry topic takes its queues much later."""
-    await broker.announcer.settled()
-    _notify(broker, groups)
-
-
-def _notify(broker: BrokerContext, groups: Iterable[str]) -> None:
-    for group in groups:
+        return partial(_notify_when_known, broker, changed)
+    for group in changed:
         notify_group(broker, group)
+        yield
+    return Reply
+
+
+def _join(register: Callable[[T, ClientChannel], R], group: T, client: ClientChannel) -> R:
+    try:
+        return register(group, client)
+    except TooManyGroups:
+        remark = f"a connection can be in {MOST_GROUPS} groups at most"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from None
+
+
+async def _notify_when_known(broker: BrokerContext, groups: Iterable[str]) -> Reply[None, None]:
+    """A member that rebalances before the name servers know the retry topic takes its queues much later."""
+    with trio.CancelScope(shield=True):
+        await broker.announcer.settled()
+        for group in groups:
+            notify_group(broker, group)
+    return Reply()
 
 
 def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:

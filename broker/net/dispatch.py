@@ -192,10 +192,12 @@ class Dispatcher:
             return False
         return True
 
-    def _attempt(self, session: Session, command: RemotingCommand) -> NotReady | None:
+    def _attempt(
+        self, session: Session, command: RemotingCommand, handler: Handler | None = None
+    ) -> NotReady | None:
         """Handles a request that passed the gate, unless it needs the disk first."""
         try:
-            reply = self._handlers.get(command.code, unsupported)(session, command)
+            reply = (handler or self._handlers.get(command.code, unsupported))(session, command)
             if self._batches.barrier is not None:
                 self._hold_back(session, command, reply)
                 return None
@@ -234,7 +236,9 @@ class Dispatcher:
 
         `barrier` was set when it was handled before. A disk that refuses is the reply.
         """
+        handler: Handler | None = None
         while missing is not None:
+            handler = missing.then or handler
             try:
                 await missing.ready()
             except OSError as error:
@@ -243,7 +247,7 @@ class Dispatcher:
             session.in_batch = True
             self._batches.begin_batch()
             self._batches.barrier = barrier
-            missing = self._attempt(session, command)
+            missing = self._attempt(session, command, handler)
             barrier = self._batches.barrier
             session.in_batch = False
             session.flush()

@@ -4,6 +4,7 @@ A handler gets the server's context and a `Request`. It returns
 * a `Reply`, which leaves with the other replies of its batch;
 * a coroutine that gives the `Reply` later, or the reply of somebody else (a RemotingCommand) to pass on: it
   runs as a task of the connection, after the rest of the batch is handled;
+* LongWork, which ends in one of the others;
 * a whole frame (bytes), which only the hot paths write themselves;
 * None when no reply follows, or when something else sends it.
 
@@ -19,9 +20,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from broker.errors import Refusal
+from broker.errors import NotReady, Refusal
 from broker.net.dispatch import Handler, failure_reply
 from broker.net.session import Session
+from broker.net.turns import FIRST_STEPS, LongWork
 from codec.bodies.base import Body
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
 from codec.errors import CodecError
@@ -32,6 +34,8 @@ from codec.remoting.frame import RemotingCommand, encode_short_reply
 from codec.versions import CURRENT_VERSION
 
 PYTHON = LanguageCode.PYTHON
+LONGEST_BODY = 1024 * 1024
+"""Bytes of a request's body in JSON: it is decoded at once."""
 LONG_TABLE = 256
 """A body with a table of more entries is encoded in several turns."""
 
@@ -72,6 +76,7 @@ AnyReply = Reply[Any, Any]
 Answered = (
     Reply[ReplyT, ReplyBodyT]
     | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT] | RemotingCommand | None]
+    | LongWork
     | bytes
     | None
 )
@@ -105,26 +110,46 @@ class Registration(NamedTuple, Generic[ContextT]):
                     header = command.header or from_ext(header_type, command.ext_fields)
                     body = command.body if has_body else None
                 else:
-                    header, body = operation.decode_request(command)
+                    header, body = _decoded(operation, command)
                 reply = handle(context, Request(header, body, command, session))
             except (Refusal, CodecError) as error:
                 if common_ext is None:
                     raise
                 raise _with_ext(error, common_ext()) from None
+            return reply if type(reply) is bytes else answer(session, command, reply)
+
+        def answer(session: Session, command: RemotingCommand, reply: Any) -> RemotingCommand | bytes | None:
             if type(reply) is Reply:
                 if command.flag & RPC_ONEWAY:
                     return None
-                if not reply.views and (reply.body is None or not _is_long(reply.body)):
-                    return encode(command, reply)
                 if reply.views:
                     session.send(encode(command, reply), reply.views)
                     return None
+                if reply.body is None or not _is_long(reply.body):
+                    return encode(command, reply)
                 reply = _itself(reply)
+            elif type(reply) is LongWork:
+                if reply.advance(FIRST_STEPS):
+                    return finish(session, command, reply)
+                raise NotReady(
+                    partial(reply.run, session.turns), in_order=True, then=partial(finish, work=reply)
+                )
             if reply is None or isinstance(reply, bytes):
                 return reply
             if not session.spawn(_respond_later, session, command, operation, encode, reply):
-                reply.close()  # type: ignore[union-attr]  # a coroutine here
+                reply.close()  # a coroutine here
             return None
+
+        def finish(
+            session: Session, command: RemotingCommand, work: LongWork
+        ) -> RemotingCommand | bytes | None:
+            try:
+                reply = work.finish()
+            except (Refusal, CodecError) as error:
+                if common_ext is None:
+                    raise
+                raise _with_ext(error, common_ext()) from None
+            return answer(session, command, reply)
 
         return handler
 
@@ -187,6 +212,14 @@ def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]]
         )
 
     return encode
+
+
+def _decoded(operation: AnyOperation, command: RemotingCommand) -> tuple[Any, Any]:
+    size = len(command.body)
+    if size > LONGEST_BODY and operation.request_body is not bytes:
+        remark = f"the body has {size} bytes, {LONGEST_BODY} is the limit"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return operation.decode_request(command)
 
 
 def _is_long(body: object) -> bool:

@@ -7,9 +7,14 @@ Times are those of trio's clock, so that a test can let every call cost a turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from typing import Any
+
 import trio
 
 TURN_SECONDS = 0.002
+FIRST_STEPS = 32
+"""Steps of long work that are done at once: most requests have no more."""
 
 
 class Turns:
@@ -58,3 +63,47 @@ class Pace:
             self.waits += 1
             await self._turns.next()
             self._ends = trio.current_time() + TURN_SECONDS
+
+
+Steps = Generator[None, None, Callable[[], Any]]
+"""Long work: it yields after each step, and returns what remains to be done, at once, for the reply. That
+may raise NotReady, and is called again then."""
+
+
+class LongWork:
+    """What a handler returns in place of a reply when its work may take longer than a turn.
+
+    The first steps are done at once. Later requests of the same connection wait for the others.
+    """
+
+    __slots__ = ("_error", "_finish", "_steps")
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._error: Exception | None = None
+        self._finish: Callable[[], Any] | None = None
+
+    def advance(self, steps: int) -> bool:
+        """Does so many steps; True once all are done."""
+        try:
+            for _ in range(steps):
+                next(self._steps)
+        except StopIteration as end:
+            self._finish = end.value
+        except Exception as error:  # it is the reply
+            self._error = error
+        else:
+            return False
+        return True
+
+    async def run(self, turns: Turns) -> None:
+        """Does all steps, in as many turns as it takes."""
+        pace = turns.pace()
+        while not self.advance(1):
+            await pace.step()
+
+    def finish(self) -> Any:
+        """What a handler returns, or raises, that had done all this at once."""
+        if self._error is not None or self._finish is None:
+            raise self._error or AssertionError("there are steps left")
+        return self._finish()

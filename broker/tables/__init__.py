@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from broker.tables.clients import Channel, ClientChannel, ConsumerGroup, ConsumerTable, ProducerTable
+from broker.tables.clients import (
+    Channel,
+    ClientChannel,
+    ConsumerGroup,
+    ConsumerTable,
+    ProducerTable,
+    TooManyGroups,
+)
 from broker.tables.groups import GroupTable
 from broker.tables.half_copies import HalfCopies
 from broker.tables.locks import LockTable
@@ -20,5 +27,6 @@ __all__ = [
     "LockTable",
     "OffsetTable",
     "ProducerTable",
+    "TooManyGroups",
     "TopicTable",
 ]

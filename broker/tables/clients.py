@@ -7,12 +7,15 @@ is replaced only by one with a greater version; a topic that the heartbeat does 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from codec.remoting.frame import RemotingCommand
+
+MOST_GROUPS = 4096
+"""Consumer groups, and as many producer groups, that one connection can be in."""
 
 
 class Channel(Protocol):
@@ -82,15 +85,44 @@ class ConsumerGroup:
         return changed
 
 
+class TooManyGroups(Exception):
+    """A connection is in as many groups as it may be."""
+
+
+class _Names:
+    """Connection → the names of its groups, in order, so that its end need not look at all groups."""
+
+    def __init__(self) -> None:
+        self._of: dict[Channel, dict[str, None]] = {}
+
+    def of(self, channel: Channel) -> Collection[str]:
+        return self._of.get(channel, ())
+
+    def add(self, channel: Channel, group: str) -> None:
+        """Raises TooManyGroups."""
+        names = self._of.setdefault(channel, {})
+        if len(names) >= MOST_GROUPS and group not in names:
+            raise TooManyGroups
+        names[group] = None
+
+    def remove(self, channel: Channel, group: str) -> None:
+        names = self._of[channel]
+        del names[group]
+        if not names:
+            del self._of[channel]
+
+
 class ConsumerTable:
     """Group name → the group that is online."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
+        self._names = _Names()
         self.get = self._groups.get
 
     def register(self, data: ConsumerData, client: ClientChannel) -> bool:
         """Takes in one group of a heartbeat; True when the other members must hear of it."""
+        self._names.add(client.channel, data.group_name)
         group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
         group.consume_type = data.consume_type
         group.message_model = data.message_model
@@ -104,13 +136,14 @@ class ConsumerTable:
         known = self._groups.get(group)
         if known is None or known.channels.pop(channel, None) is None:
             return False
+        self._names.remove(channel, group)
         if not known.channels:
             del self._groups[group]
         return True
 
     def close(self, channel: Channel) -> list[str]:
         """The connection is gone from every group; the names of those groups."""
-        names = [name for name, group in self._groups.items() if channel in group.channels]
+        names = list(self._names.of(channel))
         for name in names:
             self.unregister(name, channel)
         return names
@@ -140,10 +173,12 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Channel, ClientChannel]] = {}
+        self._names = _Names()
         self._by_id: dict[str, ClientChannel] = {}
         self._turns = 0
 
     def register(self, group: str, client: ClientChannel) -> None:
+        self._names.add(client.channel, group)
         channels = self._groups.setdefault(group, {})
         before = channels.get(client.channel)
         channels[client.channel] = self._by_id[client.client_id] = client
@@ -156,11 +191,12 @@ class ProducerTable:
         if not channels:
             self._groups.pop(group, None)
         if client is not None:
+            self._names.remove(channel, group)
             self._left(client)
 
     def close(self, channel: Channel) -> None:
         """The connection is gone from every group."""
-        for group in [group for group, channels in self._groups.items() if channel in channels]:
+        for group in list(self._names.of(channel)):
             self.unregister(group, channel)
 
     def expire(self, before: int) -> list[Channel]:
@@ -201,6 +237,6 @@ class ProducerTable:
         newest = self._by_id.get(client.client_id)
         if newest is None or newest.channel is not client.channel:
             return
-        others = (channels.get(client.channel) for channels in self._groups.values())
-        if all(other is None or other.client_id != client.client_id for other in others):
+        others = (self._groups[group][client.channel] for group in self._names.of(client.channel))
+        if all(other.client_id != client.client_id for other in others):
             del self._by_id[client.client_id]

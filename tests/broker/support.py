@@ -23,7 +23,7 @@ from broker.context import BrokerContext
 from broker.disk.real import RealDisk
 from broker.errors import NotReady, Refusal, RemoteTimeout
 from broker.handlers import handler_table
-from broker.net.dispatch import reply_behind
+from broker.net.dispatch import Handler, reply_behind
 from broker.net.turns import Turns
 from broker.node import assemble, listen_to_store, start_services
 from broker.services.delay import DelayService
@@ -153,9 +153,14 @@ class Client:
         self._opaque = 0
 
     def post(
-        self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b"", flag: int = 0
+        self,
+        code: int,
+        header: Header | Mapping[str, str] | None = None,
+        body: bytes = b"",
+        flag: int = 0,
+        then: Handler | None = None,
     ) -> int:
-        """Sends a request and returns its opaque."""
+        """Sends a request and returns its opaque. `then` handles it in place of its handler."""
         self._opaque += 1
         ext = to_ext(header) if isinstance(header, Header) else dict(header) if header is not None else None
         request = RemotingCommand(
@@ -163,7 +168,7 @@ class Client:
         )
         tasks = self.session.tasks
         try:
-            reply = self.broker.handlers[code](self.session, request)  # type: ignore[arg-type]
+            reply = (then or self.broker.handlers[code])(self.session, request)  # type: ignore[arg-type]
         except Refusal as refusal:
             reply = request.reply(refusal.code, refusal.remark, refusal.ext_fields)
         barrier, self.broker.context.store.barrier = self.broker.context.store.barrier, None
@@ -203,11 +208,13 @@ class Client:
         self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b""
     ) -> int:
         """As `post`; a request that needs the disk is handled again."""
+        then = None
         while True:
             try:
-                return self.post(code, header, body)
+                return self.post(code, header, body, then=then)
             except NotReady as missing:
                 await missing.ready()
+                then = missing.then or then
 
     # what clients usually ask
 

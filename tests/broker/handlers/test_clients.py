@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import trio
 
+from broker.net.handling import LONGEST_BODY
+from broker.net.turns import FIRST_STEPS, Pace
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.connections import (
     ConsumerConnection,
@@ -243,3 +246,56 @@ async def test_locks_are_exclusive_and_expire(tmp_path: Path, autojump_clock: tr
         mine = UnlockBatchRequestBody(consumer_group="G", client_id="one", mq_set=queues)
         await client.ask(42, None, encode_body(mine))
         assert await lock(client, "two", queues) == queues
+
+
+def heartbeat_of(groups: int, first: int = 0) -> bytes:
+    names = [f"G{number}" for number in range(first, first + groups)]
+    consumers = [ConsumerData(group_name=name) for name in names]
+    producers = [ProducerData(group_name=name) for name in names]
+    return encode_body(HeartbeatData(client_id="c", consumer_data_set=consumers, producer_data_set=producers))
+
+
+async def test_a_heartbeat_of_many_groups_takes_as_many_turns_as_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client, groups, known = broker.client(), 3 * FIRST_STEPS, [0]
+        turns = client.session.turns
+
+        async def next_turn() -> None:
+            known.append(len(broker.context.consumers.groups()))
+
+        monkeypatch.setattr(turns, "next", next_turn)
+        monkeypatch.setattr(Pace, "is_over", True)
+        opaque = await client.post_when_ready(34, None, heartbeat_of(groups))
+        assert (await client.wait(opaque)).code == 0
+        assert known[-1] == groups
+        assert known[1] == FIRST_STEPS + 1
+        assert max(after - before for before, after in pairwise(known[1:])) == 1
+        assert set(broker.context.producers.groups()) == {f"G{number}" for number in range(groups)}
+
+
+async def test_one_connection_is_in_so_many_groups_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.tables.clients.MOST_GROUPS", 8)
+    async with fake_broker(tmp_path) as broker:
+        client, other = broker.client(), broker.client()
+        assert (await client.ask(34, None, heartbeat_of(8))).code == 0
+        reply = await client.ask(34, None, heartbeat_of(1, first=8))
+        assert (reply.code, reply.remark) == (1, "a connection can be in 4096 groups at most")
+        assert (await client.ask(34, None, heartbeat_of(8))).code == 0
+        assert (await other.ask(34, None, heartbeat_of(8, first=8))).code == 0
+        await client.ask(35, {"clientID": "c", "producerGroup": "G0", "consumerGroup": "G0"})
+        assert (await client.ask(34, None, heartbeat_of(1, first=8))).code == 0
+        broker.context.consumers.close(client.session)
+        broker.context.producers.close(client.session)
+        assert await members(client, "G8") == ["c"]
+        assert await members(client, "G1") == []
+
+
+async def test_a_body_that_would_take_long_to_decode_is_refused(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        reply = await broker.client().ask(34, None, heartbeat_of(1) + b" " * LONGEST_BODY)
+        assert reply.code == 1
+        assert f"{LONGEST_BODY} is the limit" in (reply.remark or "")
