@@ -15,6 +15,7 @@ from rmqcli.export.output.folder import ExportFolder
 from rmqcli.export.output.manifest import FileEntry, Manifest, Origin
 from rmqcli.export.output.spans import QueueKey, QueueSpan, merged
 from rmqcli.render.output import warn
+from rmqcli.render.text import many
 
 
 class ExportSummary(NamedTuple):
@@ -52,7 +53,9 @@ def run_store_export(
     rows = rows.after(folder.previous)
     expected = count_entries(store, rows) if rows.check_crc else {}
     entries = folder.measure(write(rows))
-    require_rows(store, expected, merged(span for file in entries for span in file.queues))
+    left_out = require_rows(store, rows, expected, merged(span for file in entries for span in file.queues))
+    if left_out:
+        warn(f"{store}: {many(left_out, 'message')} that stand for lost ones are left out")
     before = folder.previous.files if folder.previous is not None else []
     ends = [rows.begin_commit_log, *(file.commit_log_end for file in (*before, *entries))]
     # The next run continues after the last record, unless an end of the range left out records before it.

@@ -11,7 +11,8 @@ store times rise along a log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import Queue, queues_of
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.read.stand_ins import LARGEST, is_stand_in
 from rmqcli.store.read.tables import topics
 
 Counts = Mapping[tuple[str, int], int]
@@ -121,17 +123,43 @@ def _first_kept(queue: Queue, low: int) -> int:
     return queue.files.bounds()[1]
 
 
-def require_rows(store: Path, expected: Counts, exported: Iterable[QueueSpan]) -> None:
-    """Raises CorruptionError, naming the first queue, when there are fewer rows than entries."""
-    rows = {(span.topic, span.queue_id): span.rows for span in exported}
-    short = [(key, count) for key, count in expected.items() if rows.get(key, 0) < count]
+def require_rows(store: Path, rows: RowFilter, expected: Counts, exported: Iterable[QueueSpan]) -> int:
+    """Raises CorruptionError, naming the first queue, when there are fewer rows than entries; returns the number
+    of entries of messages that stand for lost ones, which have no row.
+    """
+    found = {(span.topic, span.queue_id): span.rows for span in exported}
+    left_out = _stand_ins(store, rows, {key for key, count in expected.items() if found.get(key, 0) < count})
+    short = [
+        (key, count - left_out[key])
+        for key, count in expected.items()
+        if found.get(key, 0) < count - left_out[key]
+    ]
     if short:
         (topic, queue), count = short[0]
         others = f" (and {len(short) - 1} more queues)" if len(short) > 1 else ""
         raise CorruptionError(
             f"{store}: queue {queue} of topic {topic} has {count} entries in its consume queue, but the "
-            f"commit log has {rows.get((topic, queue), 0)} of its records{others}; --no-verify exports what is there"
+            f"commit log has {found.get((topic, queue), 0)} of its records{others}; "
+            "--no-verify exports what is there"
         )
+    return left_out.total()
+
+
+def _stand_ins(store: Path, rows: RowFilter, keys: Set[tuple[str, int]]) -> Counter[tuple[str, int]]:
+    """Counts the stand-ins in these queues."""
+    found: Counter[tuple[str, int]] = Counter()
+    if not keys:
+        return found
+    with LogReader(store) as log:
+        low = max(log.bases[0], rows.begin_commit_log)
+        for queue in _queues(store, rows):
+            key = queue.topic or "", queue.queue_id or 0
+            entries = queue.files.entries(max(rows.begin or 0, rows.done_of(*key)), rows.end)
+            for entry in entries if key in keys else ():
+                if entry.size <= LARGEST and entry.commit_log_offset >= low:
+                    message = log.message(entry.commit_log_offset)
+                    found[key] += message is not None and is_stand_in(message)
+    return found
 
 
 _NO_END = 1 << 63

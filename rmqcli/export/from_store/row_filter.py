@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from codec.codes import MessageSysFlag
 from codec.scan.arrow_arrays import select
 from rmqcli.export.output.manifest import Manifest
+from rmqcli.store.read.stand_ins import NO_HOST
 
 _PREPARED = MessageSysFlag.TRANSACTION_PREPARED
 _ROLLED_BACK = MessageSysFlag.TRANSACTION_ROLLBACK
@@ -25,7 +26,8 @@ class RowFilter:
     """A filter that accepts everything when empty. Queue offsets and store times (ms) are half-open.
 
     `begin_commit_log` is a commit-log offset. With `check_crc` a wrong CRC is damage. Rolled-back records are
-    never accepted: they are not messages, and `rmq inspect salvage` fills lost stretches with them. With a
+    never accepted: they are not messages, and `rmq inspect salvage` fills lost stretches with them. Nor are the
+    messages that it puts in the place of lost ones. With a
     topic, queue, tag or queue offset, or `only_queued`, prepared ones are not accepted either: no queue has
     them.
 
@@ -104,7 +106,7 @@ class RowFilter:
         found = [
             compare(batch[name], value(bound)) for bound, name, compare, value in table if bound is not None
         ]
-        found.append(self._in_a_queue(batch))
+        found += [self._in_a_queue(batch), _is_stored(batch)]
         return [*found, self._not_done(batch)] if self.done else found
 
     def _in_a_queue(self, batch: Any) -> Any:
@@ -118,3 +120,9 @@ class RowFilter:
         ends = pa.array([end for _, _, end in self.done], pa.int64())
         least = ends.take(pc.index_in(queues, value_set=known))
         return pc.fill_null(pc.greater_equal(batch["queue_offset"], least), True)
+
+
+def _is_stored(batch: Any) -> Any:
+    """Returns a mask of the messages that a broker stored: not the stand-ins of a salvaged store."""
+    hosts = (batch["store_host"], batch["born_host"])
+    return pc.invert(reduce(pc.and_, (pc.equal(column, NO_HOST) for column in hosts)))
