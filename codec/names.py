@@ -13,6 +13,8 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+TRANSACTION_GROUP = SYSTEM_GROUP_PREFIX + "TRANS"
+"""Its offsets are the progress of transaction checks."""
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
 

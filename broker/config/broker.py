@@ -12,6 +12,7 @@ import socket
 import msgspec
 
 from broker.config.servers import ServerConfig
+from codec.names import SystemTopic
 from codec.store.consume_queue import ENTRY_SIZE, FILE_ENTRIES
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
@@ -37,7 +38,7 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     auto_create_subscription_group: bool = True
     trace_topic_enable: bool = False
     trace_on: bool = True
-    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    msg_trace_topic_name: str = SystemTopic.TRACE
     message_store_plug_in: str = ""
     # BrokerConfig: thread pools and their queues
     send_message_thread_pool_nums: int = 4

@@ -28,12 +28,12 @@ from broker.store.index import Index
 from broker.store.readiness import InThread, Readiness
 from broker.store.segment import Segment
 from broker.store.statistics import Statistics
-from codec.names import LMQ_PREFIX
+from codec.names import LMQ_PREFIX, SystemTopic
 
 FIRST_RUN_S = 60
 MANUAL_RUNS = 20
 HOUR_MS = 3_600_000
-KEPT_TOPICS = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
+KEPT_TOPICS = frozenset({SystemTopic.SCHEDULE, SystemTopic.TRANS_OP_HALF})
 LEAST_FREE = 32 * 1024 * 1024
 """More than one megabyte of small messages can need in log, queues and the slots of an index file (20 MB)."""
 _log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from codec.names import SystemTopic
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 _MAX_RECORDS = 64
 
 IdOption = Annotated[str, Option("--id", metavar="ID", help="Message ID, as returned to the sender.")]
@@ -25,7 +25,7 @@ TopicOption = Annotated[str, Option("--trace-topic", metavar="TOPIC", help="Topi
 
 
 @command(app, "trace", example="rmq trace --id 7F000001ABCD\nrmq trace --id 7F000001ABCD --json")
-def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPIC) -> None:
+def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = SystemTopic.TRACE) -> None:
     """Show who sent a message, who consumed it, when, and with what result.
 
     Covers only clients that write traces: `rmq send --trace`, Java's enableMsgTrace. Traces may arrive some
@@ -42,7 +42,9 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
         try:
             return await admin.messages.query_by_key(topic, msg_id, max_num=_MAX_RECORDS)
         except NoRoute as error:
-            remedy = " (enable it with traceTopicEnable=true on the brokers)" if topic == _TRACE_TOPIC else ""
+            remedy = (
+                " (enable it with traceTopicEnable=true on the brokers)" if topic == SystemTopic.TRACE else ""
+            )
             raise CommandError(
                 f"no trace of message {msg_id}: topic {topic} not found{remedy}", ExitCode.NOT_FOUND
             ) from error

@@ -29,12 +29,12 @@ import trio
 
 from broker.context import BrokerContext
 from broker.services.transactions.check_request import request_check
-from broker.services.transactions.half import HALF_QUEUE, PROGRESS_GROUP, half_again, retire
+from broker.services.transactions.half import HALF_QUEUE, half_again, retire
 from broker.services.transactions.op_queue import OpQueue
 from broker.store.values import AppendResult, PutStatus
 from codec.errors import CodecError, LocalProtocolError
 from codec.message import MessageExt
-from codec.names import SystemTopic
+from codec.names import TRANSACTION_GROUP, SystemTopic
 from codec.properties import PropertyName
 from codec.store.record import decode_record
 
@@ -180,12 +180,12 @@ class _Scan:
 
 
 def _progress(broker: BrokerContext, topic: str) -> int:
-    return broker.offsets.query(PROGRESS_GROUP, topic, HALF_QUEUE)
+    return broker.offsets.query(TRANSACTION_GROUP, topic, HALF_QUEUE)
 
 
 def _save(broker: BrokerContext, topic: str, offset: int) -> None:
     if offset != max(0, _progress(broker, topic)):
-        broker.offsets.commit(PROGRESS_GROUP, topic, HALF_QUEUE, offset)
+        broker.offsets.commit(TRANSACTION_GROUP, topic, HALF_QUEUE, offset)
 
 
 def _number(half: MessageExt, name: str) -> int:

@@ -23,7 +23,6 @@ from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName, delay_level, encode_properties
 
-PROGRESS_GROUP = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets are the progress of the checks in the half and the op queue."""
 HALF_QUEUE = 0
 SYSTEM_QUEUES = 1

@@ -31,8 +31,10 @@ def _is_internal(topic: str) -> bool:
 
 def _own_topics(info: ClusterInfo) -> set[str]:
     """Return the topics that every broker creates for itself, named after it and its cluster."""
+    from codec.names import reply_topic
+
     clusters = set(info.cluster_addr_table)
-    return clusters | {f"{name}_REPLY_TOPIC" for name in clusters} | set(info.broker_addr_table)
+    return clusters | {reply_topic(name) for name in clusters} | set(info.broker_addr_table)
 
 
 @command(app, "list", example="rmq topic list\nrmq topic list --all --json")

@@ -12,15 +12,13 @@ from typing import NamedTuple
 import msgspec
 
 from codec.message import MessageExt
-from codec.names import SystemTopic
+from codec.names import TRANSACTION_GROUP, SystemTopic
 from codec.properties import PropertyName
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from rmqcli.store.read.commit_log import Place
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders
 from rmqcli.store.read.log_reader import LogReader, ignore_damage, plain_bodies
 from rmqcli.store.read.tables import delay_offsets, group_offsets
-
-_TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 
 
 class DelayLevel(NamedTuple):
@@ -120,7 +118,7 @@ def half_messages(store: Path) -> Iterator[HalfMessage]:
     known = {
         (one.topic, one.queue_id): one.offset
         for one in group_offsets(store)
-        if one.group == _TRANSACTION_GROUP
+        if one.group == TRANSACTION_GROUP
     }
     queues = _queues(store, SystemTopic.TRANS_HALF)
     if not queues:
