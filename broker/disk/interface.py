@@ -53,6 +53,12 @@ class MappedFile(Protocol):
     def populate_pages(self, position: int, length: int) -> bool:
         """Allocates pages before they are written. False if the kernel cannot; ValueError if closed."""
 
+    def reserve(self, position: int, length: int) -> None:
+        """Gives bytes their blocks on the disk, so that writing them cannot fail. OSError if it is full. Blocks.
+
+        Does nothing for a file that was removed, and where the file system does not know how.
+        """
+
     def load_pages(self, position: int, length: int) -> None:
         """Reads pages into the page cache. Blocks; does nothing for a file that was removed."""
 

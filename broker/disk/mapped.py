@@ -23,6 +23,8 @@ MADV_POPULATE_WRITE = 23
 MAP_FIXED = 0x10
 MAP_NORESERVE = 0x4000
 LOAD_BYTES = 1 << 20
+CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS)
+"""`os.posix_fallocate` would then write a byte into each block, beside what others write through mappings."""
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 NO_MAPPING = "no room for a mapping: raise vm.max_map_count (sysctl), which limits them, or add memory"
 
@@ -67,6 +69,15 @@ class RealMappedFile:
         # mmap.madvise would hold the interpreter lock meanwhile.
         failed: int = _madvise()(ctypes.addressof(held), position + length - first, MADV_POPULATE_WRITE)
         return not failed
+
+    def reserve(self, position: int, length: int) -> None:
+        with contextlib.suppress(FileNotFoundError), opened(self._path, os.O_RDWR) as fd:
+            while _fallocate()(fd, 0, position, length):
+                error = ctypes.get_errno()
+                if error in CANNOT_RESERVE:
+                    return
+                if error != errno.EINTR:
+                    raise OSError(error, os.strerror(error), str(self._path))
 
     def load_pages(self, position: int, length: int) -> None:
         # Touching the mapping would hold the interpreter lock while the disk works; a read does not.
@@ -150,6 +161,13 @@ def _mincore() -> Any:
 @lru_cache(maxsize=256)
 def _char_array(length: int) -> Any:
     return ctypes.c_char * length
+
+
+@lru_cache(maxsize=1)
+def _fallocate() -> Any:
+    function = ctypes.CDLL(None, use_errno=True).fallocate
+    function.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return function
 
 
 @lru_cache(maxsize=1)

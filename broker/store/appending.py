@@ -18,7 +18,7 @@ from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
 from broker.store.readiness import Readiness
-from broker.store.segment import SegmentList
+from broker.store.segment import Segment, SegmentList
 from broker.store.statistics import Statistics
 from broker.store.values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag
@@ -296,6 +296,9 @@ class Appender:
         if not self._log.is_ready:
             self._readiness.require_pages(self._log.shared_pages(), self._log.set_ready)
             return None
+        missing = self._log.unreserved(size)
+        if missing is not None:
+            return None if self._has_room(*missing, self._log.note_reserved) else _NO_FILE
         if self._readiness.strict and self._is_refused(segments, self._log.next_start):
             return _NO_FILE
         try:
@@ -306,9 +309,9 @@ class Appender:
         return None
 
     def _is_ready(self, queue: ConsumeQueue, entries: int) -> bool:
-        """False if the disk refused the file that so many entries need.
+        """False if the disk refused the file or the blocks that so many entries need.
 
-        NotReady if that has to be created first, or a page that the entries go on has to be read.
+        NotReady if it has to be asked for them first, or to read a page that the entries go on.
         """
         if self._readiness.strict:
             missing = queue.missing_file(entries)
@@ -316,7 +319,27 @@ class Appender:
                 return False
         if queue.next_offset >= queue.ready_until:
             self._readiness.require_pages(queue.shared_pages(), queue.set_ready)
-        return True
+        unreserved = queue.unreserved(entries)
+        return unreserved is None or self._has_room(*unreserved, queue.set_ready)
+
+    def _has_room(self, segment: Segment, end: int, done: Callable[[], None]) -> bool:
+        """Has blocks of a file reserved up to a position, and calls `done`. False if the disk is full.
+
+        NotReady if it has to be asked first.
+        """
+        error = self._readiness.refusals.pop(segment, None)
+        if error is None and self._readiness.strict:
+            raise self._readiness.reserving(segment, end, done)
+        if error is None:
+            try:
+                segment.reserve(end)
+                done()
+                return True
+            except OSError as refusal:
+                error = refusal
+        _log.error("%s cannot grow: %s", segment.path, error)
+        self._log.space_wanted()
+        return False
 
     def _is_refused(self, segments: SegmentList, start: int) -> bool:
         if segments.is_ready(start):
@@ -325,6 +348,7 @@ class Appender:
         if error is None:
             raise self._readiness.building(segments, start)
         _log.error("a file cannot be created in %s: %s", segments.folder, error)
+        self._log.space_wanted()
         return True
 
     def _half_stored(self, error: OSError) -> AppendResult:

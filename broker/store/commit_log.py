@@ -6,14 +6,15 @@
   leaves no record.
 * Written and read pages leave the resident memory after `TRIM_BYTES`; they stay in the page cache.
 * A busy writer (`AHEAD_AFTER` bytes into one file) asks for the pages that come next, to be allocated before.
-* A mapped page that the disk has no room for ends the process: the free space is checked every `SPACE_STEP`.
+* A mapped page that the disk has no room for would end the process: records go where blocks are reserved. The
+  free space is checked every `SPACE_STEP`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.store.segment import Place, Segment, SegmentList
+from broker.store.segment import Place, Reservation, Segment, SegmentList
 from codec.errors import CorruptionError
 from codec.store.record import peek_record, store_timestamp_at
 from codec.store.record_encoder import encode_filler
@@ -24,6 +25,8 @@ AHEAD_AFTER = 1024 * 1024
 AHEAD_BYTES = 4 * 1024 * 1024
 """More would not help a slow writer: the next flush takes back the pages that it has not reached."""
 SPACE_STEP = 1024 * 1024
+LOG_STEP = 1024 * 1024
+"""Bytes for which blocks are reserved at once, at least; more are asked for when half of them are left."""
 
 
 def _nothing() -> None:
@@ -34,7 +37,7 @@ class CommitLog:
     """`end` is the offset of the next record, `flushed` the end of what is known to be on the disk.
 
     `pages_wanted` is called when `pages_ahead` has an answer, `space_wanted` when the free space should be
-    checked, `rolled` after a new file was begun.
+    checked, `rolled` after a new file was begun, `blocks_wanted` when `grow` should be.
     """
 
     def __init__(self, segments: SegmentList) -> None:
@@ -43,12 +46,15 @@ class CommitLog:
         self.flushed = 0
         self._view = memoryview(b"")
         self._position = segments.size
+        self._segment: Segment | None = None
         self.set_ready()
         self._trim_at = self._ahead_at = self._ahead_end = self._space_at = self._attend_at = segments.size
+        self._grow_at = segments.size
         self._read_since_trim = 0
         self.pages_wanted: Callable[[], None] = _nothing
         self.space_wanted: Callable[[], None] = _nothing
         self.rolled: Callable[[], None] = _nothing
+        self.blocks_wanted: Callable[[], None] = _nothing
 
     @property
     def start(self) -> int:
@@ -66,7 +72,7 @@ class CommitLog:
         self.end = self.flushed = end
         segment = self.segments.find(end)
         if segment is None:
-            self._view, self._position = memoryview(b""), self.segments.size
+            self._segment, self._view, self._position = None, memoryview(b""), self.segments.size
         else:
             self._attach(segment, end - segment.start)
             self.doubt()
@@ -74,15 +80,42 @@ class CommitLog:
     @property
     def is_ready(self) -> bool:
         """False after `doubt`: nothing goes into the current file until `set_ready`."""
-        return self._last_end > 0
+        return not self._in_doubt
 
     def doubt(self) -> None:
         """Notes that the page that the next record goes on may have left the memory."""
         self._last_end = 0
+        self._in_doubt = True
 
     def set_ready(self) -> None:
         """Notes that it is there."""
-        self._last_end = self.segments.size - FILLER_HEAD_SIZE
+        self._in_doubt = False
+        self._last_end = (0 if self._segment is None else self._segment.reserved) - FILLER_HEAD_SIZE
+
+    def note_reserved(self) -> None:
+        """Notes that more of the current file may be reserved."""
+        if not self._in_doubt:
+            self.set_ready()
+        segment = self._segment
+        if segment is not None:
+            grow_at = segment.reserved - LOG_STEP // 2
+            is_later = self._position < grow_at and segment.reserved < segment.size
+            self._grow_at = grow_at if is_later else segment.size  # the writer asks for what was refused
+            self._set_attend()
+
+    @property
+    def grows(self) -> Reservation | None:
+        """The current file, and the position up to which its blocks should be reserved now; None if they are."""
+        end = min(self._position + LOG_STEP // 2, self.segments.size)
+        return (self._segment, end) if self._segment is not None and self._segment.reserved < end else None
+
+    def unreserved(self, size: int) -> Reservation | None:
+        """File and position up to which blocks are missing for a run, or for the filler where it does not fit."""
+        if self._segment is None:
+            return None
+        fits = self._position + size + FILLER_HEAD_SIZE <= self._segment.size
+        end = min(self._position + (size if fits else 0) + FILLER_HEAD_SIZE, self._segment.size)
+        return (self._segment, end) if end > self._segment.reserved else None
 
     def shared_pages(self) -> list[Place]:
         """File and position of the page that the next record shares with earlier ones, if any."""
@@ -105,6 +138,8 @@ class CommitLog:
         self.rolled()
 
     def _attach(self, segment: Segment, position: int) -> None:
+        self._segment = segment
+        segment.note_written(position)
         self._view = segment.view
         self._position = position
         self.set_ready()
@@ -112,10 +147,10 @@ class CommitLog:
         self._ahead_end = position
         self._ahead_at = position + AHEAD_AFTER
         self._space_at = position
-        self._set_attend()
+        self.note_reserved()
 
     def _set_attend(self) -> None:
-        self._attend_at = min(self._trim_at, self._ahead_at, self._space_at)
+        self._attend_at = min(self._trim_at, self._ahead_at, self._space_at, self._grow_at)
 
     def write(self, run: bytes) -> bool:
         """Appends whole records; False if they do not go into the current file any more."""
@@ -140,6 +175,9 @@ class CommitLog:
         if end >= self._ahead_at:
             self._ahead_at = self.segments.size
             self.pages_wanted()
+        if end >= self._grow_at:
+            self._grow_at = self.segments.size
+            self.blocks_wanted()
         if end >= self._space_at:
             self._space_at = end + SPACE_STEP
             self.space_wanted()
@@ -212,6 +250,5 @@ class CommitLog:
         return offset + self.segments.size - offset % self.segments.size
 
     def close(self) -> None:
-        self._view = memoryview(b"")
-        self._position = self.segments.size
+        self._segment, self._view, self._position = None, memoryview(b""), self.segments.size
         self.segments.close()

@@ -17,22 +17,14 @@ from pathlib import Path
 
 from broker.disk import Disk
 from broker.store.consume_queue_ext import QueueExtension, Require
-from broker.store.segment import Place, Segment, SegmentList
+from broker.store.queue_entries import NOTHING, entries_at, found_entries, has_entries_behind
+from broker.store.segment import Place, Reservation, Segment, SegmentList
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from codec.store.consume_queue_ext import ExtensionEntry, is_address
 from codec.store.file_names import RECOVERED_FILES
 
 _pack = ENTRY.struct.pack_into
 _unpack = ENTRY.struct.unpack_from
-_walk = ENTRY.struct.iter_unpack
-
-
-def entries_at(place: tuple[Segment, int, int] | None) -> Iterator[tuple[int, int, int]]:
-    """The entries at a place that `ConsumeQueue.place` returned."""
-    if place is None:
-        return iter(())
-    segment, position, length = place
-    return _walk(segment.view[position : position + length])
 
 
 class QueueGap(Exception):
@@ -47,6 +39,7 @@ class ConsumeQueue:
     """
 
     __slots__ = (
+        "_limit",
         "_position",
         "_view",
         "extension",
@@ -76,7 +69,7 @@ class ConsumeQueue:
         size = file_size // ENTRY_SIZE * ENTRY_SIZE
         self.segments = SegmentList(disk, folder, size, "mappedFileSizeConsumeQueue")
         self._view = memoryview(b"")
-        self._position = self.segments.size
+        self._position = self._limit = 0
         self.next_offset = 0
         self.full_at = self.ready_until = 0
         self.min_offset = 0
@@ -94,17 +87,19 @@ class ConsumeQueue:
     def first_record(self) -> int:
         """Commit-log offset of the first entry that is no filler, as far as the files say; -1 if none."""
         for segment in self.segments.segments:
-            for offset, size, _ in _walk(segment.view):
+            for offset, size, _ in found_entries(segment):
                 if size != FILLER_SIZE:
                     return offset if size > 0 else -1
         return -1
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Adds the entry of the next queue offset. The hot path: no checks."""
+        """Adds the entry of the next queue offset. The hot path: no checks.
+
+        OSError if `ready_until` was not looked at, and the disk is full.
+        """
         position = self._position
-        if position == self.segments.size:
-            self._roll()
-            position = 0
+        if position >= self._limit:
+            position = self._advance()
         _pack(self._view, position, physical_offset, size, tags_code)
         self._position = position + ENTRY_SIZE
         self.next_offset += 1
@@ -130,21 +125,29 @@ class ConsumeQueue:
         """Makes an empty queue begin at `queue_offset`, with filler entries before it in its first file."""
         position = queue_offset * ENTRY_SIZE % self.segments.size
         segment = self.segments.append(queue_offset * ENTRY_SIZE - position)
+        segment.reserve(position)
         segment.view[:position] = FILLER * (position // ENTRY_SIZE)
         self._attach(segment, position)
         self.min_offset = queue_offset
         self.flushed = segment.start
 
-    def _roll(self) -> None:
-        if self.segments.segments:
-            self.segments.segments[-1].release_pages(0, self.segments.size)
-        self._attach(self.segments.append(self.end), 0)
+    def _advance(self) -> int:
+        """Brings a place for the next entry, in the next file if the last is full; returns its position."""
+        if self.next_offset >= self.full_at:
+            if self.segments.segments:
+                self.segments.segments[-1].release_pages(0, self.segments.size)
+            self._attach(self.segments.append(self.end), 0)
+        self.segments.segments[-1].reserve(self._position + ENTRY_SIZE)
+        self.set_ready()
+        return self._position
 
     def _attach(self, segment: Segment, position: int) -> None:
         self._view = segment.view
         self._position = position
         self.next_offset = (segment.start + position) // ENTRY_SIZE
-        self.full_at = self.ready_until = segment.end // ENTRY_SIZE
+        self.full_at = segment.end // ENTRY_SIZE
+        segment.note_written(position)
+        self.set_ready()
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
         """The list that needs a file before so many entries fit, and where that begins; None if none."""
@@ -161,9 +164,17 @@ class ConsumeQueue:
             pages += self.extension.segments.shared_pages(self.extension.end)
         return pages
 
+    def unreserved(self, entries: int) -> Reservation | None:
+        """File and position up to which blocks are missing for so many entries; None if none."""
+        missing = self.segments.unreserved(self.end, self.end + entries * ENTRY_SIZE)
+        return missing or (self.extension.unreserved(entries) if self.extension is not None else None)
+
     def set_ready(self) -> None:
-        """Notes that entries need nothing of the disk before the next file."""
-        self.ready_until = self.full_at
+        """Notes that entries need nothing of the disk as far as their blocks are reserved."""
+        if self.full_at:
+            last = self.segments.segments[-1]
+            self._limit = last.reserved // ENTRY_SIZE * ENTRY_SIZE
+            self.ready_until = (last.start + last.reserved) // ENTRY_SIZE
 
     def next_file_start(self) -> int:
         """Byte offset at which the file behind the current one begins."""
@@ -237,7 +248,7 @@ class ConsumeQueue:
         reached = 0
         for segment in segments[-RECOVERED_FILES:]:
             end = segment.start
-            for offset, size, _ in _walk(segment.view):
+            for offset, size, _ in found_entries(segment):
                 if size != FILLER_SIZE:
                     if offset < reached or size <= 0:
                         break
@@ -246,18 +257,8 @@ class ConsumeQueue:
             if end != segment.end:
                 break
         self.max_physical_offset = reached
-        self.must_rebuild = self.must_rebuild or self._has_entries_behind(end, sure_until)
+        self.must_rebuild = self.must_rebuild or has_entries_behind(segments, end, sure_until)
         self._end_at(end)
-
-    def _has_entries_behind(self, end: int, sure_until: int) -> bool:
-        for segment in self.segments.segments:
-            position = end - segment.start
-            for start, stop in segment.data_ranges(max(position, 0)) if position < self.segments.size else ():
-                first, last = start // ENTRY_SIZE * ENTRY_SIZE, -(-stop // ENTRY_SIZE) * ENTRY_SIZE
-                for entry in _walk(segment.view[max(first, position) : min(last, segment.size)]):
-                    if any(entry) and entry[0] < sure_until:
-                        return True
-        return False
 
     def truncate(self, physical_end: int) -> None:
         """Removes the entries of records from `physical_end` on (Java `truncateDirtyLogicFiles`). Blocks."""
@@ -270,10 +271,10 @@ class ConsumeQueue:
         keep = self.segments.start // ENTRY_SIZE
         last = -1
         for segment in reversed(self.segments.segments):
-            offset, size, _ = _unpack(segment.view, 0)
+            offset, size, _ = next(found_entries(segment), NOTHING)
             if size == FILLER_SIZE or (size > 0 and 0 <= offset < physical_start):
                 keep = segment.start // ENTRY_SIZE
-                for offset, size, _ in _walk(segment.view):
+                for offset, size, _ in found_entries(segment):
                     if size != FILLER_SIZE and not (size > 0 and last < offset < physical_start):
                         break
                     last = max(last, offset if size != FILLER_SIZE else -1)
@@ -374,8 +375,7 @@ class ConsumeQueue:
 
     def release_views(self) -> None:
         self._view = memoryview(b"")
-        self._position = self.segments.size
-        self.full_at = self.ready_until = 0
+        self._position = self._limit = self.full_at = self.ready_until = 0
 
     def close(self) -> None:
         self.release_views()

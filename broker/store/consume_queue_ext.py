@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.disk import Disk
-from broker.store.segment import Segment, SegmentList
+from broker.store.segment import Reservation, Segment, SegmentList
 from codec.errors import CorruptionError, LocalProtocolError
 from codec.store.consume_queue_ext import (
     END_OF_FILE,
@@ -70,17 +70,23 @@ class QueueExtension:
         room = start - self.end - END_ROOM if segments.segments else 0
         return None if room >= entries * USUAL_SIZE or segments.is_ready(start) else (segments, start)
 
+    def unreserved(self, entries: int) -> Reservation | None:
+        """As `ConsumeQueue.unreserved`, for entries with bit maps of the usual size."""
+        return self.segments.unreserved(self.end, self.end + entries * USUAL_SIZE + END_ROOM)
+
     def _place(self, size: int) -> int:
         """Position in the last file for an entry, in a new file if it does not fit there."""
         segments = self.segments
         if not segments.segments:
-            segments.append(0)
+            segments.append(0).reserve(size)
             return 0
         last = segments.segments[-1]
         position = self.end - last.start
         if position + size <= segments.size - END_ROOM:
+            last.reserve(position + size)
             return position
-        segments.append(last.end)
+        last.reserve(position + END_ROOM)
+        segments.append(last.end).reserve(size)
         last.view[position : position + len(_END_MARK)] = _END_MARK
         return 0
 

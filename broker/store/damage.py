@@ -118,6 +118,7 @@ def _copy(disk: Disk, segment: Segment, parts: Iterable[tuple[int, int]], target
     copy = disk.open_mapped(target, segment.size)
     try:
         for start, stop in parts:
+            copy.reserve(start, stop - start)
             for position in range(start, stop, CHUNK):
                 reach = min(position + CHUNK, stop)
                 copy.view[position:reach] = segment.view[position:reach]

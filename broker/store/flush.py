@@ -31,7 +31,7 @@ from broker.store.consume_queue_ext import QueueExtension
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
 from broker.store.readiness import InThread
-from broker.store.segment import Segment
+from broker.store.segment import DISK_FULL, Segment
 from broker.store.statistics import Statistics
 from broker.supervisor import Services
 
@@ -178,7 +178,16 @@ class Flusher:
         self._checkpoint.logics = max(self._checkpoint.logics, timestamp)
         self._checkpoint.log_offset = max(self._checkpoint.log_offset, safe)
         self._checkpoint.queues_crc = queues_crc
-        await self._blocking(self._checkpoint.save, self._checkpoint.content())
+        await self._blocking(self._save_checkpoint, self._checkpoint.content())
+
+    def _save_checkpoint(self, content: bytes) -> None:
+        """Saves the checkpoint. On a full disk the old one stays: a recovery then reads more than it must."""
+        try:
+            self._checkpoint.save(content)
+        except OSError as error:
+            if error.errno not in DISK_FULL or self._checkpoint.queues_crc != OPEN:
+                raise
+            _log.warning("the checkpoint cannot be saved: %s", error)
 
     async def _flush_queues(self, least_pages: int) -> None:
         dirty = [queue for queue in self._queues if _dirty_pages(queue.flushed, queue.end) >= least_pages]
@@ -239,6 +248,8 @@ class Flusher:
             paths = [file.path for file in self._index.files[-1:]]
             await self._blocking(sync_files, self._disk, paths, {path.parent for path in paths})
         await self.flush_all_queues(self._queues.crc())
+        if self._index is not None and self._index.pending:
+            raise OSError(errno.ENOSPC, "the disk has no room for the index")
 
 
 def _dirty_pages(flushed: int, end: int) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from broker.disk import Disk
 from broker.errors import StoreSizeMismatch
 from broker.store.index_file import IndexFile, IndexItem
-from broker.store.segment import Segment
+from broker.store.segment import DISK_FULL, Segment
 from broker.store.values import Arrival
 from codec.hashing import index_key_hash
 from codec.store.dispatch import index_keys
@@ -27,6 +28,8 @@ BATCH = 32
 MOST_PENDING = 1 << 20
 """Items that may wait for a file; then the file is created at once."""
 RELEASE_ITEMS = 1 << 16
+_log = logging.getLogger(__name__)
+
 _log = logging.getLogger(__name__)
 
 
@@ -42,7 +45,8 @@ class Index:
     """All index files of a store, oldest first.
 
     `deferred`: `drain` neither creates a file nor reads pages of one, but calls `file_wanted`; `build` and
-    `offer` bring the file, and `resident` says that the pages were read (`IndexFile.load_pages`).
+    `offer` bring the file, and `resident` says that the pages were read (`IndexFile.load_pages`). `refused` says
+    that the disk has no room for more.
     """
 
     def __init__(
@@ -56,7 +60,7 @@ class Index:
         self._pending: list[IndexItem] = []
         self._items_since_release = 0
         self._spare: IndexFile | None = None
-        self.deferred = self.resident = False
+        self.deferred = self.resident = self.refused = False
         self.file_wanted: Callable[[], None] = lambda: None
         self.completed: Callable[[], None] = lambda: None
         """Called when a file became full."""
@@ -158,25 +162,47 @@ class Index:
         items, start = self._pending, 0
         if not items:
             return
-        while start < len(items):
-            if self._must_wait and self.deferred and not may_create and len(items) - start < MOST_PENDING:
-                self.file_wanted()
-                break
-            file = self._current()
-            room = file.capacity - file.count
-            file.put(items[start : start + room])
-            start += room
-        self._pending = items[start:]
-        self._release(len(items))
+        try:
+            while start < len(items):
+                if self._must_wait and self.deferred and not may_create and len(items) - start < MOST_PENDING:
+                    if not self.refused:
+                        self.file_wanted()
+                    break
+                file = self._current()
+                if not file.room:
+                    file.make_room()
+                put = min(file.room, len(items) - start)
+                file.put(items[start : start + put])
+                start += put
+        except OSError as error:
+            if error.errno not in DISK_FULL or len(items) - start >= MOST_PENDING:
+                raise
+            self.refuse(error)
+        finally:
+            self._pending = items[start:]
+            self._release(start)
+
+    @property
+    def pending(self) -> int:
+        """The number of items that are gathered."""
+        return len(self._pending)
 
     @property
     def waits(self) -> bool:
-        """True if items wait for a file or its pages."""
-        return bool(self._pending) and self._must_wait
+        """True if items wait for a file or its pages, which the disk may have room for."""
+        return bool(self._pending) and self._must_wait and not self.refused
+
+    def refuse(self, error: OSError) -> None:
+        """Notes that the disk is full: items stay gathered."""
+        if not self.refused:
+            _log.warning("the index waits for room on the disk: %s", error)
+        self.refused = True
 
     @property
     def _must_wait(self) -> bool:
-        return self._spare is None if not self.files or self.files[-1].full else not self.resident
+        if not self.files or self.files[-1].full:
+            return self._spare is None
+        return not (self.resident and self.files[-1].room)
 
     @property
     def should_prepare(self) -> bool:
@@ -188,7 +214,13 @@ class Index:
     def build(self) -> IndexFile:
         """Creates the next file. Blocks; safe in a worker thread."""
         self._disk.make_folder(self._folder)
-        return IndexFile(self._disk, self._free_name(), self._slots, self._items)
+        file = IndexFile(self._disk, self._free_name(), self._slots, self._items)
+        try:
+            file.make_room()
+        except OSError:
+            file.destroy()
+            raise
+        return file
 
     def offer(self, file: IndexFile) -> None:
         """Keeps a file that was built ahead."""
@@ -238,7 +270,10 @@ class Index:
         """
         self.drain(may_create=True)
         key_hash = index_key_hash(topic, key)
-        offsets: dict[int, None] = {}
+        gathered = (
+            item[1] for item in reversed(self._pending) if item[0] == key_hash and begin <= item[2] <= end
+        )
+        offsets = dict.fromkeys(islice(gathered, limit))  # what the disk has no room for
         for file in reversed(self.files):
             if file.overlaps(begin, end):
                 found = file.select(key_hash, limit - len(offsets), begin, end, require)

@@ -39,7 +39,9 @@ class IndexFile:
         self._slots = slots
         self._items_at = item_position(slots, 0)
         self.capacity = items
-        header: tuple[int, ...] = HEADER.unpack_from(self.segment.view, 0)
+        header: tuple[int, ...] = (0,) * 6
+        if any(self.segment.data_ranges(0)):
+            header = HEADER.unpack_from(self.segment.view, 0)
         self.begin_timestamp, self.end_timestamp, self.begin_offset, self.end_offset = header[:4]
         self.used_slots = header[4]
         self.count = max(header[5], 1)
@@ -71,8 +73,18 @@ class IndexFile:
         ends = self._item(1)[1], self._item(self.count - 1)[1]
         return before <= self.begin_offset <= self.end_offset and ends == (self.begin_offset, self.end_offset)
 
+    @property
+    def room(self) -> int:
+        """The number of items that fit and have their blocks on the disk; `make_room` gets more."""
+        reserved = (self.segment.reserved - self._items_at) // ITEM.size
+        return max(min(reserved, self.capacity) - self.count, 0)
+
+    def make_room(self) -> None:
+        """Reserves blocks for slots and for the next items. OSError if the disk is full. Blocks."""
+        self.segment.reserve(self._items_at + (self.count + 1) * ITEM.size)
+
     def put(self, items: Sequence[IndexItem]) -> None:
-        """Adds items, which must fit (`capacity - count`), in order."""
+        """Adds items, which must fit (`room`), in order."""
         if not items:
             return
         if self.count == 1 and len(items) > 1:  # the times of all others are relative to that of the first
@@ -186,7 +198,11 @@ class IndexFile:
         return found
 
     def load_pages(self) -> None:
-        """Reads the pages that the next items may go on, where they are not in memory. Blocks."""
+        """Reads the pages that the next items may go on, where they are not in memory. Blocks.
+
+        OSError if the disk has no room for them.
+        """
+        self.make_room()
         segment = self.segment
         for position, length in ((0, self._items_at), (self._items_at + self.count * ITEM.size, ITEM.size)):
             if not segment.is_resident(position, length):

@@ -9,6 +9,7 @@ are allocated meanwhile. Not with SYNC_FLUSH, where every flush would have to wr
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import trio
@@ -18,7 +19,7 @@ from broker.store.consume_queues import ConsumeQueues
 from broker.store.flush import Flusher
 from broker.store.index import Index
 from broker.store.readiness import InThread, Readiness
-from broker.store.segment import Segment
+from broker.store.segment import DISK_FULL, Segment
 
 PERIOD_SECONDS = 1.0
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class Preparer:
 
     async def run(self) -> None:
         """The service."""
-        self._log.rolled = self.wake
+        self._log.rolled = self._log.blocks_wanted = self.wake
         if self._index is not None:
             self._index.deferred = True
             self._index.file_wanted = self.wake
@@ -65,6 +66,10 @@ class Preparer:
             self._wake = trio.Event()
 
     async def _prepare(self) -> None:
+        if (missing := self._log.grows) is not None:
+            with contextlib.suppress(OSError):  # the writer will ask again
+                await self._in_thread(missing[0].reserve, missing[1])
+            self._log.note_reserved()
         segments = self._log.segments
         if segments.segments:
             await self._readiness.build(segments, segments.segments[-1].end)
@@ -78,11 +83,18 @@ class Preparer:
         index = self._index
         if index is None:
             return
-        if index.should_prepare:
-            index.offer(await self._in_thread(index.build))
-        if index.waits:
-            await self._in_thread(index.files[-1].load_pages)
-            index.resident = True
+        refused, index.refused = index.refused, False
+        try:
+            if index.should_prepare:
+                index.offer(await self._in_thread(index.build))
+            if index.waits:
+                await self._in_thread(index.files[-1].load_pages)
+                index.resident = True
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            index.refused = refused
+            index.refuse(error)
         index.drain()
 
 
@@ -99,10 +111,14 @@ async def allocate_pages(log: CommitLog, in_thread: InThread) -> None:
         wanted = trio.Event()
         if not await in_thread(_populate, *log.pages_ahead()):
             return
+        log.note_reserved()
 
 
 def _populate(segment: Segment, position: int, length: int) -> bool:
     try:
+        segment.reserve(position + length)
         return not length or segment.populate_pages(position, length)
     except ValueError:  # the file was closed meanwhile
+        return True
+    except OSError:  # the disk is full, which the writer will see
         return True

@@ -41,6 +41,8 @@ class Readiness:
         self._in_thread = in_thread
         self._resident: set[Chunk] = set()
         self._times: dict[Segment, int] = {}
+        self.refusals: dict[Segment, OSError] = {}
+        """The reasons why files cannot grow, for the requests that asked."""
         self._files = trio.Lock()
         """Held by creations and removals of files, in the order of the calls: a name can be used again."""
 
@@ -50,6 +52,7 @@ class Readiness:
             await trio.sleep(KNOWN_SECONDS)
             self._resident = set()
             self._times = {}
+            self.refusals = {}
 
     def attempt(self, function: Callable[..., T], *arguments: object) -> T:
         """Calls a function that uses the store. Raises NotReady where it would have to wait for the disk."""
@@ -162,6 +165,18 @@ class Readiness:
 
         async def ready() -> None:
             await self.build(segments, start)
+
+        return NotReady(ready, in_order=True)
+
+    def reserving(self, segment: Segment, end: int, done: Callable[[], None]) -> NotReady:
+        """The error to raise for blocks that a file needs up to a position; keeps a refusal for a while."""
+
+        async def ready() -> None:
+            try:
+                await self._in_thread(segment.reserve, end)
+            except OSError as error:
+                self.refusals[segment] = error
+            done()
 
         return NotReady(ready, in_order=True)
 

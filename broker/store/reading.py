@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig, physical_memory
-from broker.store.consume_queue import ConsumeQueue, entries_at
+from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
+from broker.store.queue_entries import entries_at
 from broker.store.readiness import Chunk, Readiness
 from broker.store.values import GetResult, GetStatus
 from codec.store.consume_queue import ENTRY_SIZE

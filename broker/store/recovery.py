@@ -147,6 +147,8 @@ def _start_by_times(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint)
 
 def _first_timestamp(segment: Segment) -> int:
     """Store time in ms of a file's first record; 0 if there is none."""
+    if not segment.found_size:
+        return 0
     _, magic = peek_record(segment.view, 0)
     if magic not in (MAGIC_V1, MAGIC_V2):
         return 0

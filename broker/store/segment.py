@@ -2,6 +2,8 @@
 `MappedFileQueue`).
 
 * Files are created at full size, sparse. The name is the start offset, 20 digits.
+* What is written next has its blocks on the disk before (`Segment.reserve`): a page that the disk has no room
+  for would end the process.
 * Slices of `view` may outlive the segment: removing it unlinks the file at once, the memory is freed with the
   last slice.
 * Lists of segments are replaced, never changed in place, so that worker threads may read them.
@@ -13,6 +15,7 @@ with zeros, which leaves it to recovery; any other length is refused with the fi
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 from collections.abc import Callable
 from itertools import pairwise
@@ -22,15 +25,20 @@ from broker.disk import PAGE, Disk
 from broker.errors import StoreDamaged, StoreSizeMismatch
 from codec.store.file_names import file_name, is_file_name
 
+MOST_RESERVED = 4 << 20
+"""Bytes that are reserved ahead at most; less in a file that does not hold as much."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 _log = logging.getLogger(__name__)
 
 
 class Segment:
     """A mapped file; `view[position]` is the byte at queue offset `start + position`.
 
-    `found_size` is the length of the file when it was opened, `size` for a new one: behind it nothing can be
-    whole. `fresh` says that the folder does not durably know the file yet, `is_cleared` that bytes of it were
-    zeroed and not synced since.
+    `found_size` is what of the file was written when it was loaded, `size` for a new one: behind it nothing can
+    be whole, and on a full disk nothing can be read. `fresh` says that the folder does not durably know the file
+    yet, `is_cleared` that bytes of it were zeroed and not synced since. What is before `reserved` has its blocks;
+    `step` bytes are reserved ahead at least.
     """
 
     __slots__ = (
@@ -44,12 +52,14 @@ class Segment:
         "load_pages",
         "path",
         "release_pages",
+        "reserved",
         "size",
         "start",
+        "step",
         "view",
     )
 
-    def __init__(self, disk: Disk, path: Path, start: int, size: int) -> None:
+    def __init__(self, disk: Disk, path: Path, start: int, size: int, step: int = 0) -> None:
         """Opens the file, creates or extends it with zeros to `size`. OSError if the disk refuses."""
         self._disk = disk
         self.path = path
@@ -59,6 +69,8 @@ class Segment:
         self.fresh = self._file.found_size == 0
         self.found_size = self._file.found_size or size
         self.is_cleared = False
+        self.reserved = 0
+        self.step = step
         self.view = self._file.view
         self.data_ranges = self._file.data_ranges
         self.is_resident = self._file.is_resident
@@ -83,6 +95,30 @@ class Segment:
         """
         if position < self.size and self._file.clear_from(position):
             self.is_cleared = True
+            self.reserved = min(self.reserved, position // PAGE * PAGE)
+
+    def note_written(self, end: int) -> None:
+        """Notes that everything before `end` was written once, and so has its blocks."""
+        self.reserved = max(self.reserved, end // PAGE * PAGE)
+
+    def reserve(self, end: int) -> None:
+        """Has the disk keep room for everything before `end`, and for as much again if it can.
+
+        OSError if it is full. Blocks; safe in a worker thread.
+        """
+        begin, end = self.reserved, min(end, self.size)
+        if begin >= end:
+            return
+        for more in (max(min(end, MOST_RESERVED), self.step), 0):
+            wanted = min(-(-(end + more) // PAGE) * PAGE, self.size)
+            try:
+                self._file.reserve(begin, wanted - begin)
+            except OSError as error:
+                if not more or error.errno not in DISK_FULL:
+                    raise
+            else:
+                self.reserved = max(self.reserved, wanted)
+                return
 
     def populate_pages(self, position: int, length: int) -> bool:
         """Allocates and maps pages that will be written soon; False where the kernel cannot. Blocks."""
@@ -100,6 +136,10 @@ class Segment:
 
 Place = tuple[Segment, int]
 """A file and a position in it."""
+
+
+Reservation = tuple[Segment, int]
+"""A file and the position up to which its blocks are wanted."""
 
 
 def _files(disk: Disk, folder: Path) -> list[Path]:
@@ -120,7 +160,7 @@ def _length(disk: Disk, path: Path) -> int:
 
 
 class SegmentList:
-    """Segments in order of their start; `size` is the length of each."""
+    """Segments in order of their start; `size` is the length of each, `step` what they reserve ahead at least."""
 
     __slots__ = (
         "_gone",
@@ -132,13 +172,15 @@ class SegmentList:
         "segments",
         "setting",
         "size",
+        "step",
     )
 
-    def __init__(self, disk: Disk, folder: Path, size: int, setting: str) -> None:
+    def __init__(self, disk: Disk, folder: Path, size: int, setting: str, step: int = 0) -> None:
         self.disk = disk
         self.folder = folder
         self.size = size
         self.setting = setting
+        self.step = step
         self.segments: list[Segment] = []
         self.refused: OSError | None = None
         """The reason why the file that was wanted last could not be built ahead."""
@@ -179,8 +221,12 @@ class SegmentList:
                     f"restore it, or move the files before it away (their content is lost then)"
                 )
         self.segments = [
-            Segment(self.disk, path, start, self.size) for path, start in zip(files, starts, strict=True)
+            Segment(self.disk, path, start, self.size, self.step)
+            for path, start in zip(files, starts, strict=True)
         ]
+        for segment in self.segments:
+            written = max((stop for _, stop in segment.data_ranges(0)), default=0)
+            segment.found_size = min(segment.found_size, written)
         return whole
 
     def _check_length(self, path: Path, length: int, *, last: bool) -> None:
@@ -236,11 +282,13 @@ class SegmentList:
         """Creates the file without adding it. Blocks; safe in a worker thread.
 
         Name and length are durable at once: after a power cut no file is missing, or empty, before one that
-        is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it.
+        is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it, and
+        so is one that the disk has no room for.
         """
         self.disk.make_folder(self.folder)
-        segment = Segment(self.disk, self.folder / file_name(start), start, self.size)
+        segment = Segment(self.disk, self.folder / file_name(start), start, self.size, self.step)
         try:
+            segment.reserve(1)
             self.disk.sync_file(segment.path)
             self.disk.sync_folder(self.folder)
         except OSError:
@@ -249,6 +297,15 @@ class SegmentList:
                 self.disk.unlink(segment.path)
             raise
         return segment
+
+    def unreserved(self, begin: int, end: int) -> Reservation | None:
+        """The file, and the position in it, up to which blocks are missing to write [begin, end)."""
+        for segment in (*self.segments[-1:], self._spare):
+            if segment is not None and segment.end > begin:
+                wanted = min(end - segment.start, segment.size)
+                if wanted > segment.reserved:
+                    return segment, wanted
+        return None
 
     def offer(self, segment: Segment) -> None:
         """Keeps a file that was built ahead for `append`; closes it if it is not wanted any more."""

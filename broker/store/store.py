@@ -19,7 +19,7 @@ import trio
 from broker.disk import REAL, Disk
 from broker.store.appending import Appender
 from broker.store.checkpoint import Checkpoint
-from broker.store.commit_log import CommitLog
+from broker.store.commit_log import LOG_STEP, CommitLog
 from broker.store.config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, StoreConfig
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.deleted_topics import DeletedTopics
@@ -66,7 +66,9 @@ class MessageStore:
         log_size = (
             config.mapped_file_size_commit_log or adopted_size(disk, log_folder) or COMMIT_LOG_FILE_SIZE
         )
-        self._log = log = CommitLog(SegmentList(disk, log_folder, log_size, "mappedFileSizeCommitLog"))
+        self._log = log = CommitLog(
+            SegmentList(disk, log_folder, log_size, "mappedFileSizeCommitLog", LOG_STEP)
+        )
         self.stats = stats = Statistics()
         queue_size = config.mapped_file_size_consume_queue or CONSUME_QUEUE_FILE_SIZE
         extensions = (config.consume_queue_ext_folder, config.mapped_file_size_consume_queue_ext)

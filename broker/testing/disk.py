@@ -15,63 +15,29 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
 import random
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from broker.clock import NowMs, system_now_ms
 from broker.disk import PAGE, FileState, MappedFile, Usage
 from broker.disk.folders import DurableFolders
 from broker.disk.lock import locked
+from broker.testing.disk_file import CHANGES_SEEN, File, copied, survived, without_dropped
 
 CAPACITY = 1 << 40
+"""Bytes of a disk for which none is given."""
 ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
 """The odds that an unsynced page or operation survives; each power cut draws one for pages and one for
 operations."""
-CHANGES_SEEN = 1 << 20
-"""Up to this size a file's modification time follows writes through a mapping; that of a larger one its
-syncs."""
-
-
-class _File:
-    """Content now, and as it is on the platter.
-
-    `dropped` is the content at a sync that failed; `cold` are numbers of pages outside the page cache.
-    """
-
-    def __init__(self, now_ms: int) -> None:
-        self.buffer: mmap.mmap | bytes = b""
-        self.durable = b""
-        self.dropped = b""
-        self.modified_ms = now_ms
-        self.cold: set[int] = set()
-        self.checksum = 0
-
-    def resize(self, size: int) -> None:
-        buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        kept = min(size, len(self.buffer))
-        buffer[:kept] = self.buffer[:kept]
-        self.buffer = buffer
-
-    def content(self) -> bytes:
-        return self.buffer[:]
-
-    def see(self) -> bool:
-        """True if the content is another than when it was last seen; always False for a large file."""
-        if len(self.buffer) > CHANGES_SEEN:
-            return False
-        before, self.checksum = self.checksum, zlib.crc32(self.buffer)
-        return before != self.checksum
 
 
 class _Mapped:
     """A mapping of a simulated file."""
 
-    def __init__(self, disk: SimulatedDisk, file: _File, found_size: int) -> None:
+    def __init__(self, disk: SimulatedDisk, file: File, found_size: int) -> None:
         self._disk = disk
         self._file = file
         self.found_size = found_size
@@ -91,6 +57,10 @@ class _Mapped:
         _ = self.view[position]  # ValueError once closed
         return True
 
+    def reserve(self, position: int, length: int) -> None:
+        self._disk.call("reserve")
+        self._disk.allocate(self._file, self._pages(position, length))
+
     def load_pages(self, position: int, length: int) -> None:
         self._disk.call("load")
         self._file.cold.difference_update(self._pages(position, length))
@@ -106,23 +76,24 @@ class _Mapped:
             return False
         self.view[position:] = bytes(len(self.view) - position)
         self._file.see()
+        self._file.blocks = {number for number in self._file.blocks if number * PAGE < position}
         return True
 
     def close(self) -> None:
         self.view.release()
 
 
-_FOLDER = _File(0)
+_FOLDER = File(0)
 """Stands for a folder among the names that are durable, or change."""
 
-_Change = dict[Path, _File | None]
+_Change = dict[Path, File | None]
 """Names that an operation gave a file, or None to; one operation is done as a whole or not at all."""
 
 
 class SimulatedDisk(DurableFolders):
     """Files in memory; see `Disk`, and the module for power cuts.
 
-    `loses_power` False records no more than a running broker needs: synced content is not kept then, which
+    `capacity` is in bytes. `loses_power` False records no more than a running broker needs: synced content is not kept then, which
     costs time for large files. `on_call` is called with the name of each operation that would block, and may
     raise OSError or take time.
     """
@@ -133,6 +104,7 @@ class SimulatedDisk(DurableFolders):
         *,
         now_ms: NowMs = system_now_ms,
         loses_power: bool = True,
+        capacity: int = CAPACITY,
         on_call: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__()
@@ -140,10 +112,11 @@ class SimulatedDisk(DurableFolders):
         self._seed = seed
         self._now_ms = now_ms
         self._loses_power = loses_power
+        self._capacity = capacity
         self._boot = 1
-        self._files: dict[Path, _File] = {}
+        self._files: dict[Path, File] = {}
         self._folders = {Path("/")}
-        self._durable: dict[Path, _File] = {}
+        self._durable: dict[Path, File] = {}
         self._changes: dict[Path, list[_Change]] = {}
         self._locks: set[Path] = set()
         self.on_call = on_call
@@ -154,7 +127,7 @@ class SimulatedDisk(DurableFolders):
         """Calls made outside of `worker` blocks: a real disk would have stopped the event loop."""
         self._in_worker: Counter[str] | None = None
         self.used = 0
-        """Bytes that other programs use, of 1 TiB."""
+        """Bytes that other programs use."""
 
     def call(self, name: str) -> None:
         """Counts a blocking operation."""
@@ -162,6 +135,24 @@ class SimulatedDisk(DurableFolders):
         (self.calls_in_loop if self._in_worker is None else self._in_worker)[name] += 1
         if self.on_call is not None:
             self.on_call(name)
+
+    @property
+    def _free(self) -> int:
+        return self._capacity - self.used - PAGE * sum(len(file.blocks) for file in self._files.values())
+
+    def allocate(self, file: File, pages: Iterable[int]) -> None:
+        """Gives pages of a file their blocks. OSError (ENOSPC) if there are not enough."""
+        wanted = file.blocks.union(pages)
+        if self._capacity < CAPACITY and self._free < PAGE * len(wanted - file.blocks):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        file.blocks = wanted
+
+    def unreserved_pages(self) -> dict[Path, list[int]]:
+        """The pages that were written through mappings and never reserved.
+
+        On a full disk such a write ends the process.
+        """
+        return {path: pages for path, file in self._files.items() if (pages := file.unreserved())}
 
     @contextlib.contextmanager
     def worker(self) -> Iterator[Counter[str]]:
@@ -193,6 +184,7 @@ class SimulatedDisk(DurableFolders):
     def write(self, path: Path, content: bytes) -> None:
         self.call("write")
         file = self._create(path)
+        self.allocate(file, range(-(-len(content) // PAGE)))
         file.buffer = content
         file.see()
         file.modified_ms = self._now_ms()
@@ -252,7 +244,7 @@ class SimulatedDisk(DurableFolders):
         if file is None:
             return
         if self._loses_power:
-            file.durable = file.content() if not file.dropped else _without_dropped(file)
+            file.durable = file.content() if not file.dropped else without_dropped(file)
         if len(file.buffer) > CHANGES_SEEN:
             file.modified_ms = self._now_ms()
 
@@ -263,7 +255,7 @@ class SimulatedDisk(DurableFolders):
 
     def usage(self, path: Path) -> Usage:
         self.call("usage")
-        return Usage(CAPACITY, self.used, CAPACITY - self.used)
+        return Usage(self._capacity, self._capacity - self._free, self._free)
 
     @contextlib.contextmanager
     def lock(self, path: Path, folders: Sequence[Path]) -> Iterator[None]:
@@ -301,13 +293,15 @@ class SimulatedDisk(DurableFolders):
 
     def killed(self) -> SimulatedDisk:
         """The disk as the next process finds it after this one died: every write is there, no lock is."""
-        after = SimulatedDisk(self._seed, now_ms=self._now_ms, loses_power=self._loses_power)
+        after = SimulatedDisk(
+            self._seed, now_ms=self._now_ms, loses_power=self._loses_power, capacity=self._capacity
+        )
         after._rng, after._boot = self._rng, self._boot
         after._folders = set(self._folders)
-        copies: dict[_File | None, _File | None] = {None: None, _FOLDER: _FOLDER}
+        copies: dict[File | None, File | None] = {None: None, _FOLDER: _FOLDER}
         for file in [*self._files.values(), *self._durable.values(), *self._changed_files()]:
             if file not in copies:
-                copies[file] = _copied(file.content(), file, file.durable)
+                copies[file] = copied(file.content(), file, file.durable)
         for path, file in self._files.items():
             after._files[path] = copies[file]  # type: ignore[assignment]
         for path, file in self._durable.items():
@@ -318,7 +312,7 @@ class SimulatedDisk(DurableFolders):
         }
         return after
 
-    def _changed_files(self) -> Iterator[_File]:
+    def _changed_files(self) -> Iterator[File]:
         for changes in self._changes.values():
             for change in changes:
                 yield from (file for file in change.values() if file is not None)
@@ -332,7 +326,7 @@ class SimulatedDisk(DurableFolders):
             for change in changes:
                 if rng.random() < operation_odds:
                     _apply(change, names)
-        after = SimulatedDisk(rng.getrandbits(32), now_ms=self._now_ms)
+        after = SimulatedDisk(rng.getrandbits(32), now_ms=self._now_ms, capacity=self._capacity)
         after._boot = self._boot + 1
         for path, file in sorted(names.items()):  # a folder precedes what is in it
             if path.parent not in after._folders:
@@ -340,56 +334,26 @@ class SimulatedDisk(DurableFolders):
             if file is _FOLDER:
                 after._folders.add(path)
                 continue
-            content = _survived(file, rng, page_odds)
-            after._files[path] = _copied(content, file, content)
+            content = survived(file, rng, page_odds)
+            after._files[path] = copied(content, file, content)
         after._durable = after._files | dict.fromkeys(after._folders, _FOLDER)
         return after
 
-    def _create(self, path: Path) -> _File:
+    def _create(self, path: Path) -> File:
         if path in self._folders:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if path.parent not in self._folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         file = self._files.get(path)
         if file is None:
-            file = self._files[path] = _File(self._now_ms())
+            file = self._files[path] = File(self._now_ms())
             self._changes.setdefault(path.parent, []).append({path: file})
         return file
 
 
-def _apply(change: _Change, names: dict[Path, _File]) -> None:
+def _apply(change: _Change, names: dict[Path, File]) -> None:
     for path, file in change.items():
         if file is None:
             names.pop(path, None)
         else:
             names[path] = file
-
-
-def _copied(content: bytes, file: _File, durable: bytes) -> _File:
-    copy = _File(file.modified_ms)
-    copy.buffer, copy.durable = content, durable
-    copy.see()
-    return copy
-
-
-def _without_dropped(file: _File) -> bytes:
-    """The content that a sync after a failed one leaves: pages not written since stay as they were."""
-    now = file.content()
-    pages = []
-    for start in range(0, len(now), PAGE):
-        new, dropped, old = (content[start : start + PAGE] for content in (now, file.dropped, file.durable))
-        pages.append(old.ljust(len(new), b"\0") if new == dropped else new)
-    return b"".join(pages)
-
-
-def _survived(file: _File, rng: random.Random, odds: float) -> bytes:
-    """The synced content with some of the pages that were written since, and the length of then or of now."""
-    now, durable = file.content(), file.durable
-    if now == durable:
-        return durable
-    length = len(now) if rng.random() < odds else len(durable)
-    pages = []
-    for start in range(0, length, PAGE):
-        new, old = (content[start : start + PAGE].ljust(PAGE, b"\0") for content in (now, durable))
-        pages.append(new if new != old and rng.random() < odds else old)
-    return b"".join(pages)[:length]

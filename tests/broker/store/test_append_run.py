@@ -13,7 +13,7 @@ from msgspec import structs
 from broker.store import Arrival, MessageStore, PutStatus, StoreMessage
 from broker.store.commit_log import CommitLog
 from codec.properties import MAX_PROPERTIES_LENGTH
-from tests.broker.store.support import Clock, loaded, message, numbers, small_config
+from tests.broker.store.support import LOG_SIZE, Clock, loaded, message, numbers, small_config
 
 Feed = Callable[[MessageStore, list[StoreMessage]], None]
 
@@ -105,6 +105,8 @@ def test_an_entry_that_cannot_be_written_fails_its_message_and_those_behind(
         store.add_arrival_listener(heard.extend)
         queue = store._queues.ensure("TopicA", 0)
         room = queue.segments.size // 20 - queue.next_offset
+        store._log.segments.segments[-1].reserve(LOG_SIZE)
+        store._log.note_reserved()
 
         def refuse(_start: int) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")

@@ -74,6 +74,7 @@ class Run:
                     nursery.start_soon(self._send_some, store)
                 nursery.start_soon(self._save_some)
             self.cut()
+        assert self.disk.unreserved_pages() == {}
 
     async def _send_some(self, store: MessageStore) -> None:
         for _ in range(MESSAGES // 3):

@@ -1,0 +1,82 @@
+"""A file of the simulated disk: what was written, what is on the platter, and what a power cut makes of both."""
+
+from __future__ import annotations
+
+import mmap
+import random
+import zlib
+
+from broker.disk import PAGE
+
+CHANGES_SEEN = 1 << 20
+"""Up to this size a file's modification time follows writes through a mapping; that of a larger one its
+syncs."""
+
+
+class File:
+    """Content now, and as it is on the platter.
+
+    `dropped` is the content at a sync that failed; `cold` are numbers of pages outside the page cache, `blocks`
+    of those that have a place on the disk.
+    """
+
+    def __init__(self, now_ms: int) -> None:
+        self.buffer: mmap.mmap | bytes = b""
+        self.durable = b""
+        self.dropped = b""
+        self.modified_ms = now_ms
+        self.cold: set[int] = set()
+        self.blocks: set[int] = set()
+        self.checksum = 0
+
+    def resize(self, size: int) -> None:
+        buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        kept = min(size, len(self.buffer))
+        buffer[:kept] = self.buffer[:kept]
+        self.buffer = buffer
+
+    def unreserved(self) -> list[int]:
+        """The numbers of pages that were written and have no block: a real disk may have had none left."""
+        content = self.content()
+        pages = range(-(-len(content) // PAGE))
+        return [n for n in pages if n not in self.blocks and any(content[n * PAGE : (n + 1) * PAGE])]
+
+    def content(self) -> bytes:
+        return self.buffer[:]
+
+    def see(self) -> bool:
+        """True if the content is another than when it was last seen; always False for a large file."""
+        if len(self.buffer) > CHANGES_SEEN:
+            return False
+        before, self.checksum = self.checksum, zlib.crc32(self.buffer)
+        return before != self.checksum
+
+
+def copied(content: bytes, file: File, durable: bytes) -> File:
+    copy = File(file.modified_ms)
+    copy.buffer, copy.durable, copy.blocks = content, durable, set(file.blocks)
+    copy.see()
+    return copy
+
+
+def without_dropped(file: File) -> bytes:
+    """The content that a sync after a failed one leaves: pages not written since stay as they were."""
+    now = file.content()
+    pages = []
+    for start in range(0, len(now), PAGE):
+        new, dropped, old = (content[start : start + PAGE] for content in (now, file.dropped, file.durable))
+        pages.append(old.ljust(len(new), b"\0") if new == dropped else new)
+    return b"".join(pages)
+
+
+def survived(file: File, rng: random.Random, odds: float) -> bytes:
+    """The synced content with some of the pages that were written since, and the length of then or of now."""
+    now, durable = file.content(), file.durable
+    if now == durable:
+        return durable
+    length = len(now) if rng.random() < odds else len(durable)
+    pages = []
+    for start in range(0, length, PAGE):
+        new, old = (content[start : start + PAGE].ljust(PAGE, b"\0") for content in (now, durable))
+        pages.append(new if new != old and rng.random() < odds else old)
+    return b"".join(pages)[:length]
