@@ -60,6 +60,16 @@ def test_the_overview(cli: Run, store_killed: JavaStore) -> None:
     assert len(cli("inspect", "store", str(store_killed.root)).lines) == len(said["queues"])
 
 
+def test_an_overview_of_a_5x_store(cli: Run, store_five: JavaStore) -> None:
+    """An inner batch counts as its messages."""
+    said = cli("inspect", "store", str(store_five.root), "--topic", "FiveBatchCQ", "--json").json
+    assert [(one["queueId"], one["messages"], one["maxOffset"]) for one in said["queues"]] == [
+        (0, 29, 29),
+        (1, 21, 21),
+    ]
+    assert {"batchconsumequeue", "compaction", "timerlog"} <= {one["name"] for one in said["folders"]}
+
+
 def test_an_overview_to_read(store_killed: JavaStore) -> None:
     command = f"COLUMNS=80 {sys.executable} -m rmqcli inspect store {store_killed.root}"
     shell = ["script", "-qec", command, "/dev/null"]

@@ -18,6 +18,7 @@ class BatchUnit(NamedTuple):
     position: int
     commit_log_offset: int
     size: int
+    store_timestamp: int
     base_offset: int
     batch_size: int
 
@@ -36,11 +37,10 @@ class BatchQueue(NamedTuple):
         for file in self.files:
             with mapped(file) as data:
                 for position in range(0, file.size - UNIT.size + 1, UNIT.size):
-                    unit = dict(zip(UNIT.names, UNIT.unpack_from(data, position), strict=True))
-                    if unit["size"] == 0:
+                    offset, size, _, stored, base, count, *_ = UNIT.unpack_from(data, position)
+                    if size == 0:
                         return
-                    place = unit["commit_log_offset"], unit["size"]
-                    yield BatchUnit(file, position, *place, unit["base_offset"], unit["batch_size"])
+                    yield BatchUnit(file, position, offset, size, stored, base, count)
 
 
 def batch_topics(store: Path) -> frozenset[str]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from codec.store.checkpoint import Checkpoint
 from codec.store.record import peek_record
 from codec.store.record_layout import FILLER_HEAD_SIZE
+from rmqcli.store.read.batch_queues import batch_queues
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import Queue, queues_of
 from rmqcli.store.read.files import mapped
@@ -82,7 +83,7 @@ class Overview(NamedTuple):
 def overview(store: Path) -> Overview:
     """Raises FileNotFoundError if it is not a store folder."""
     store_folder(store)
-    queues = queue_ranges(store)
+    queues = sorted(queue_ranges(store) + batch_ranges(store))
     begin, end = _log_range(store)
     usage = shutil.disk_usage(store)
     return Overview(
@@ -149,6 +150,17 @@ def queue_ranges(store: Path) -> list[QueueRange]:
         return []
     with log:
         return [_range(queue, log) for queue in queues_of(store) if queue.topic is not None]
+
+
+def batch_ranges(store: Path) -> list[QueueRange]:
+    """Does for batch consume queues what `queue_ranges` does, from their units alone."""
+    found = []
+    for queue in batch_queues(store):
+        units = list(queue.units())
+        if units:
+            times = units[0].store_timestamp, units[-1].store_timestamp
+            found.append(QueueRange(queue.topic, queue.queue_id, units[0].base_offset, units[-1].end, *times))
+    return found
 
 
 def _range(queue: Queue, log: LogReader) -> QueueRange:
