@@ -78,3 +78,7 @@ class NotReady(Exception):
         self.ready = ready
         self.in_order = in_order
         self.then = then
+
+
+class TooManyMessages(Exception):
+    """A batch has more messages than are stored at once."""

@@ -7,7 +7,7 @@ The broker makes a record of each. An item has no topic, magic or CRC, and is ne
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import construct
@@ -62,12 +62,15 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 def decode_batch(data: Buffer) -> list[BatchItem]:
     """The items of a batch body; magic and CRC are ignored, as in Java. Raises BodyError for an incomplete
     item."""
-    items: list[BatchItem] = []
+    return list(walk_batch(data))
+
+
+def walk_batch(data: Buffer) -> Iterator[BatchItem]:
+    """As `decode_batch`, item by item."""
     position = 0
     while position < len(data):
         item, position = _item(data, position)
-        items.append(item)
-    return items
+        yield item
 
 
 def _item(data: Buffer, position: int) -> tuple[BatchItem, int]:

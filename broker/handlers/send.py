@@ -7,12 +7,14 @@ a message that waits for the store is sent when its bytes are on the disk; such 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 
 from msgspec.structs import replace
 
 from broker.context import BrokerContext
-from broker.errors import Refusal
+from broker.errors import Refusal, TooManyMessages
 from broker.handlers.common import (
     DLQ_QUEUES,
     SendHeader,
@@ -25,8 +27,10 @@ from broker.handlers.common import (
 from broker.net.dispatch import Barrier
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
+from broker.net.turns import LongWork, Steps, Turns
 from broker.services.put import put, put_batch
 from broker.services.transactions import prepare
+from broker.store.batches import LONG_BATCH, Batch
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from broker.tables.topics import UNIT, UNIT_SUB, describe_topic
 from codec.bodies.config import TopicConfig
@@ -77,34 +81,84 @@ def send(
         queue_id = message.queue_id
         if TRAN_MSG in message.properties or message.sys_flag & TRANSACTION_MASK:
             prepare(broker, message, is_batch=header.batch)
-        result = put_batch(broker, message) if header.batch else put(broker, message)
+        if header.batch:
+            return LongWork(_prepare_batch(broker, request, message))
+        result = put(broker, message)
     except LocalProtocolError:
         raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
     if result.status is not PUT_OK:
         raise put_refusal(broker, result.status)
     must_flush = broker.sync_flush and message.wait_store
-    if not (must_flush or result.physical_offsets or command.serialize_type):
+    if not (must_flush or command.serialize_type):
         return broker.send_replies.json_frame(
             command.opaque, result.physical_offset, queue_id, result.queue_offset
         )
-    reply = _reply(broker, queue_id, result)
+    reply = _reply(queue_id, result, f"{broker.id_prefix}{result.physical_offset:016X}")
     if must_flush:
         return _flushed_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
     return reply
 
 
-def _reply(broker: BrokerContext, queue_id: int, result: AppendResult) -> SendReply:
-    offsets = result.physical_offsets or (result.physical_offset,)
-    msg_ids = ",".join([f"{broker.id_prefix}{offset:016X}" for offset in offsets])
+def _reply(queue_id: int, result: AppendResult, msg_ids: str) -> SendReply:
     return Reply(
         SendMessageResponseHeader(msg_id=msg_ids, queue_id=queue_id, queue_offset=result.queue_offset)
     )
 
 
-async def _flushed_reply(
-    broker: BrokerContext, reply: SendReply, flush_to: int, barrier: Barrier | None
+def _prepare_batch(
+    broker: BrokerContext, request: Request[SendHeader, bytes], message: StoreMessage
+) -> Steps:
+    try:
+        batch = yield from broker.store.prepare_batch(message)
+    except LocalProtocolError:
+        raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
+    except TooManyMessages as error:
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+    return partial(_store_batch, broker, request, batch)
+
+
+def _store_batch(
+    broker: BrokerContext, request: Request[SendHeader, bytes], batch: Batch
+) -> Answered[SendMessageResponseHeader, None]:
+    checked_topic(broker, request.session, request.header)  # it may have been deleted meanwhile
+    result = put_batch(broker, batch)
+    if result.status is not PUT_OK:
+        raise put_refusal(broker, result.status)
+    flush_to = (
+        result.physical_offset + result.size if broker.sync_flush and batch.message.wait_store else None
+    )
+    if len(batch.items) > LONG_BATCH:
+        turns, barrier = request.session.turns, broker.store.barrier
+        return _long_reply(broker, turns, batch.queue_id, result, flush_to, barrier)
+    reply = _reply(batch.queue_id, result, ",".join(_msg_ids(broker, result)))
+    return reply if flush_to is None else _flushed_reply(broker, reply, flush_to, broker.store.barrier)
+
+
+def _msg_ids(broker: BrokerContext, result: AppendResult) -> Iterator[str]:
+    return (f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets or ())
+
+
+async def _long_reply(
+    broker: BrokerContext,
+    turns: Turns,
+    queue_id: int,
+    result: AppendResult,
+    flush_to: int | None,
+    barrier: Barrier | None,
 ) -> SendReply:
-    if not await broker.store.wait_flushed(flush_to):
+    """Thousands of message ids; the messages are stored already."""
+    pace, msg_ids = turns.pace(), []
+    for msg_id in _msg_ids(broker, result):
+        msg_ids.append(msg_id)
+        await pace.step()
+    reply = _reply(queue_id, result, ",".join(msg_ids))
+    return await _flushed_reply(broker, reply, flush_to, barrier)
+
+
+async def _flushed_reply(
+    broker: BrokerContext, reply: SendReply, flush_to: int | None, barrier: Barrier | None
+) -> SendReply:
+    if flush_to is not None and not await broker.store.wait_flushed(flush_to):
         reply = replace(reply, code=ResponseCode.FLUSH_DISK_TIMEOUT)
     if barrier is not None:
         await barrier()

@@ -8,9 +8,11 @@ WAIT stays in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from broker.context import BrokerContext
 from broker.services.messages import hide, own_message
+from broker.store.batches import Batch
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.bodies.base import encode_body
 from codec.bodies.offsets import OffsetMovedEvent
@@ -45,6 +47,7 @@ DELAY = PropertyName.DELAY
 NEVER_PARKED = frozenset((SystemTopic.TRANS_HALF, SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.SCHEDULE))
 """A half message keeps its delay level for the commit; one in the schedule topic is parked already."""
 PUT_OK = PutStatus.PUT_OK
+PutT = TypeVar("PutT", StoreMessage, Batch)
 _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
@@ -55,14 +58,12 @@ def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     return _put(broker, message, broker.store.append)
 
 
-def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Stores an encoded batch. Raises CodecError when the body is not one."""
-    return _put(broker, message, broker.store.append_batch)
+def put_batch(broker: BrokerContext, batch: Batch) -> AppendResult:
+    """Stores a batch that was prepared."""
+    return _put(broker, batch, broker.store.append_batch)
 
 
-def _put(
-    broker: BrokerContext, message: StoreMessage, append: Callable[[StoreMessage], AppendResult]
-) -> AppendResult:
+def _put(broker: BrokerContext, message: PutT, append: Callable[[PutT], AppendResult]) -> AppendResult:
     if broker.is_slave:
         return _SLAVE
     started = broker.timer()

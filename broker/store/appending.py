@@ -8,34 +8,29 @@ Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, prope
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-import msgspec
-
+from broker.store.batches import LONG_PROPERTIES, MAX_PROPERTIES_BYTES, Batch, prepare_batch
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
+from broker.store.late_arrivals import MOST_LATE, LateArrivals
 from broker.store.readiness import Readiness
 from broker.store.segment import Segment, SegmentList
 from broker.store.statistics import Statistics
 from broker.store.values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag
 from codec.errors import LocalProtocolError
-from codec.hashing import tags_code
-from codec.message_batch import decode_batch
 from codec.names import SystemTopic
-from codec.properties import PropertyName, decode_properties
 from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
 from codec.store.record_encoder import RecordEncoder
 from codec.store.record_layout import FILLER_HEAD_SIZE
 
 MAX_TOPIC_BYTES = 127
-MAX_PROPERTIES_BYTES = 32767
 MAX_CACHED_TOPICS = 65536
-PROPERTY_END = b"\x02"
 TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
 
 _PUT_OK = PutStatus.PUT_OK
@@ -76,6 +71,7 @@ class Appender:
         self._in_batch = False
         self._arrivals: list[Arrival] = []
         self.listeners: list[ArrivalListener] = []
+        self.late = LateArrivals(index, self.listeners, self._half_stored)
         self.bit_map: BitMapOf | None = None
         self.delay_levels = DelayLevels(config.message_delay_level)
 
@@ -142,7 +138,7 @@ class Appender:
                 or topic == _SCHEDULE
                 or sys_flag & TRANSACTION_MASK
                 or len(body) > self._max_body
-                or len(properties) > MAX_PROPERTIES_BYTES
+                or len(properties) > LONG_PROPERTIES
             ):
                 break
             queue_offset = next_offsets.get(queue) or queue.next_offset
@@ -192,39 +188,40 @@ class Appender:
             self.announce()
         return results
 
-    def append_batch(self, message: StoreMessage) -> AppendResult:
-        """Stores the items of an encoded batch in one file, with consecutive offsets. CodecError."""
+    def prepare_batch(self, message: StoreMessage) -> Generator[None, None, Batch]:
+        """Decodes and encodes a batch in steps, for `append_batch`. CodecError, TooManyMessages."""
         topic = self._topics.get(message.topic) or self._sized_topic(message.topic)
-        items = self._items(message)
-        refusal = next(filter(None, (self._refusal(topic, item) for item in (message, *items))), None)
-        if refusal is not None or not items:
-            return refusal or _ILLEGAL
-        queue = self._queue(message.topic, message.queue_id)
-        if not self._is_ready(queue, len(items)):
+        return prepare_batch(message, topic, self._encoder, self._max_body)
+
+    def append_batch(self, batch: Batch) -> AppendResult:
+        """Stores a batch in one file, with consecutive offsets."""
+        if not self._statistics.writable:
+            return _NOT_AVAILABLE
+        if batch.refusal is not None:
+            return batch.refusal
+        if batch.is_long and self._readiness.strict:
+            self.late.require_room()
+        queue = self._queue(batch.topic, batch.queue_id)
+        if not self._is_ready(queue, len(batch.items)):
             return _NO_FILE
-        first = queue.next_offset
-        timestamp = self._now_ms()
-        start = end = self._log.end
-        records = []
-        for number, item in enumerate(items):
-            records.append(self._encode(item, topic, first + number, end, timestamp))
-            end += len(records[-1])
-        if not self._log.write(b"".join(records)):
-            return self._make_room(end - start) or self.append_batch(message)
+        first, begin, timestamp = queue.next_offset, self._log.end, self._now_ms()
+        self._encoder.place(batch.records, batch.starts, batch.message.born_host, first, begin, timestamp)
+        if not self._log.write(batch.records):
+            return self._make_room(len(batch.records)) or self.append_batch(batch)
         self._statistics.last_store_timestamp = timestamp
-        offsets = []
         try:
-            for number, (item, record) in enumerate(zip(items, records, strict=True)):
-                offsets.append(start)
-                self._dispatch(
-                    item, queue, AppendResult(_PUT_OK, start, len(record), first + number, timestamp)
-                )
-                start += len(record)
+            for item, start, size in batch.spans():
+                queue.append(begin + start, size, self._entry_code(item, queue, timestamp))
         except OSError as error:
             return self._half_stored(error)
+        if batch.is_long:
+            self._come_late(batch.arrivals(begin, first, timestamp), MOST_LATE)
+        else:
+            self._arrivals += batch.arrivals(begin, first, timestamp)
         if not self._in_batch:
             self.announce()
-        return AppendResult(_PUT_OK, offsets[0], end - offsets[0], first, timestamp, tuple(offsets))
+        offsets = tuple([begin + start for start in batch.starts])
+        return AppendResult(_PUT_OK, begin, len(batch.records), first, timestamp, offsets)
 
     def begin_batch(self) -> None:
         """Index and listeners wait until `end_batch`."""
@@ -239,6 +236,9 @@ class Appender:
         if not self._arrivals:
             return
         arrivals, self._arrivals = self._arrivals, []
+        if self.late:
+            self.late.add(arrivals)
+            return
         if self._index is not None:
             try:
                 self._index.add_arrivals(arrivals)
@@ -247,23 +247,12 @@ class Appender:
         for listener in self.listeners:
             listener(arrivals)
 
-    def _items(self, message: StoreMessage) -> list[StoreMessage]:
-        """One message for each item, with its own properties and then those of the whole batch."""
-        items = []
-        for item in decode_batch(message.body):
-            text = _joined(bytes(item.properties), message.properties_text)
-            properties = decode_properties(text)
-            items.append(
-                msgspec.structs.replace(
-                    message,
-                    body=item.body,
-                    flag=item.flag,
-                    properties=properties,
-                    properties_text=text,
-                    tags_code=tags_code(properties.get(PropertyName.TAGS)),
-                )
-            )
-        return items
+    def _come_late(self, arrivals: Iterable[Arrival], weight: int) -> None:
+        """Leaves arrivals to the service, behind those before them."""
+        if self._arrivals:
+            before, self._arrivals = self._arrivals, []
+            self.late.add(before)
+        self.late.add(arrivals, weight)
 
     def _sized_topic(self, topic: str) -> bytes:
         """The name behind a byte with its length; empty for one that is too long."""
@@ -283,7 +272,10 @@ class Appender:
             return _NOT_AVAILABLE
         if not topic or len(message.body) > self._max_body:
             return _ILLEGAL
-        return _TOO_MANY_PROPERTIES if len(message.properties_text) > MAX_PROPERTIES_BYTES else None
+        size = len(message.properties_text)
+        if size > LONG_PROPERTIES and self._readiness.strict:
+            self.late.require_room()
+        return _TOO_MANY_PROPERTIES if size > MAX_PROPERTIES_BYTES else None
 
     def _make_room(self, size: int) -> AppendResult | None:
         """Makes the log ready for a run of `size` bytes, in the next file if need be.
@@ -378,11 +370,25 @@ class Appender:
         return b"".join(record)
 
     def _dispatch(self, message: StoreMessage, queue: ConsumeQueue | None, result: AppendResult) -> None:
-        timestamp = result.store_timestamp
+        arrival = message, result
         if queue is None:
-            if self._index is not None and has_index_items(message.sys_flag):
-                self._index.add_arrivals(((message, result),))
+            if self._index is None or not has_index_items(message.sys_flag):
+                return
+            if self.late or len(message.properties_text) > LONG_PROPERTIES:
+                self.late.add((arrival,), len(message.properties_text))
+            else:
+                self._index.add_arrivals((arrival,))
             return
+        queue.append(
+            result.physical_offset, result.size, self._entry_code(message, queue, result.store_timestamp)
+        )
+        if len(message.properties_text) > LONG_PROPERTIES:
+            self._come_late((arrival,), len(message.properties_text))
+        else:
+            self._arrivals.append(arrival)
+
+    def _entry_code(self, message: StoreMessage, queue: ConsumeQueue, timestamp: int) -> int:
+        """The tags code or delivery time of a queue entry, or the address of its extension."""
         if message.topic == _SCHEDULE:
             deliver_at = delivery_time(message.properties, timestamp, self.delay_levels)
             message.tags_code = deliver_at or message.tags_code
@@ -390,11 +396,4 @@ class Appender:
         if queue.extension is not None:
             bit_map = self.bit_map(message.topic, message.properties) if self.bit_map is not None else None
             code = queue.extension.put(code, timestamp, bit_map)
-        queue.append(result.physical_offset, result.size, code)
-        self._arrivals.append((message, result))
-
-
-def _joined(own: bytes, common: bytes) -> bytes:
-    if not own or not common:
-        return own or common
-    return own + common if own.endswith(PROPERTY_END) else own + PROPERTY_END + common
+        return code

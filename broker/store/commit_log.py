@@ -152,7 +152,7 @@ class CommitLog:
     def _set_attend(self) -> None:
         self._attend_at = min(self._trim_at, self._ahead_at, self._space_at, self._grow_at)
 
-    def write(self, run: bytes) -> bool:
+    def write(self, run: bytes | bytearray) -> bool:
         """Appends whole records; False if they do not go into the current file any more."""
         position = self._position
         length = len(run)

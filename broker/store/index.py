@@ -9,7 +9,7 @@ gathered until a worker has created it (`deferred`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -156,6 +156,16 @@ class Index:
                 put((index_key_hash(topic, key), offset, timestamp))
         if len(self._pending) >= BATCH:
             self.drain()
+
+    def add_one_by_one(self, arrival: Arrival) -> Iterator[None]:
+        """The same for one message; it yields after each item."""
+        message, result = arrival
+        for key in index_keys(message.properties):
+            item = index_key_hash(message.topic, key), result.physical_offset, result.store_timestamp
+            self._pending.append(item)
+            if len(self._pending) >= BATCH:
+                self.drain()
+            yield
 
     def drain(self, *, may_create: bool = False) -> None:
         """Writes what was gathered, as far as there are files for it, or all of it (which may block)."""

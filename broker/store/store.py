@@ -17,6 +17,7 @@ from functools import partial
 import trio
 
 from broker.disk import REAL, Disk
+from broker.errors import NotReady
 from broker.store.appending import Appender
 from broker.store.checkpoint import Checkpoint
 from broker.store.commit_log import LOG_STEP, CommitLog
@@ -100,10 +101,12 @@ class MessageStore:
         self.retention = retention = Retention(
             disk, config, log, queues, index, deleted, stats, now_ms, readiness, in_thread
         )
+        appender.late.bring_file = self._preparer.index_file
         log.space_wanted = retention.want_check
         self.barrier: Callable[[], Awaitable[object]] | None = None
         """Set by a request whose reply waits for it; see `broker.net.dispatch.Batches`."""
         self.append = appender.append
+        self.prepare_batch = appender.prepare_batch
         self.append_batch = appender.append_batch
         self.append_run = appender.append_run
         self.wait_flushed = flusher.wait_flushed
@@ -175,12 +178,15 @@ class MessageStore:
         services.start("retention", self.retention.run)
         services.start("free space", self.retention.watch_space)
         services.start("prepared files", self._preparer.run)
+        services.start("late arrivals", self._appender.late.run)
         services.start("residency", self._readiness.forget)
         if not self.config.sync_flush:
             services.start("page ahead", lambda: allocate_pages(self._log, self._in_thread))
 
     async def stop(self) -> None:
         """Flushes everything and removes the abort file, unless the disk refused."""
+        self._appender.announce()
+        self._appender.late.finish()
         try:
             if not self.stats.damaged:
                 await self._flusher.flush_everything()
@@ -226,6 +232,10 @@ class MessageStore:
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Messages whose keys hash as `key` does, stored in [begin, end], at most 64."""
         self._appender.announce()
+        if self._appender.late:
+            if self._readiness.strict:
+                raise NotReady(self._appender.late.settled)
+            self._appender.late.finish()
         return self._search.by_key(topic, key, min(max_num, self.config.max_msgs_num_batch), begin, end)
 
     def topics(self) -> list[str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -111,6 +112,28 @@ class RecordEncoder:
             raise LocalProtocolError(f"a host of {len(born_host)} bytes") from None
         except struct.error as error:
             raise LocalProtocolError(f"a number does not fit the record: {error}") from None
+
+    def place(
+        self,
+        records: bytearray,
+        starts: Sequence[int],
+        born_host: bytes,
+        queue_offset: int,
+        physical_offset: int,
+        store_timestamp: int,
+    ) -> None:
+        """Writes the offsets and the store time of encoded records that follow one another in queue and log.
+
+        `starts` are where they begin in `records`, the first at `physical_offset`.
+        """
+        _, bits, _ = self._packers[len(born_host)]
+        layout = PREFIXES[bits]
+        offsets = layout.part("queue_offset", "physical_offset").pack_into
+        time = layout.part("store_timestamp").pack_into
+        offsets_at, time_at = layout.offsets["queue_offset"], layout.offsets["store_timestamp"]
+        for number, start in enumerate(starts, queue_offset):
+            offsets(records, start + offsets_at, number, physical_offset + start)
+            time(records, start + time_at, store_timestamp)
 
 
 _encoder_of = lru_cache(maxsize=64)(RecordEncoder)

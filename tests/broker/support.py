@@ -28,6 +28,7 @@ from broker.net.turns import Turns
 from broker.node import assemble, listen_to_store, start_services
 from broker.services.delay import DelayService
 from broker.store import AppendResult, MessageStore, StoreMessage, open_store
+from broker.store.batches import Batch
 from broker.store.config import StoreConfig
 from broker.supervisor import open_services
 from codec.bodies.base import encode_body
@@ -327,13 +328,14 @@ class SlowPuts:
         store.append = partial(self._put, store.append)
         store.append_batch = partial(self._put, store.append_batch)
 
-    def _put(self, put: Callable[[StoreMessage], AppendResult], message: StoreMessage) -> AppendResult:
+    def _put(self, put: Callable[[Any], AppendResult], stored: StoreMessage | Batch) -> AppendResult:
         if not self._is_ready:
             raise NotReady(self._ready)
         self._is_ready = False
+        message = stored.message if isinstance(stored, Batch) else stored
         told = message.topic, bytes(message.body), message.properties_text
         assert told not in self.stored, "stored twice"
-        result = put(message)
+        result = put(stored)
         self.stored.append(told)
         return result
 

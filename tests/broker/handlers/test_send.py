@@ -10,10 +10,12 @@ import pytest
 import trio
 from msgspec import structs
 
+from broker.net.turns import FIRST_STEPS, Pace
+from broker.store.batches import MESSAGES_PER_STEP
 from codec.codes import ResponseCode
 from codec.headers.base import to_ext
 from codec.ids import parse_offset_msg_id
-from codec.message import Message
+from codec.message import Message, MessageExt
 from codec.message_batch import encode_batch
 from tests.broker.support import fake_broker, long_header, send_header
 
@@ -141,6 +143,51 @@ async def test_a_batch_becomes_messages_in_a_row(tmp_path: Path) -> None:
         assert [m.commit_log_offset for m in messages] == [parse_offset_msg_id(one)[2] for one in ids]
         assert messages[1].properties == {"KEYS": "k1", "WAIT": "true", "CLUSTER": "DefaultCluster"}
         assert (await client.send("T")).ext["queueOffset"] == "3"
+
+
+async def test_a_long_batch_takes_turns_and_lies_in_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is decoded, its reply written and its keys indexed in steps; others send meanwhile."""
+    items = 2 * FIRST_STEPS * MESSAGES_PER_STEP
+    body = encode_batch([Message.of("T", f"b{n}", keys=f"k{n}") for n in range(items)])
+    async with fake_broker(tmp_path) as broker:
+        client, other, decoded = broker.client(), broker.client(), 0
+        await client.send("T")
+
+        async def next_turn() -> None:
+            nonlocal decoded
+            decoded += MESSAGES_PER_STEP
+            if decoded == MESSAGES_PER_STEP:
+                assert (await other.send("T")).code == 0
+
+        monkeypatch.setattr(client.session.turns, "next", next_turn)
+        monkeypatch.setattr(Pace, "is_over", True)
+        header = send_header("T", batch=True)
+        reply = await client.wait(await client.post_when_ready(320, header, body))
+        offsets = [parse_offset_msg_id(one)[2] for one in reply.ext["msgId"].split(",")]
+        messages: list[MessageExt] = []
+        while len(messages) < items:
+            messages += await client.pulled("T", offset=2 + len(messages))
+        assert decoded >= items // 2
+        assert reply.ext["queueOffset"] == "2"
+        assert [one.body for one in messages] == [b"b%d" % n for n in range(items)]
+        assert [one.commit_log_offset for one in messages] == offsets
+        assert broker.context.store.query("T", f"k{items - 1}", 1, 0, 1 << 50).views
+
+
+async def test_a_batch_of_too_many_messages_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.store.batches.MOST_MESSAGES", 4)
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        body = encode_batch([Message.of("T", "b")] * 4)
+        assert (await client.send("T", body, batch=True)).code == 0
+        reply = await client.send("T", encode_batch([Message.of("T", "b")] * 5), batch=True)
+        assert (reply.code, reply.remark) == (ResponseCode.MESSAGE_ILLEGAL, "a batch has 4 messages at most")
+        assert reply.ext["MSG_REGION"] == "DefaultRegion"
+        assert (await client.send("T")).ext["queueOffset"] == "4"
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\x00\x00\x05", b"x" * 40])

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from broker.store import Arrival, GetStatus, MessageStore, PutStatus, StoreMessage
+from broker.store.values import AppendResult
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.store.record import decode_record, decode_records, peek_record
@@ -167,12 +168,22 @@ def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
     assert index == rebuilt.index_files(config.max_hash_slot_num, config.max_index_num)
 
 
+def _stored_batch(store: MessageStore, message: StoreMessage) -> AppendResult:
+    steps = store.prepare_batch(message)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return store.append_batch(end.value)
+
+
 def _batch(store: MessageStore, *bodies: bytes) -> Any:
     items = [
         Message(topic="TopicA", body=body, properties={"UNIQ_KEY": f"u{n}", "TAGS": "T"})
         for n, body in enumerate(bodies)
     ]
-    return store.append_batch(
+    return _stored_batch(
+        store,
         StoreMessage(
             topic="TopicA",
             queue_id=1,
@@ -181,7 +192,7 @@ def _batch(store: MessageStore, *bodies: bytes) -> Any:
             properties_text=b"CLUSTER\x01c",
             born_timestamp=1,
             born_host=BORN,
-        )
+        ),
     )
 
 
@@ -207,7 +218,7 @@ def test_a_batch_of_small_items_may_be_longer_stored_than_sent(tmp_path: Path) -
     batch = structs.replace(message(queue_id=1), body=items)
     config = small_config(tmp_path, max_message_size=limit, mapped_file_size_commit_log=1 << 20)
     with loaded(config) as store:
-        results = [store.append_batch(batch) for _ in range(6)]
+        results = [_stored_batch(store, batch) for _ in range(6)]
     assert {result.status for result in results} == {PutStatus.PUT_OK}
     assert results[0].size > limit + 65536
     assert results[-1].physical_offset > 1 << 20

@@ -1,0 +1,101 @@
+"""Messages whose index items take long: a long batch, or one message with thousands of keys.
+
+Their items are added, and the listeners of arrivals called, some in each turn of the event loop. What is
+stored meanwhile comes after them: the index has to know the messages in the order of the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+
+import trio
+
+from broker.errors import NotReady
+from broker.store.index import Index
+from broker.store.values import Arrival, ArrivalListener
+
+ITEMS_PER_TURN = 256
+MOST_LATE = 65536
+"""Bytes of properties and messages of long batches that may be late; further long ones wait."""
+
+
+class LateArrivals:
+    """Arrivals that wait for their turns. `bring_file` creates an index file that items wait for, or reads its
+    pages; `failed` gets what the disk refuses.
+    """
+
+    def __init__(
+        self,
+        index: Index | None,
+        listeners: Sequence[ArrivalListener],
+        failed: Callable[[OSError], object],
+    ) -> None:
+        self._failed = failed
+        self._index = index
+        self._listeners = listeners
+        self.bring_file: Callable[[], Awaitable[None]] | None = None
+        self._waiting: deque[tuple[Iterator[Arrival], int]] = deque()
+        self._work = self._steps()
+        self._weight = 0
+        self._added = self._done = 0
+        self._wake = trio.Event()
+        self._progress = trio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, arrivals: Iterable[Arrival], weight: int = 0) -> None:
+        """Adds arrivals behind those that wait already."""
+        if not self._waiting:
+            self._work = self._steps()
+        self._waiting.append((iter(arrivals), weight))
+        self._weight += weight
+        self._added += 1
+        self._wake.set()
+
+    def require_room(self) -> None:
+        """NotReady when others have to be done before a long message can be stored."""
+        if self._weight >= MOST_LATE:
+            raise NotReady(self.settled, in_order=True)
+
+    async def settled(self) -> None:
+        """Returns once everything that is late now is done."""
+        wanted = self._added
+        while self._done < wanted:
+            await self._progress.wait()
+
+    async def run(self) -> None:
+        """The service."""
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            for number, _ in enumerate(self._work):
+                if number % ITEMS_PER_TURN == ITEMS_PER_TURN - 1:
+                    await trio.lowlevel.checkpoint()
+                    if self._index is not None and self._index.waits and self.bring_file is not None:
+                        await self.bring_file()
+
+    def finish(self) -> None:
+        """Does everything at once, for the stop and where nothing else runs."""
+        for _ in self._work:
+            pass
+
+    def _steps(self) -> Iterator[None]:
+        """Yields after each index item and each message."""
+        while self._waiting:
+            arrivals, weight = self._waiting[0]
+            for arrival in arrivals:
+                if self._index is not None:
+                    try:
+                        yield from self._index.add_one_by_one(arrival)
+                    except OSError as error:
+                        self._failed(error)
+                for listener in self._listeners:
+                    listener((arrival,))
+                yield
+            self._waiting.popleft()
+            self._weight -= weight
+            self._done += 1
+            self._progress.set()
+            self._progress = trio.Event()

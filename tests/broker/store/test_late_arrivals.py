@@ -1,0 +1,119 @@
+"""Long batches and messages with thousands of keys reach index and listeners in steps, in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from msgspec import structs
+
+from broker.disk import REAL
+from broker.errors import NotReady
+from broker.store import Arrival, MessageStore, PutStatus, StoreMessage
+from broker.store.batches import LONG_BATCH
+from broker.store.late_arrivals import ITEMS_PER_TURN
+from broker.store.store import open_store
+from broker.store.values import AppendResult
+from codec.message import Message
+from codec.message_batch import encode_batch
+from codec.properties import encode_properties
+from tests.broker.store.support import (
+    HOST,
+    Clock,
+    Rebuild,
+    inline,
+    loaded,
+    message,
+    queue_bytes,
+    small_config,
+)
+
+LOG = 1 << 20
+
+
+def with_keys(number: int, keys: int) -> StoreMessage:
+    plain = message(number)
+    properties = {**plain.properties, "KEYS": " ".join(f"{number}-{key}" for key in range(keys))}
+    return structs.replace(plain, properties=properties, properties_text=encode_properties(properties))
+
+
+def append_batch(store: MessageStore, items: int, name: str) -> AppendResult:
+    messages = [
+        Message(topic="TopicA", body=b"x", properties={"UNIQ_KEY": f"{name}{n}"}) for n in range(items)
+    ]
+    steps = store.prepare_batch(structs.replace(message(), body=encode_batch(messages), properties_text=b""))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return store.append_batch(end.value)
+
+
+def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
+    """Whatever came late is in the order of the log, and so is what came behind it."""
+    config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=50_000)
+    with loaded(config) as store:
+        for number in range(0, 60, 6):
+            store.append(message(number))
+            store.append(with_keys(number + 1, 900))
+            store.append(message(number + 2))
+            assert append_batch(store, 4 * LONG_BATCH, f"b{number}").status is PutStatus.PUT_OK
+            store.append(message(number + 4, sys_flag=4))
+            store.append(message(number + 5, sys_flag=8))
+        assert not store.query("TopicA", "nowhere", 1, 0, 1).views  # writes what was gathered
+    rebuilt = Rebuild(tmp_path)
+    assert queue_bytes(tmp_path) == rebuilt.queues()
+    index = [path.read_bytes() for path in sorted((tmp_path / "index").iterdir())]
+    assert index == rebuilt.index_files(config.max_hash_slot_num, config.max_index_num)
+
+
+async def test_a_turn_of_the_loop_has_so_many_items_and_no_more(tmp_path: Path) -> None:
+    """Another message of this kind waits meanwhile, a short one does not; a query waits for all."""
+    config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=50_000)
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
+        items, most, heard = 0, 0, list[int]()
+        index = store._index
+        assert index is not None
+        add = index.add_one_by_one
+
+        def listen(arrivals: list[Arrival]) -> None:
+            heard.extend(result.queue_offset for _, result in arrivals)
+
+        def counted(arrival: Arrival):  # type: ignore[no-untyped-def]
+            nonlocal items
+            for step in add(arrival):
+                items += 1
+                yield step
+
+        index.add_one_by_one = counted  # type: ignore[method-assign]
+        store.add_arrival_listener(listen)  # type: ignore[arg-type]
+        await store.when_ready(store.append, message(0))
+        for number in range(1, 40):
+            await store.when_ready(store.append, with_keys(number, 3000))
+            if items:
+                break
+        with pytest.raises(NotReady):
+            while True:
+                store.attempt(store.append, with_keys(99, 3000))
+        assert store.attempt(store.append, message(100)).status is PutStatus.PUT_OK
+        with pytest.raises(NotReady):
+            store.attempt(store.query, "TopicA", "1-2999", 1, 0, 1 << 50)
+        before = items
+        while store._appender.late:
+            await trio.lowlevel.checkpoint()
+            most, before = max(most, items - before), items
+        assert 0 < most <= 2 * ITEMS_PER_TURN  # this task may have seen two turns at once
+        found = await store.when_ready(store.query, "TopicA", "1-2999", 1, 0, 1 << 50)
+        assert found.views
+        assert heard == sorted(heard)
+
+
+async def test_a_clean_stop_writes_what_is_late(tmp_path: Path) -> None:
+    config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=50_000)
+    for _ in range(2):
+        async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
+            await store.when_ready(store.append, with_keys(1, 3000))
+    index = [path.read_bytes() for path in sorted((tmp_path / "index").iterdir())]
+    assert index == Rebuild(tmp_path).index_files(config.max_hash_slot_num, config.max_index_num)
