@@ -47,7 +47,7 @@ def look_behind(log: CommitLog, end: int) -> Behind:
     for segment in log.segments.segments:
         for start, stop in segment.data_ranges(max(end - segment.start, 0)) if segment.end > end else ():
             last = max(last, segment.start + _data_end(segment.view, start, stop))
-            found = found or _first_record(segment, start, stop)
+            found = found or _first_record(segment, max(start, end + 1 - segment.start), stop)
     return Behind(last - end, *(found or ()))
 
 

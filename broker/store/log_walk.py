@@ -27,10 +27,11 @@ def walk(
     end: int | None = None,
     check_crc: bool = False,
     doubt_from: int | None = None,
+    power_lost: bool = False,
 ) -> tuple[int, int]:
     """Visits whole records; returns where the first one that is not whole begins, and the count.
 
-    From offset `doubt_from` on pages of a record may be missing.
+    From offset `doubt_from` on the end of a record may be missing, and with `power_lost` any page of it.
     """
     count = 0
     offset = start
@@ -40,8 +41,9 @@ def walk(
         limit = segment.size if end is None else min(segment.size, end - segment.start)
         limit = min(limit, segment.found_size)
         doubted = segment.size if doubt_from is None else doubt_from - segment.start
+        is_torn = _lacks_page if power_lost else _lacks_end
         offset, visited, closed = _walk_segment(
-            segment, max(start - segment.start, 0), limit, visit, check_crc, doubted
+            segment, max(start - segment.start, 0), limit, visit, check_crc, doubted, is_torn
         )
         count += visited
         if not closed:
@@ -50,7 +52,13 @@ def walk(
 
 
 def _walk_segment(
-    segment: Segment, position: int, limit: int, visit: Visit, check_crc: bool, doubted: int
+    segment: Segment,
+    position: int,
+    limit: int,
+    visit: Visit,
+    check_crc: bool,
+    doubted: int,
+    is_torn: Callable[[memoryview, int, RecordScan], bool],
 ) -> tuple[int, int, bool]:
     view, base, count = segment.view, segment.start, 0
     released = position
@@ -62,7 +70,7 @@ def _walk_segment(
         if scan.magic == MAGIC_FILLER:
             return segment.end, count, True
         is_whole = scan.physical_offset == base + position
-        if not is_whole or (position >= doubted and _lacks_page(view, position, scan)):
+        if not is_whole or (position >= doubted and is_torn(view, position, scan)):
             return base + position, count, False
         if visit is not None:
             visit(base + position, scan)
@@ -75,11 +83,16 @@ def _walk_segment(
 
 
 def _lacks_page(view: memoryview, position: int, scan: RecordScan) -> bool:
-    """True if the end of a page, or of the record, was never written: no CRC covers topic and properties."""
+    """True if the end of a page or of the record was never written: no CRC covers topic and properties."""
     end = position + scan.total_size
     properties = end - len(scan.properties)
     topic = properties - LENGTH_SIZE - len(scan.topic)
     for start, stop in ((topic, topic + len(scan.topic)), (properties, end)):
         if not all(view[page - 1] for page in range((start // PAGE + 1) * PAGE, stop, PAGE)):
             return True
+    return _lacks_end(view, position, scan)
+
+
+def _lacks_end(view: memoryview, position: int, scan: RecordScan) -> bool:
+    end = position + scan.total_size
     return scan.properties.endswith(b"\0") and not any(view[end : end + ZERO_BYTES])

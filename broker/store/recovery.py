@@ -94,8 +94,9 @@ def recover(
         queue.recover(start if power_lost else log.segments.segments[-1].end)
     if not power_lost:
         start = _start(config, log, queues, checkpoint, stop)
+    doubt_from = None if stop is Stop.CLEAN else max(start if power_lost else checkpoint.log_offset, 0)
     check_crc = config.check_crc_on_recover
-    end, count = walk(log, start, None, check_crc=check_crc, doubt_from=start if power_lost else None)
+    end, count = walk(log, start, None, check_crc=check_crc, doubt_from=doubt_from, power_lost=power_lost)
     _cut_log(config, disk, log, queues, checkpoint, stop, end)
     is_left_behind = _recover_queues(config, log, queues, checkpoint, dispatcher, stop, start)
     rebuilt = _rebuild_gaps(log, queues, checkpoint, dispatcher)
