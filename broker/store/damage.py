@@ -46,7 +46,8 @@ def look_behind(log: CommitLog, end: int) -> Behind:
     found: tuple[int, RecordScan] | None = None
     for segment in log.segments.segments:
         for start, stop in segment.data_ranges(max(end - segment.start, 0)) if segment.end > end else ():
-            last = max(last, segment.start + _data_end(segment.view, start, stop))
+            data_end = _data_end(segment.view, start, stop)
+            last = segment.start + data_end if data_end else last
             found = found or _first_record(segment, max(start, end + 1 - segment.start), stop)
     return Behind(last - end, *(found or ()))
 

@@ -283,7 +283,7 @@ class Index:
         gathered = (
             item[1] for item in reversed(self._pending) if item[0] == key_hash and begin <= item[2] <= end
         )
-        offsets = dict.fromkeys(islice(gathered, limit))  # what the disk has no room for
+        offsets = dict.fromkeys(islice(gathered, max(limit, 0)))  # what the disk has no room for
         for file in reversed(self.files):
             if file.overlaps(begin, end):
                 found = file.select(key_hash, limit - len(offsets), begin, end, require)

@@ -36,6 +36,7 @@ STORE = [
     "retention",
     "free space",
     "prepared files",
+    "late arrivals",
     "residency",
     "page ahead",
 ]

@@ -146,6 +146,14 @@ def test_a_run_that_a_killed_process_had_not_finished_is_no_damage(tmp_path: Pat
         assert numbers(store, "TopicA", 0) == list(range(60))
 
 
+def test_a_prepared_file_is_nothing_behind_the_log(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    last = log_files(folder)[-1]
+    last.with_name(f"{int(last.name) + LOG_SIZE:020d}").write_bytes(bytes(LOG_SIZE))
+    with loaded(small_config(folder)):
+        pass
+    assert "commit log" not in caplog.text
+
+
 def test_a_log_file_that_was_cut_off_is_named(folder: Path) -> None:
     path = log_files(folder)[1]
     path.write_bytes(path.read_bytes()[:5000])
