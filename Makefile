@@ -36,7 +36,7 @@ layers:
 
 # Beside the types, which keep one core busy; what cannot be collected, the tests report.
 bytecode:
-	@$(PY) -m pytest --collect-only -p no:terminal >/dev/null || true
+	@$(PY) -m pytest --collect-only -p no:terminal -o addopts= >/dev/null || true
 
 tests:
 	$(PY) -m coverage erase
