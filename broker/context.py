@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 from broker.clock import NowMs, Timer
 from broker.config import BrokerConfig
+from broker.net.fast_failure import FastFailure, limits_of
+from broker.net.turns import Turns
+from broker.services.new_offsets import NewOffsets
 from broker.store.config import StoreConfig
 from broker.tables import (
     ConsumerTable,
@@ -66,12 +69,15 @@ class BrokerContext:
     announcer: Announcer
     started: int
     config_version: DataVersion
+    turns: Turns
     timer: Timer = perf_counter
     """Measures how long puts and gets take."""
     checked_topics: dict[str, TopicConfig] = field(default_factory=dict)
     """Topics that a send has checked. Clear it when the broker's permission changes."""
     watched: set[Session] = field(default_factory=set)
     """Sessions whose end is handled: those that held a pull or sent a heartbeat."""
+    fast_failure: FastFailure = field(default_factory=FastFailure)
+    new_offsets: NewOffsets = field(default_factory=NewOffsets)
     half_copies: HalfCopies = field(default_factory=HalfCopies)
     """The newest copies of half messages that were written again."""
     id_prefix: str = field(init=False)
@@ -107,6 +113,7 @@ class BrokerContext:
         self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         self.send_replies = SendReplyFrames(self.reply_ext, self.id_prefix)
         self.store.reconfigure(StoreConfig.of(config))
+        self.fast_failure.set_limits(*limits_of(config))
         self.topics.auto_create = config.auto_create_topic_enable
         self.groups.auto_create = config.auto_create_subscription_group
         self.checked_topics.clear()

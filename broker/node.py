@@ -29,6 +29,7 @@ from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Listener, Network, own_address, packed_address
 from broker.net.server import Server
+from broker.net.turns import Turns
 from broker.services.announcer import Announcer
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
@@ -158,7 +159,7 @@ def assemble(
     root = store.config.root
     topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
     groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
-    offsets, delay_offsets = OffsetTable(), DelayOffsets()
+    offsets, delay_offsets, turns = OffsetTable(), DelayOffsets(), Turns()
     filters = _filters(config, now_ms, in_thread)
 
     def order_topics(table: Mapping[str, str]) -> None:
@@ -190,7 +191,7 @@ def assemble(
         filters=filters,
         delay_levels=DelayLevels(config.message_delay_level),
         delay_offsets=delay_offsets,
-        holds=Holds(answer),
+        holds=Holds(answer, turns),
         statistics=Statistics(now_ms, config.broker_cluster_name),
         rates=StoreRates(now_ms),
         files=TableFiles(
@@ -202,10 +203,12 @@ def assemble(
             filters=filters,
             in_thread=in_thread,
             disk=disk,
+            turns=turns,
         ),
         announcer=Announcer(register if config.namesrv_addr else None),
         started=now_ms(),
         config_version=first_version(now_ms),
+        turns=turns,
     )
     return broker, registration
 
@@ -242,7 +245,7 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
     services.start("held pulls", broker.holds.run)
     services.start("client expiry", partial(watch_clients, broker))
     services.start("transaction checks", partial(check_transactions, broker))
-    services.start("statistics", broker.statistics.run)
+    services.start("statistics", partial(broker.statistics.run, broker.turns))
     services.start("store rates", broker.rates.run)
     services.start("announcer", broker.announcer.run)
     broker.files.start(
@@ -293,6 +296,8 @@ async def _run(
                 batches=broker.store,
                 direct=DIRECT_READERS,
                 runs=run_table(broker),
+                turns=broker.turns,
+                fast_failure=broker.fast_failure,
                 supervisor=supervisor,
             )
             await nursery.start(server.serve, listener.sockets)

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from enum import Enum
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import msgspec
+
+PIECES_PER_STEP: Final = 256
+SHORT_TABLE: Final = 64
+"""So many entries that are not tables themselves are written in one step."""
 
 
 class JsonDialect(Enum):
@@ -123,6 +128,44 @@ class _Writer:
             mark = ","
         self.pieces.append("[]" if mark == "[" else after + "]")
 
+    def steps(self, value: Any, level: int = 0) -> Generator[None, None, None]:
+        """Writes as `write` does, and yields after every `PIECES_PER_STEP`."""
+        if not _is_long(value):
+            self.write(value, level)
+            return
+        is_list, line = isinstance(value, list), self.line(level + 1)
+        mark = opening = "[" if is_list else "{"
+        for key, item in _entries(value):
+            if item is None and not is_list:
+                continue
+            self.pieces.append(mark)
+            if is_list or isinstance(value, msgspec.Struct):
+                self.pieces.append(line + key)
+            else:
+                self.key(key, line, level + 1)
+            yield from self.steps(item, level + 1)
+            mark = ","
+            if len(self.pieces) >= PIECES_PER_STEP:
+                yield
+        self.pieces.append((opening if mark == opening else self.line(level)) + ("]" if is_list else "}"))
+
+
+def _is_long(value: Any) -> bool:
+    """True for a value that is written in steps: it has many parts, or parts that may have many."""
+    if isinstance(value, msgspec.Struct):
+        return any(isinstance(getattr(value, name), dict | list) for _, name in _MEMBERS[type(value)])
+    if not value or not isinstance(value, dict | list):
+        return False
+    first = next(iter(value.values() if isinstance(value, dict) else value))
+    return len(value) > SHORT_TABLE or type(first) not in _SCALARS
+
+
+def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Keys, or the beginnings of members as written, and values. Others may change a dict or list meanwhile."""
+    if isinstance(value, msgspec.Struct):
+        return [(head, getattr(value, name)) for head, name in _MEMBERS[type(value)]]
+    return dict(value).items() if isinstance(value, dict) else zip(repeat(""), list(value), strict=False)
+
 
 _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
     str: _quote,
@@ -167,30 +210,17 @@ def dumps(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) 
     return "".join(writer.pieces)
 
 
-def dumps_in_steps(value: Any, *, dialect: JsonDialect = STANDARD) -> Generator[None, None, str]:
-    """As `dumps` without `pretty`; yields after each entry of a dict or list, so that others can work too."""
-    if isinstance(value, msgspec.Struct):
-        members = [(head, getattr(value, name)) for head, name in _MEMBERS[type(value)]]
-        if not any(isinstance(item, dict | list) for _, item in members):
-            return dumps(value, dialect=dialect)
-        parts = []
-        for head, item in members:
-            if item is not None:
-                parts.append(head + (yield from dumps_in_steps(item, dialect=dialect)))
-    elif isinstance(value, dict):
-        parts = []
-        for key, item in value.items():
-            if item is not None:
-                writer = _Writer(dialect, pretty=False)
-                writer.key(key, "", 0)
-                parts.append("".join(writer.pieces) + (yield from dumps_in_steps(item, dialect=dialect)))
-                yield
-    elif isinstance(value, list):
-        parts = []
-        for item in value:
-            parts.append((yield from dumps_in_steps(item, dialect=dialect)))
-            yield
-        return "[" + ",".join(parts) + "]"
-    else:
-        return dumps(value, dialect=dialect)
-    return "{" + ",".join(parts) + "}"
+def dumps_in_steps(
+    value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False
+) -> Generator[None, None, bytes]:
+    """As `dumps`, in UTF-8; yields after every few hundred pieces, so that others can work too.
+
+    What happens to a dict or list between two steps may be missing in the text, or in it.
+    """
+    writer, chunks = _Writer(dialect, pretty), []
+    for _ in writer.steps(value):
+        chunks.append("".join(writer.pieces).encode())
+        writer.pieces.clear()
+        yield
+    chunks.append("".join(writer.pieces).encode())
+    return b"".join(chunks)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from broker.config.checks import MOST_QUEUES
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Reply, Request
+from broker.net.session import Session
 from broker.tables import ClientChannel
 from broker.tables.groups import can_have_retry_topic
 from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
@@ -26,6 +28,8 @@ from codec.headers.clients import (
     GetProducerConnectionListRequestHeader,
 )
 from codec.headers.groups import DeleteSubscriptionGroupRequestHeader, GetSubscriptionGroupConfigRequestHeader
+
+T = TypeVar("T")
 
 
 def put_group(broker: BrokerContext, request: Request[None, SubscriptionGroupConfig]) -> Reply[None, None]:
@@ -85,7 +89,7 @@ def delete_group(
     return Reply()
 
 
-def consumer_connections(
+async def consumer_connections(
     broker: BrokerContext, request: Request[GetConsumerConnectionListRequestHeader, None]
 ) -> Reply[None, ConsumerConnection]:
     """203: the clients of a group and their subscriptions."""
@@ -93,8 +97,9 @@ def consumer_connections(
     group = broker.consumers.get(name)
     if group is None:
         raise Refusal(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    clients = list(group.channels.values())
     body = ConsumerConnection(
-        connection_set=[_connection(client) for client in group.channels.values()],
+        connection_set=await _each(request.session, clients, _connection),
         subscription_table=dict(group.subscriptions),
         consume_type=group.consume_type,
         message_model=group.message_model,
@@ -103,7 +108,7 @@ def consumer_connections(
     return Reply(body=body)
 
 
-def producer_connections(
+async def producer_connections(
     broker: BrokerContext, request: Request[GetProducerConnectionListRequestHeader, None]
 ) -> Reply[None, ProducerConnection]:
     """204: the clients of a producer group."""
@@ -111,18 +116,29 @@ def producer_connections(
     clients = broker.producers.clients(name)
     if clients is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
-    return Reply(body=ProducerConnection(connection_set=[_connection(client) for client in clients]))
+    return Reply(body=ProducerConnection(connection_set=await _each(request.session, clients, _connection)))
 
 
-def all_producers(
-    broker: BrokerContext, _request: Request[GetAllProducerInfoRequestHeader, None]
+async def all_producers(
+    broker: BrokerContext, request: Request[GetAllProducerInfoRequestHeader, None]
 ) -> Reply[None, ProducerTableInfo]:
     """328: every producer of every group."""
     data = {
-        group: [_producer_info(client) for client in clients]
+        group: await _each(request.session, clients, _producer_info)
         for group, clients in broker.producers.groups().items()
     }
     return Reply(body=ProducerTableInfo(data=data))
+
+
+async def _each(
+    session: Session, clients: Sequence[ClientChannel], describe: Callable[[ClientChannel], T]
+) -> list[T]:
+    """Describes clients, in as many turns as it takes."""
+    pace, described = session.turns.pace(), []
+    for client in clients:
+        described.append(describe(client))
+        await pace.step()
+    return described
 
 
 def _connection(client: ClientChannel) -> ClientConnection:

@@ -31,6 +31,8 @@ SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 MAX_RECONSUME_SINCE_VERSION = 121
 """From this client version on (V3_4_9) the header's maxReconsumeTimes counts."""
 DLQ_QUEUES = 1
+CACHED_NAME = 255
+"""Characters: the cache keeps no longer names."""
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 
@@ -74,9 +76,13 @@ def refuse_on_slave(broker: BrokerContext) -> None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
-@lru_cache(maxsize=4096)
 def valid_topic(topic: str) -> str | None:
     """None for a valid topic name, else Java's remark."""
+    return _checked(topic) if len(topic) <= CACHED_NAME else _checked.__wrapped__(topic)
+
+
+@lru_cache(maxsize=4096)
+def _checked(topic: str) -> str | None:
     try:
         check_topic(topic)
     except ValueError as error:

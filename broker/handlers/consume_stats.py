@@ -9,6 +9,7 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Reply, Request
 from broker.net.turns import Pace
+from broker.services.clients import watch_session
 from codec.bodies.config import TopicConfig
 from codec.bodies.offsets import QueryCorrectionOffsetBody
 from codec.bodies.stats import (
@@ -145,29 +146,40 @@ def _time_text(timestamp: int) -> str:
     return f"{moment:%Y-%m-%d#%H:%M:%S}:{timestamp % 1000:03d}"
 
 
-def correction_offsets(
+async def correction_offsets(
     broker: BrokerContext, request: Request[QueryCorrectionOffsetHeader, None]
 ) -> Reply[None, QueryCorrectionOffsetBody]:
     """308: the smallest offset of all groups by queue; 2^63-1 if it is beyond that of the compared group."""
     header = request.header
+    pace, offsets, topic = request.session.turns.pace(), broker.offsets, header.topic
     without = frozenset((header.filter_groups or "").split(","))
-    least = broker.offsets.smallest(header.topic, without)
-    for queue_id, offset in broker.offsets.queues(header.compare_group, header.topic).items():
+    least: dict[int, int] = {}
+    for group in offsets.groups_of(topic):
+        for queue_id, offset in () if group in without else list(offsets.queues(group, topic).items()):
+            least[queue_id] = min(offset, least.get(queue_id, offset))
+            await pace.step()
+    for queue_id, offset in list(offsets.queues(header.compare_group, topic).items()):
         if queue_id in least and least[queue_id] > offset:
             least[queue_id] = MAX_LONG
+        await pace.step()
     return Reply(body=QueryCorrectionOffsetBody(correction_offsets=least))
 
 
-def clone_offsets(
+async def clone_offsets(
     broker: BrokerContext, request: Request[CloneGroupOffsetRequestHeader, None]
 ) -> Reply[None, None]:
     """314: copies the offsets of one group to another for a topic, or for all (where Java does nothing).
 
     A topic is skipped while the source is online without it, unless the request says that it is offline.
     """
-    header = request.header
-    source = header.src_group
+    header, session = request.header, request.session
+    source, target, pace = header.src_group, header.dest_group, session.turns.pace()
     for topic in [header.topic] if header.topic else broker.offsets.topics_of(source):
         if topic in broker.topics and (header.offline or not _is_dropped(broker, source, topic)):
-            broker.offsets.clone(source, header.dest_group, topic)
+            watch_session(broker, session)
+            more = len(broker.offsets.queues(source, topic)) - len(broker.offsets.queues(target, topic))
+            if more > 0:
+                broker.new_offsets.admit(broker, session, source, topic, 0, more)
+            broker.offsets.clone(source, target, topic)
+        await pace.step()
     return Reply()

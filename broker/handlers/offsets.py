@@ -6,6 +6,8 @@ from __future__ import annotations
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Reply, Request
+from broker.net.session import Session
+from broker.services.clients import watch_session
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.codes import ResponseCode
 from codec.headers.offsets import (
@@ -22,6 +24,7 @@ from codec.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
     UpdateConsumerOffsetResponseHeader,
 )
+from codec.headers.pull import PullMessageRequestHeader
 
 COMMITTED: Reply[UpdateConsumerOffsetResponseHeader, None] = Reply(UpdateConsumerOffsetResponseHeader())
 NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
@@ -55,10 +58,22 @@ def _starts_at_zero(broker: BrokerContext, topic: str, queue_id: int) -> bool:
 def update_offset(
     broker: BrokerContext, request: Request[UpdateConsumerOffsetRequestHeader, None]
 ) -> Reply[UpdateConsumerOffsetResponseHeader, None]:
-    """15: commits an offset. Nothing is checked; a smaller offset is accepted too."""
-    header = request.header
-    broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+    """15: commits an offset. A smaller one is accepted too, and so are unknown names up to a limit."""
+    commit(broker, request.session, request.header)
     return COMMITTED
+
+
+def commit(
+    broker: BrokerContext,
+    session: Session,
+    header: UpdateConsumerOffsetRequestHeader | PullMessageRequestHeader,
+) -> None:
+    """Stores an offset that a client commits. Refusal when there are too many new ones."""
+    group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+    if not broker.offsets.replace(group, topic, queue_id, header.commit_offset):
+        watch_session(broker, session)
+        broker.new_offsets.admit(broker, session, group, topic, queue_id)
+        broker.offsets.commit(group, topic, queue_id, header.commit_offset)
 
 
 def search_offset(

@@ -19,6 +19,7 @@ from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
 from broker.handlers.common import FAQ, no_filtering, no_topic, when_compiled
+from broker.handlers.offsets import commit
 from broker.net.dispatch import failure_reply
 from broker.net.handling import Answered, Reply, Request, encoder
 from broker.net.session import Session
@@ -67,6 +68,10 @@ _CODES = {
 }
 
 
+CACHED_TEXT = 1024
+"""Characters: the cache keeps no longer expressions."""
+
+
 def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageResponseHeader, bytes]:
     """Replies with records, with a correction of the offset, or later."""
     if is_tag_type(request.header.expression_type):
@@ -83,7 +88,8 @@ def _pull(broker: BrokerContext, request: PullRequest) -> PullReply | None:
     result = _get(broker, header, wanted)
     code = _code(result.status, header.queue_offset)
     if header.sys_flag & COMMIT_OFFSET and not broker.is_slave:
-        broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        with suppress(Refusal):  # it is logged; Java stores any offset
+            commit(broker, request.session, header)
     may_wait = header.sys_flag & SUSPEND and not request.command.is_oneway
     if code == ResponseCode.PULL_NOT_FOUND and may_wait and _hold(broker, request, result, wanted):
         return None
@@ -313,7 +319,11 @@ def _codes_of_subscription(subscription: SubscriptionData) -> frozenset[int] | N
     return frozenset(subscription.code_set)
 
 
-@lru_cache(maxsize=4096)
 def _codes_of_text(expression: str) -> frozenset[int] | None:
+    return (_codes if len(expression) <= CACHED_TEXT else _codes.__wrapped__)(expression)
+
+
+@lru_cache(maxsize=4096)
+def _codes(expression: str) -> frozenset[int] | None:
     tags = parse_tags(expression)
     return tag_codes(tags) if tags else None

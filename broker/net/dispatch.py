@@ -14,6 +14,7 @@ from typing import Protocol
 import trio
 
 from broker.errors import NotReady, Refusal
+from broker.net.fast_failure import LONGEST_LOOK, FastFailure
 from broker.net.session import Session
 from broker.net.turns import Pace, Turns
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
@@ -100,8 +101,8 @@ async def reply_behind(
 class Dispatcher:
     """Handlers by request code.
 
-    `gate` None admits all. Without a gate, a code in `runs` is offered to that handler first, with the
-    requests behind it; with one there are no runs.
+    `gate` None admits all; `fast_failure` None refuses nobody for having waited. Without a gate, a code in
+    `runs` is offered to that handler first, with the requests behind it; with one there are no runs.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Dispatcher:
         batches: Batches | None = None,
         name: str = "",
         gate: Gate | None = None,
+        fast_failure: FastFailure | None = None,
     ) -> None:
         self._turns = turns
         self._handlers = handlers
@@ -119,6 +121,7 @@ class Dispatcher:
         self._batches = batches or _NoBatches()
         self._name = name
         self._gate = gate
+        self._fast_failure = fast_failure or FastFailure()
 
     def pace(self) -> Pace:
         """The pace of a connection that has just been read."""
@@ -129,21 +132,45 @@ class Dispatcher:
     ) -> None:
         """Handles what one read brought, with a `pace` in as many turns as it takes; waits while the peer
         does not read its replies."""
-        position = 0
+        position, since = 0, pace
+        if since is None and len(commands) > 1:
+            since = self._turns.pace()
         while position < len(commands):
-            position, missing = self._handle_some(session, commands, position)
+            last = min(position + REPLIES_PER_WRITE, len(commands))
+            if since is not None and since.took(LONGEST_LOOK) > self._fast_failure.shortest:
+                last = self._refuse_late(session, commands, position, last, since.took(0.0))
+            position, missing = self._handle_some(session, commands, position, last)
             if missing is not None:
                 await self._retry(session, commands[position], missing, self._batches.barrier)
                 position += 1
             if session.is_congested:
                 await session.drained()
+                if since is not None:
+                    since.took(0.0)  # the peer itself was slow
             if pace is not None:
                 await pace.step()
 
+    def _refuse_late(
+        self, session: Session, commands: list[RemotingCommand], position: int, last: int, seconds: float
+    ) -> int:
+        """Takes those of the next requests out that have waited for too long, and refuses them. Returns where
+        the others of them end."""
+        size = len(commands) - position
+        kept: list[RemotingCommand] = []
+        for command in commands[position:last]:
+            if command.flag & (RPC_RESPONSE | RPC_ONEWAY) or not self._fast_failure.is_late(
+                command.code, seconds
+            ):
+                kept.append(command)
+            else:
+                self._reply_failure(session, command, self._fast_failure.refusal("TIMEOUT", seconds, size))
+        commands[position:last] = kept
+        return position + len(kept)
+
     def _handle_some(
-        self, session: Session, commands: list[RemotingCommand], position: int
+        self, session: Session, commands: list[RemotingCommand], position: int, last: int
     ) -> tuple[int, NotReady | None]:
-        """Handles commands from `position` on for one write.
+        """Handles commands from `position` to `last` for one write.
 
         Returns the position behind them, or that of one that passed the gate and must wait, with its reason.
         """
@@ -151,7 +178,6 @@ class Dispatcher:
         runs, gate, attempt = self._runs, self._gate, self._attempt
         session.in_batch = True
         self._batches.begin_batch()
-        last = min(position + REPLIES_PER_WRITE, len(commands))
         while position < last and not session.is_congested:
             command = commands[position]
             if runs and position + 1 < last:
@@ -240,8 +266,11 @@ class Dispatcher:
         while missing is not None:
             handler = missing.then or handler
             try:
-                await missing.ready()
-            except OSError as error:
+                if missing.then is None and not command.is_oneway:
+                    await self._fast_failure.in_time(command.code, missing.ready, session.spawn)
+                else:
+                    await missing.ready()
+            except (OSError, Refusal) as error:
                 self._reply_failure(session, command, error)
                 return
             session.in_batch = True

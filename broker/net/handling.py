@@ -14,7 +14,7 @@ exception are answered by `failure_reply`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -37,7 +37,7 @@ PYTHON = LanguageCode.PYTHON
 LONGEST_BODY = 1024 * 1024
 """Bytes of a request's body in JSON: it is decoded at once."""
 LONG_TABLE = 256
-"""A body with a table of more entries is encoded in several turns."""
+"""A body with more entries in its tables is encoded in several turns."""
 
 ContextT = TypeVar("ContextT")
 RequestT = TypeVar("RequestT")
@@ -223,25 +223,28 @@ def _decoded(operation: AnyOperation, command: RemotingCommand) -> tuple[Any, An
 
 
 def _is_long(body: object) -> bool:
-    return isinstance(body, Body) and any(
-        isinstance(table, dict | list) and len(table) > LONG_TABLE
-        for table in (getattr(body, name) for name in body.__struct_fields__)
-    )
+    return _entries(body, LONG_TABLE) > LONG_TABLE
+
+
+def _entries(value: object, enough: int) -> int:
+    """The entries of tables and the members of bodies in a value; more than `enough` are not all counted."""
+    parts: Collection[object]
+    if isinstance(value, Body):
+        parts = [getattr(value, name) for name in value.__struct_fields__]
+    elif isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+    else:
+        return 0
+    count = len(parts)
+    for part in parts:
+        if count > enough:
+            break
+        count += _entries(part, enough - count)
+    return count
 
 
 async def _itself(reply: AnyReply) -> AnyReply:
     return reply
-
-
-async def _long_text(session: Session, body: Body, dialect: JsonDialect) -> bytes:
-    pace, steps = session.turns.pace(), dumps_in_steps(body, dialect=dialect)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            text: str = end.value
-            return text.encode()
-        await pace.step()
 
 
 async def _respond_later(
@@ -258,7 +261,8 @@ async def _respond_later(
         elif reply is not None:
             text = None
             if reply.body is not None and _is_long(reply.body):
-                text = await _long_text(session, reply.body, reply.dialect or operation.reply_dialect)
+                steps = dumps_in_steps(reply.body, dialect=reply.dialect or operation.reply_dialect)
+                text = await session.turns.run(steps)
             session.respond(command, encode(command, reply, text), reply.views)
     except Exception as error:  # whatever work for one request raises, the connection goes on
         session.respond(command, failure_reply(session, command, error))

@@ -1,7 +1,7 @@
 """Bounds on what connections can cost a server: their number, their silence, the memory that they hold.
 
 One connection is bounded by the longest frame. Many connections that each send most of a frame and then stop
-are bounded together: above `max_partial_bytes` the one that holds most is closed.
+are bounded together: above `max_partial_bytes` the one is closed that received nothing for the longest time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import resource
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+import trio
+
 from broker.config import BrokerConfig, NamesrvConfig
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 RESERVED = 256
 """Descriptors that connections leave to files; a quarter of them where there are fewer than 1,024."""
+
+STALLED_SECONDS = 30
+STALLED_CHECKS = 3
+"""A frame that does not grow between so many checks in a row, and one more, is given up."""
 
 _log = logging.getLogger("broker.net.server")
 
@@ -41,7 +47,7 @@ class ServerLimits(NamedTuple):
     max_connections: int = 16384
     idle_seconds: float = 120.0
     session: SessionLimits = SessionLimits()
-    max_partial_bytes: int = 512 * 1024 * 1024
+    max_partial_bytes: int = 128 * 1024 * 1024
     max_descriptor: int = sys.maxsize
 
     @classmethod
@@ -58,32 +64,48 @@ class ServerLimits(NamedTuple):
 
 
 class PartialFrames:
-    """Counts the bytes of incomplete frames over all connections of a server."""
+    """Counts the memory that incomplete frames occupy, over all connections of a server.
+
+    A connection is in `_held` while it waits for more, the one that received nothing for the longest time first.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._total = 0
-        self._held: dict[Session, int] = {}
+        self._held: dict[Session, tuple[int, int]] = {}  # bytes, and the check after which they came
+        self._checks = 0
 
     def update(self, session: Session) -> None:
         """Counts what a connection holds now. Call it after each read."""
-        held = session.connection.buffered
+        held = session.connection.held
         if session in self._held:
             self.forget(session)
         if not held:
             return
-        self._held[session] = held
+        self._held[session] = held, self._checks
         self._total += held
         while self._total > self._max_bytes:
-            largest = max(self._held, key=self._held.__getitem__)
-            _log.warning(
-                "%s: closed: incomplete frames of all connections exceed %d bytes, its own has %d",
-                largest.peer_text,
-                self._max_bytes,
-                self._held[largest],
-            )
-            self.forget(largest)
-            largest.close()
+            reason = f"incomplete frames of all connections exceed {self._max_bytes} bytes"
+            self._close(next(iter(self._held)), reason)
 
     def forget(self, session: Session) -> None:
-        self._total -= self._held.pop(session, 0)
+        """Stops counting a connection that has ended, or whose requests are handled."""
+        self._total -= self._held.pop(session, (0, 0))[0]
+
+    async def close_stalled(self) -> None:
+        """The service: closes connections that sent the beginning of a frame, and then nothing.
+
+        Checks are counted, not seconds: while the process is paused, nobody is late.
+        """
+        while True:
+            await trio.sleep(STALLED_SECONDS / STALLED_CHECKS)
+            self._checks += 1
+            for session, (_, received) in list(self._held.items()):
+                if received >= self._checks - STALLED_CHECKS:
+                    break
+                self._close(session, f"the rest of a frame did not come within {STALLED_SECONDS} s")
+
+    def _close(self, session: Session, reason: str) -> None:
+        _log.warning("%s: closed: %s, its own has %d", session.peer_text, reason, session.connection.buffered)
+        self.forget(session)
+        session.close()

@@ -20,6 +20,7 @@ import trio
 
 from broker.errors import RemoteClosed
 from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable, RunTable
+from broker.net.fast_failure import FastFailure
 from broker.net.limits import PartialFrames, ServerLimits
 from broker.net.session import Session
 from broker.net.transport import SocketTransport, StreamTransport, Transport, read_buffer
@@ -44,8 +45,9 @@ LONG_PIECE = 64 * 1024
 class Server:
     """Handlers behind any number of listening sockets. `sessions` are the connections that are open now.
 
-    Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs`, `batches`
-    and `gate` are as in `Dispatcher`. Services are named after `name`.
+    Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs`, `batches`,
+    `gate` and `fast_failure` are as in `Dispatcher`. Services are named after `name`. `turns` are those of
+    the event loop.
     """
 
     def __init__(
@@ -59,10 +61,12 @@ class Server:
         runs: RunTable = NO_RUNS,
         gate: Gate | None = None,
         supervisor: Supervisor | None = None,
+        turns: Turns | None = None,
+        fast_failure: FastFailure | None = None,
     ) -> None:
         self.sessions: set[Session] = set()
-        self._turns = Turns()
-        self._dispatcher = Dispatcher(handlers, self._turns, runs, batches, name, gate)
+        self._turns = turns or Turns()
+        self._dispatcher = Dispatcher(handlers, self._turns, runs, batches, name, gate, fast_failure)
         self._limits = limits or ServerLimits()
         self._name = name
         self._direct = direct
@@ -121,6 +125,7 @@ class Server:
     def _start(self, services: Services) -> None:
         services.start(f"{self._name} flush", self._flush)
         services.start(f"{self._name} idle connections", self._close_idle)
+        services.start(f"{self._name} incomplete frames", self._partial_frames.close_stalled)
 
     async def _accept(self, listener: socket.socket, nursery: trio.Nursery) -> None:
         while True:
@@ -216,6 +221,7 @@ class Server:
             raise RemoteProtocolError("it speaks TLS, which is not supported yet")
         while data:
             session.is_active = True
+            partial_frames.forget(session)
             if len(data) <= SHORT_READ:
                 await handle(session, decode(data))
             else:

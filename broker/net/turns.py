@@ -8,9 +8,11 @@ Times are those of trio's clock, so that a test can let every call cost a turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
+
+T = TypeVar("T")
 
 TURN_SECONDS = 0.002
 FIRST_STEPS = 32
@@ -38,6 +40,17 @@ class Turns:
         """The pace of one piece of long work that begins now."""
         return Pace(self)
 
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """Does all steps, in as many turns as it takes; their result."""
+        pace = self.pace()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            await pace.step()
+
 
 class Pace:
     """Call `step` after each step of long work, a step being much shorter than a turn.
@@ -45,12 +58,21 @@ class Pace:
     `waits` counts how often it had to wait for another turn.
     """
 
-    __slots__ = ("_ends", "_turns", "waits")
+    __slots__ = ("_ends", "_looked", "_took", "_turns", "waits")
 
     def __init__(self, turns: Turns) -> None:
         self.waits = 0
         self._turns = turns
-        self._ends = trio.current_time() + TURN_SECONDS
+        self._looked = trio.current_time()
+        self._ends = self._looked + TURN_SECONDS
+        self._took = 0.0
+
+    def took(self, longest: float) -> float:
+        """Seconds since the beginning; of those between two calls `longest` at most."""
+        now = trio.current_time()
+        self._took += min(now - self._looked, longest)
+        self._looked = now
+        return self._took
 
     @property
     def is_over(self) -> bool:

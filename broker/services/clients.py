@@ -44,6 +44,7 @@ def left_group(broker: BrokerContext, group: str) -> None:
 def client_closed(broker: BrokerContext, session: Session) -> None:
     """Drops the held pulls of a connection that ended, and removes its clients from their groups."""
     broker.holds.drop_session(session)
+    broker.new_offsets.drop_session(session)
     broker.producers.close(session)
     for group in broker.consumers.close(session):
         left_group(broker, group)

@@ -1,26 +1,31 @@
 """Holds pulls until a message arrives: long polling (Java `PullRequestHoldService`).
 
 A held pull is answered when a message that its filter accepts arrives in its queue, or when its time is over
-(Java checks the time only every 5 s). An arrival touches only the held pulls of its own queue. The service
-sends the replies after the batch that stored the messages, so that one reply carries all of them. Times are
-seconds of trio's clock.
+(Java checks the time only every 5 s). The service does this work after the batch that stored the messages, so
+that one reply carries all of them, in turns: each queue with arrivals, each connection with answers to send
+and each that has ended gets one step at a time. Times are seconds of trio's clock.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import trio
 
-from broker.store.values import Arrival, StoreMessage
+from broker.net.turns import Turns
+from broker.store.values import Arrival
 
-ANSWERS_PER_TURN = 64
-"""Pulls to answer before other tasks run."""
+KeyT = TypeVar("KeyT")
+
+TICKS = 16
+"""Per second: the times at which pulls are over are rounded up to these."""
+MOST_ARRIVALS = 256
+"""Arrivals in one queue, in one turn, that are compared with the filters of held pulls; more wake all."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,50 +48,85 @@ class Hold:
 
 QueueKey = tuple[str, int]
 Wants = Callable[[Mapping[str, str]], bool]
+Job = Generator[None, None, None]
+
+
+@dataclass(slots=True)
+class _Arrivals:
+    """Messages that arrived in a queue: offset, tag code and properties of each."""
+
+    last: int = -1
+    messages: list[tuple[int, int, Mapping[str, str]]] = field(default_factory=list)
+
+    def add(self, offset: int, tags_code: int, properties: Mapping[str, str]) -> None:
+        self.last = offset
+        if len(self.messages) <= MOST_ARRIVALS:
+            self.messages.append((offset, tags_code, properties))
+
+    def wake(self, hold: Hold) -> bool:
+        if hold.offset > self.last:
+            return False
+        if len(self.messages) > MOST_ARRIVALS or (hold.accepts is None and hold.wants is None):
+            return True
+        return any(
+            hold.offset <= offset
+            and (hold.accepts is None or tags_code in hold.accepts)
+            and (hold.wants is None or hold.wants(properties))
+            for offset, tags_code, properties in self.messages
+        )
 
 
 class Holds:
-    """Held pulls by queue. `answer`, which must not raise, is called once for each, unless its session closes
-    first.
+    """Held pulls. `answer`, which must not raise, is called once for each, unless its session closes first.
 
-    `max_holds` bounds all held pulls, `max_of_session` those of one session. `spare_deadlines` bounds how
-    many deadlines of answered pulls are kept before they are removed together.
+    `max_holds` bounds all held pulls, `max_of_session` those of one session, and `max_of_queue` those of one
+    session in one queue: a consumer has one for each of its groups.
     """
 
     def __init__(
         self,
         answer: Callable[[Hold], None],
+        turns: Turns,
         *,
         max_holds: int = 200_000,
         max_of_session: int = 20_000,
-        spare_deadlines: int = 1024,
+        max_of_queue: int = 64,
     ) -> None:
         self.max_holds = max_holds
         self.max_of_session = max_of_session
-        self.spare_deadlines = spare_deadlines
+        self.max_of_queue = max_of_queue
         self._answer = answer
-        self._queues: dict[QueueKey, dict[Hold, None]] = {}
+        self._turns = turns
+        self._queues: dict[QueueKey, dict[Hashable, dict[Hold, None]]] = {}
         self._sessions: dict[Hashable, dict[Hold, None]] = {}
-        self._deadlines: list[tuple[float, int, Hold]] = []
-        self._order = count()
-        self._ready: list[Hold] = []
+        self._ticks: dict[int, dict[Hold, None]] = {}
+        self._order: list[int] = []  # a heap of the keys of _ticks
+        self._arrived: dict[QueueKey, _Arrivals] = {}
+        self._ready: dict[Hashable, deque[Hold]] = {}
+        self._jobs: deque[Job] = deque()
         self._wake = trio.Event()
         self._sleeps_until = math.inf
         self._count = 0
+        self._left = 0
 
     def __len__(self) -> int:
         return self._count
 
     def hold(self, hold: Hold) -> bool:
         """Holds a pull. Returns False when there are too many: answer it at once."""
-        of_session = self._sessions.get(hold.session)
-        if self._count >= self.max_holds or len(of_session or ()) >= self.max_of_session:
+        session, key, tick = hold.session, (hold.topic, hold.queue_id), _tick(hold)
+        of_session = len(self._sessions.get(session, ())) + len(self._ready.get(session, ()))
+        of_queue = self._queues.get(key, {}).get(session, ())
+        if self._count + self._left >= self.max_holds or of_session >= self.max_of_session:
             return False
-        if of_session is None:
-            of_session = self._sessions[hold.session] = {}
-        of_session[hold] = None
-        self._queues.setdefault((hold.topic, hold.queue_id), {})[hold] = None
-        heapq.heappush(self._deadlines, (hold.deadline, next(self._order), hold))
+        if len(of_queue) >= self.max_of_queue:
+            return False
+        self._sessions.setdefault(session, {})[hold] = None
+        self._queues.setdefault(key, {}).setdefault(session, {})[hold] = None
+        if tick not in self._ticks:
+            self._ticks[tick] = {}
+            heapq.heappush(self._order, tick)
+        self._ticks[tick][hold] = None
         self._count += 1
         if hold.deadline < self._sleeps_until:
             self._wake.set()
@@ -94,78 +134,118 @@ class Holds:
 
     def arrived(self, arrivals: Sequence[Arrival]) -> None:
         """Wakes the pulls that messages are for: an arrival listener of the store."""
-        queues = self._queues
+        queues, arrived = self._queues, self._arrived
         if not queues:
             return
         for message, result in arrivals:
-            waiting = queues.get((message.topic, message.queue_id))
-            if waiting is not None:
-                self._wake_waiting(waiting, message, result.queue_offset)
-
-    def _wake_waiting(self, waiting: Iterable[Hold], message: StoreMessage, queue_offset: int) -> None:
-        woken = [
-            hold
-            for hold in waiting
-            if hold.offset <= queue_offset
-            and (hold.accepts is None or message.tags_code in hold.accepts)
-            and (hold.wants is None or hold.wants(message.properties))
-        ]
-        for hold in woken:
-            self._release(hold)
-        if woken:
-            self._ready += woken
-            self._wake.set()
+            key = message.topic, message.queue_id
+            if key in queues:
+                if key not in arrived:
+                    arrived[key] = _Arrivals()
+                    self._start(self._match(key))
+                arrived[key].add(result.queue_offset, message.tags_code, message.properties)
 
     def drop_session(self, session: Hashable) -> None:
         """Drops the pulls of a session that closed."""
-        for hold in list(self._sessions.get(session, ())):
-            self._release(hold)
-        self._ready = [hold for hold in self._ready if hold.session is not session]
+        held, ready = self._sessions.pop(session, {}), self._ready.pop(session, deque())
+        self._count -= len(held) + len(ready)
+        self._left += len(held)
+        if held or ready:
+            self._start(self._forget(held, ready))
 
     async def run(self) -> None:
         """Answers pulls until cancelled."""
+        pace = self._turns.pace()
         while True:
-            await self._rest()
-            self._expire()
-            ready, self._ready = self._ready, []
-            for n, hold in enumerate(ready):
-                self._answer(hold)
-                if n % ANSWERS_PER_TURN == ANSWERS_PER_TURN - 1:
-                    await trio.lowlevel.checkpoint()
+            self._start_expired()
+            if not self._jobs:
+                await self._rest()
+                pace = self._turns.pace()
+            for _ in range(len(self._jobs)):
+                job = self._jobs.popleft()
+                if next(job, job) is None:
+                    self._jobs.append(job)
+                await pace.step()
 
     async def _rest(self) -> None:
         self._wake = trio.Event()
-        if self._ready:
-            return
-        self._sweep()
-        self._sleeps_until = self._deadlines[0][0] if self._deadlines else math.inf
+        self._sleeps_until = self._order[0] / TICKS if self._order else math.inf
         with trio.move_on_at(self._sleeps_until):
             await self._wake.wait()
         self._sleeps_until = -math.inf
 
-    def _expire(self) -> None:
+    def _start(self, job: Job) -> None:
+        self._jobs.append(job)
+        self._wake.set()
+
+    # jobs: each takes a step until the next yield
+
+    def _match(self, key: QueueKey) -> Job:
+        arrivals = self._arrived.pop(key)
+        for of_session in list(self._queues.get(key, {}).values()):
+            for hold in list(of_session):
+                if self._is_held(hold) and arrivals.wake(hold):
+                    self._release(hold)
+                yield
+
+    def _start_expired(self) -> None:
         now = trio.current_time()
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, _, hold = heapq.heappop(self._deadlines)
+        while self._order and self._order[0] <= now * TICKS:
+            self._jobs.append(self._expire(self._ticks.pop(heapq.heappop(self._order))))
+
+    def _expire(self, holds: dict[Hold, None]) -> Job:
+        for hold in holds:
             if self._is_held(hold):
                 self._release(hold)
-                self._ready.append(hold)
+            yield
+
+    def _answer_all(self, session: Hashable, ready: deque[Hold]) -> Job:
+        while self._ready.get(session) is ready:
+            self._count -= 1
+            self._answer(ready.popleft())
+            if not ready and self._ready.get(session) is ready:
+                del self._ready[session]
+            yield
+
+    def _forget(self, held: dict[Hold, None], ready: deque[Hold]) -> Job:
+        while held:
+            self._remove(held.popitem()[0])
+            self._left -= 1
+            yield
+        while ready:
+            ready.pop()
+            yield
+
+    # inside
 
     def _is_held(self, hold: Hold) -> bool:
         return hold in self._sessions.get(hold.session, ())
 
     def _release(self, hold: Hold) -> None:
-        self._count -= 1
-        _remove(self._sessions, hold.session, hold)
-        _remove(self._queues, (hold.topic, hold.queue_id), hold)
+        """Makes a held pull one to answer."""
+        session = hold.session
+        _drop(self._sessions, session, hold)
+        self._remove(hold)
+        ready = self._ready.get(session)
+        if ready is None:
+            ready = self._ready[session] = deque()
+            self._start(self._answer_all(session, ready))
+        ready.append(hold)
 
-    def _sweep(self) -> None:
-        if len(self._deadlines) > 2 * self._count + self.spare_deadlines:
-            self._deadlines = [entry for entry in self._deadlines if self._is_held(entry[2])]
-            heapq.heapify(self._deadlines)
+    def _remove(self, hold: Hold) -> None:
+        key = hold.topic, hold.queue_id
+        of_queue = self._queues[key]
+        _drop(of_queue, hold.session, hold)
+        if not of_queue:
+            del self._queues[key]
+        self._ticks.get(_tick(hold), {}).pop(hold, None)
 
 
-def _remove(table: dict[Any, dict[Hold, None]], key: Hashable, hold: Hold) -> None:
+def _tick(hold: Hold) -> int:
+    return math.ceil(hold.deadline * TICKS)
+
+
+def _drop(table: dict[KeyT, dict[Hold, None]], key: KeyT, hold: Hold) -> None:
     holds = table[key]
     del holds[hold]
     if not holds:

@@ -10,20 +10,21 @@ Items that Java never increments (GROUP_GET_FROM_DISK_…, BROKER_GET_FROM_DISK_
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
+from typing import TypeVar
 
 import trio
 
+from broker.net.turns import Turns
 from broker.store.values import AppendResult, StoreMessage
 from codec.bodies.stats import BrokerStatsData, BrokerStatsItem
 
 SAMPLE_PERIOD_MS = 10_000
 HOUR_EVERY = 60
 DAY_EVERY = 360
+MOST_CELLS = 262_144
 
 Sample = tuple[int, int, int, int, int]
 """Time (ms), nums, size, latency, times."""
@@ -63,6 +64,31 @@ class Cell:
 
 QueueKey = tuple[str, int]
 GroupKey = tuple[str, int, str]
+KeyT = TypeVar("KeyT", QueueKey, GroupKey)
+
+
+class Cells(dict[KeyT, Cell]):
+    """The cells of queues, or of queues and groups, made on first use; beyond `MOST_CELLS` they are not kept.
+
+    `of` are the cells with the same key but for the queue.
+    """
+
+    def __init__(self) -> None:
+        self._index: dict[tuple[str, ...], dict[KeyT, Cell]] = {}
+
+    def __missing__(self, key: KeyT) -> Cell:
+        cell = Cell()
+        if len(self) < MOST_CELLS:
+            self[key] = self._index.setdefault((key[0], *key[2:]), {})[key] = cell
+        return cell
+
+    def of(self, *names: str) -> list[Cell]:
+        return list(self._index.get(names, {}).values())
+
+    def forget_topic(self, topic: str) -> None:
+        for names in [names for names in self._index if names[0] == topic]:
+            for key in self._index.pop(names):
+                del self[key]
 
 
 class Statistics:
@@ -71,9 +97,9 @@ class Statistics:
     def __init__(self, now_ms: Callable[[], int], cluster: str) -> None:
         self._now_ms = now_ms
         self.cluster = cluster
-        self.puts: dict[QueueKey, Cell] = defaultdict(Cell)
-        self.gets: dict[GroupKey, Cell] = defaultdict(Cell)
-        self.send_backs: dict[GroupKey, Cell] = defaultdict(Cell)
+        self.puts: Cells[QueueKey] = Cells()
+        self.gets: Cells[GroupKey] = Cells()
+        self.send_backs: Cells[GroupKey] = Cells()
         self._ticks = 0
 
     def put(self, topic: str, queue_id: int, nums: int, size: int) -> None:
@@ -100,10 +126,9 @@ class Statistics:
         self.send_backs[topic, 0, group].add(1, 0)
 
     def forget_topic(self, topic: str) -> None:
-        tables: tuple[dict[Any, Cell], ...] = (self.puts, self.gets, self.send_backs)
-        for cells in tables:
-            for key in [key for key in cells if key[0] == topic]:
-                del cells[key]
+        self.puts.forget_topic(topic)
+        self.gets.forget_topic(topic)
+        self.send_backs.forget_topic(topic)
 
     def item(self, name: str, key: str) -> BrokerStatsData | None:
         """The rates of one item; None when nothing has been counted for it."""
@@ -127,17 +152,22 @@ class Statistics:
 
     def sample(self) -> None:
         """Takes the next samples. Call this every 10 s."""
+        for _ in self._sampling():
+            pass
+
+    def _sampling(self) -> Generator[None, None, None]:
         self._ticks += 1
         now = self._now_ms()
         hour, day = self._ticks % HOUR_EVERY == 0, self._ticks % DAY_EVERY == 0
-        for cell in chain(self.puts.values(), self.gets.values(), self.send_backs.values()):
+        for cell in [*self.puts.values(), *self.gets.values(), *self.send_backs.values()]:
             cell.sample(now, hour=hour, day=day)
+            yield
 
-    async def run(self) -> None:
+    async def run(self, turns: Turns) -> None:
         """Samples until cancelled."""
         while True:
             await trio.sleep(SAMPLE_PERIOD_MS / 1000)
-            self.sample()
+            await turns.run(self._sampling())
 
 
 def _rate(series: Iterable[Series], column: int, averaged: bool) -> BrokerStatsItem:
@@ -161,7 +191,7 @@ def _rate(series: Iterable[Series], column: int, averaged: bool) -> BrokerStatsI
 
 
 def _cells_of_topic(statistics: Statistics, key: str) -> Iterable[Cell]:
-    return [cell for (topic, _), cell in statistics.puts.items() if topic == key]
+    return statistics.puts.of(key)
 
 
 def _cells_of_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
@@ -170,16 +200,15 @@ def _cells_of_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
     return [cell] if cell is not None else []
 
 
-def _of_group(cells: Mapping[GroupKey, Cell], key: str) -> Iterable[Cell]:
+def _of_group(cells: Cells[GroupKey], key: str) -> Iterable[Cell]:
     topic, _, group = key.rpartition("@")
-    return [cell for (name, _, of), cell in cells.items() if name == topic and of == group]
+    return cells.of(topic, group)
 
 
 def _cells_of_group_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
-    parts = key.split("@")
-    return [
-        cell for (topic, queue, group), cell in statistics.gets.items() if [topic, str(queue), group] == parts
-    ]
+    topic, queue, group = key.split("@") if key.count("@") == 2 else ("", "", "")
+    cell = statistics.gets.get((topic, int(queue), group)) if queue.isascii() and queue.isdigit() else None
+    return [cell] if cell is not None else []
 
 
 def _cells_of_latency(statistics: Statistics, key: str) -> Iterable[Cell]:

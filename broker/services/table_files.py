@@ -7,7 +7,7 @@ flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterv
 all only after a change, and at the stop. Offsets and delay levels state that messages were processed, often
 by writing others (a retry, a copy): they are saved once all of these are on the disk.
 
-Text is formatted and written in worker threads, from a copy of the table.
+Text is formatted in turns of the event loop, which a thread would keep from running; a worker thread writes it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import trio
 from broker.config import read_properties, write_properties
 from broker.disk import REAL, Disk, load_table, save_table
 from broker.filters import FilterTable
+from broker.net.turns import Turns
 from broker.store.readiness import InThread
 from broker.supervisor import Services
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
@@ -31,7 +32,7 @@ from codec.bodies.base import decode_body, encode_body
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
-from codec.fastjson import FASTJSON
+from codec.fastjson import FASTJSON, dumps_in_steps
 
 SHORTEST_PERIOD_MS = 100
 FILTERS_MS = 10_000
@@ -61,12 +62,19 @@ class _TableFile:
     """One table and its file."""
 
     def __init__(
-        self, disk: Disk, in_thread: InThread, path: Path, table: _Table, body: type[msgspec.Struct]
+        self,
+        disk: Disk,
+        in_thread: InThread,
+        turns: Turns,
+        path: Path,
+        table: _Table,
+        body: type[msgspec.Struct],
     ) -> None:
         self.path = path
         self.table = table
         self._disk = disk
         self._in_thread = in_thread
+        self._turns = turns
         self._body = body
         self._writing = trio.Lock()
 
@@ -83,15 +91,16 @@ class _TableFile:
                 return
             saved = self.table.dirty = False
             try:
-                wrapper = self.table.wrapper()
+                steps = dumps_in_steps(self.table.wrapper(), dialect=FASTJSON, pretty=True)
+                text = await self._turns.run(steps)
                 if durable is None or await durable():
-                    await self._in_thread(self._write, wrapper)
+                    await self._in_thread(self._write, text)
                     saved = True
             finally:
                 self.table.dirty |= not saved
 
-    def _write(self, wrapper: msgspec.Struct) -> None:
-        save_table(self._disk, self.path, table_text(wrapper))
+    def _write(self, text: bytes) -> None:
+        save_table(self._disk, self.path, text)
 
 
 class TableFiles:
@@ -108,9 +117,10 @@ class TableFiles:
         filters: FilterTable,
         in_thread: InThread = trio.to_thread.run_sync,
         disk: Disk = REAL,
+        turns: Turns | None = None,
     ) -> None:
         def file(name: str, table: _Table, body: type[msgspec.Struct]) -> _TableFile:
-            return _TableFile(disk, in_thread, root / "config" / name, table, body)
+            return _TableFile(disk, in_thread, turns or Turns(), root / "config" / name, table, body)
 
         self._topics = file("topics.json", topics, TopicConfigSerializeWrapper)
         self._groups = file("subscriptionGroup.json", groups, SubscriptionGroupWrapper)

@@ -7,26 +7,43 @@ one is accepted. `dirty` says that something changed since the last save.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 
 
 class OffsetTable:
-    """Topic and group → queue id → offset. They are saved as `topic@group`: no topic name contains `@`."""
+    """Topic and group → queue id → offset. They are saved as `topic@group`: no topic name contains `@`.
+
+    `len` counts offsets.
+    """
 
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
+        self._groups: dict[str, dict[str, None]] = {}
+        self._topics: dict[str, dict[str, None]] = {}
+        self._count = 0
         self.dirty = False
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        key = f"{topic}@{group}"
-        queues = self._table.get(key)
-        if queues is None:
-            queues = self._table[key] = {}
-        if queues.get(queue_id) != offset:
+    def __len__(self) -> int:
+        return self._count
+
+    def replace(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Commits an offset in place of another; False, and nothing is changed, when there is none yet."""
+        queues = self._table.get(f"{topic}@{group}")
+        if queues is None or queue_id not in queues:
+            return False
+        if queues[queue_id] != offset:
             queues[queue_id] = offset
             self.dirty = True
+        return True
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        if self.replace(group, topic, queue_id, offset):
+            return
+        self._queues(f"{topic}@{group}")[queue_id] = offset
+        self._count += 1
+        self.dirty = True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The committed offset, -1 when the group committed none."""
@@ -38,48 +55,53 @@ class OffsetTable:
 
     def topics_of(self, group: str) -> list[str]:
         """The topics for which a group has offsets."""
-        return [topic for topic, name in self._pairs() if name == group]
+        return list(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
         """The groups that have offsets for a topic."""
-        return [group for name, group in self._pairs() if name == topic]
-
-    def smallest(self, topic: str, without: Collection[str] = ()) -> dict[int, int]:
-        """Queue id → the smallest offset of all groups of a topic except some."""
-        least: dict[int, int] = {}
-        for name, group in self._pairs():
-            if name != topic or group in without:
-                continue
-            for queue_id, offset in self.queues(group, topic).items():
-                least[queue_id] = min(offset, least.get(queue_id, offset))
-        return least
+        return list(self._groups.get(topic, ()))
 
     def clone(self, source: str, target: str, topic: str) -> None:
         """Gives `target` the offsets that `source` has for a topic."""
         queues = self._table.get(f"{topic}@{source}")
         if queues is not None:
-            self._table[f"{topic}@{target}"] = dict(queues)
+            self._set(f"{topic}@{target}", dict(queues))
             self.dirty = True
 
     def remove_group(self, group: str) -> None:
-        for topic in self.topics_of(group):
-            del self._table[f"{topic}@{group}"]
+        for topic in self._topics.pop(group, ()):
+            self._count -= len(self._table.pop(f"{topic}@{group}"))
+            groups = self._groups[topic]
+            del groups[group]
+            if not groups:
+                del self._groups[topic]
             self.dirty = True
 
     def wrapper(self) -> ConsumerOffsetSerializeWrapper:
-        return ConsumerOffsetSerializeWrapper(
-            offset_table={key: dict(table) for key, table in self._table.items()}
-        )
+        """The table as it is saved. The offsets in it change with the table."""
+        return ConsumerOffsetSerializeWrapper(offset_table=dict(self._table))
 
     def load(self, wrapper: ConsumerOffsetSerializeWrapper) -> None:
-        self._table = {key: dict(table) for key, table in wrapper.offset_table.items()}
+        """Adds a saved table."""
+        for key, queues in wrapper.offset_table.items():
+            self._set(key, dict(queues))
         self.dirty = False
 
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        for key in list(self._table):
+    def _queues(self, key: str) -> dict[int, int]:
+        queues = self._table.get(key)
+        if queues is None:
+            queues = self._table[key] = {}
             topic, found, group = key.partition("@")
             if found:
-                yield topic, group
+                self._groups.setdefault(topic, {})[group] = None
+                self._topics.setdefault(group, {})[topic] = None
+        return queues
+
+    def _set(self, key: str, offsets: dict[int, int]) -> None:
+        queues = self._queues(key)
+        self._count += len(offsets) - len(queues)
+        queues.clear()
+        queues.update(offsets)
 
 
 class DelayOffsets:

@@ -79,6 +79,11 @@ class Connection:
         """The bytes held of an incomplete frame."""
         return len(self._buffer)
 
+    @property
+    def held(self) -> int:
+        """The bytes of memory that an incomplete frame occupies."""
+        return self._buffer.__alloc__()
+
     def receive(self, data: bytes) -> list[RemotingCommand]:
         """The commands that `data` completes, in order; ``b""`` means that the peer will send no more.
 

@@ -219,6 +219,7 @@ async def test_a_second_broker_can_stop_and_return(autojump_clock: Any, tmp_path
 
 async def test_a_disk_that_takes_long(autojump_clock: Any) -> None:
     settings: Any = {"flush_disk_type": "SYNC_FLUSH", "sync_flush_timeout": 1000}
+    settings["broker_fast_failure_enable"] = False
     async with (
         broker.embedded_in_memory(disk_seconds=2.0, **settings) as cluster,
         Producer(**cluster.client(), send_timeout=60) as producer,

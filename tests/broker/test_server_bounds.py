@@ -195,17 +195,47 @@ async def begin(client: Client, server: Server, size: int) -> None:
         await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_of_many_partial_frames_the_largest_is_closed(nursery: trio.Nursery) -> None:
-    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_partial_bytes=100_000))
-    small, large, last = (Client(connect()) for _ in range(3))
-    for client, size in ((small, 30_000), (large, 50_000)):
-        await begin(client, server, size)
+async def test_of_many_partial_frames_the_one_that_rested_longest_is_closed(nursery: trio.Nursery) -> None:
+    """However little it holds: who sends a long message over a slow line is not in its way."""
+    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_partial_bytes=115_000))
+    large, small, last = (Client(connect()) for _ in range(3))
+    await begin(large, server, 20_000)
+    await begin(small, server, 30_000)
+    await large.stream.send_all(encode_frame(request(body=bytes(65536)))[20_000:50_000])
+    while buffered(server) < 80_000:
+        await trio.testing.wait_all_tasks_blocked(0.01)
     await last.stream.send_all(beginning(40_000))
-    assert await large.is_closed()
-    for client, size in ((small, 30_000), (last, 40_000)):
+    assert await small.is_closed()
+    for client, size in ((large, 50_000), (last, 40_000)):
         await client.stream.send_all(encode_frame(request(body=bytes(65536)))[size:])
         assert len((await client.next()).body) == 65536
     assert len(server.sessions) == 2
+
+
+async def test_a_frame_that_does_not_grow_ends_its_connection(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    client, _ = await in_memory(nursery, {ECHO: echo})
+    frame = encode_frame(request(body=bytes(100)))
+    for byte in range(50):
+        await client.stream.send_all(frame[byte : byte + 1])
+        await trio.sleep(25)
+    start = trio.current_time()
+    assert await client.is_closed()
+    assert 0 <= trio.current_time() - start <= 20
+
+
+async def test_a_pause_of_the_process_makes_no_frame_late(
+    nursery: trio.Nursery, mock_clock: trio.testing.MockClock
+) -> None:
+    client, _ = await in_memory(nursery, {ECHO: echo})
+    frame = encode_frame(request(body=bytes(100)))
+    await client.stream.send_all(frame[:50])
+    await trio.testing.wait_all_tasks_blocked()
+    mock_clock.jump(100)
+    await trio.testing.wait_all_tasks_blocked()
+    await client.stream.send_all(frame[50:])
+    assert (await client.next()).code == 0
 
 
 async def test_bytes_of_a_frame_are_released_when_it_is_complete_or_its_connection_ends(

@@ -48,6 +48,7 @@ SETTINGS: Any = {
     "mapped_file_size_consume_queue": 600_000,
     "transaction_check_interval": 3000,
     "transaction_time_out": 1000,
+    "broker_fast_failure_enable": False,
 }
 
 

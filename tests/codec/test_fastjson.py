@@ -45,13 +45,53 @@ def test_every_json_text_means_what_json_says(value: Any, indent: int | None, as
         assert loads(text.encode("utf-8", "surrogatepass") if ascii_only else text.encode()) == value
 
 
-@given(JSON, st.sampled_from([FASTJSON, STANDARD]))
-def test_a_text_written_in_steps_is_the_same(value: Any, dialect: JsonDialect) -> None:
-    steps = dumps_in_steps(value, dialect=dialect)
-    with pytest.raises(StopIteration) as end:
-        for _ in range(10_000):
+def _in_steps(value: Any, dialect: JsonDialect, pretty: bool) -> tuple[str, int]:
+    """The text, and the number of steps."""
+    steps, count = dumps_in_steps(value, dialect=dialect, pretty=pretty), 1
+    while True:
+        try:
             next(steps)
-    assert end.value.value == dumps(value, dialect=dialect)
+        except StopIteration as end:
+            return end.value.decode(), count
+        count += 1
+
+
+@given(JSON, st.sampled_from([FASTJSON, STANDARD]), st.booleans(), st.sampled_from([1, 3]))
+def test_a_text_written_in_steps_is_the_same(
+    value: Any, dialect: JsonDialect, pretty: bool, pieces: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("codec.fastjson_writer.PIECES_PER_STEP", pieces)
+        patched.setattr("codec.fastjson_writer.SHORT_TABLE", pieces)
+        text, _ = _in_steps(value, dialect, pretty)
+    assert text == dumps(value, dialect=dialect, pretty=pretty)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {f"T@G{n}": {0: n, 1: n} for n in range(1000)},
+        {"T@G": {n: n for n in range(4000)}},
+        {"T": [{"a": str(n)} for n in range(2000)]},
+    ],
+)
+def test_no_step_of_a_long_text_is_long(table: dict[str, Any]) -> None:
+    for pretty in (True, False):
+        text, steps = _in_steps(table, FASTJSON, pretty)
+        assert text == dumps(table, dialect=FASTJSON, pretty=pretty)
+        assert steps >= 8
+
+
+def test_a_table_may_change_between_steps() -> None:
+    table = {0: 1, **{n: n for n in range(1, 1000)}}
+    steps = dumps_in_steps({"T@G": table}, dialect=FASTJSON)
+    next(steps)
+    table[1000] = 5
+    del table[999]
+    with pytest.raises(StopIteration) as end:
+        for _ in range(100):
+            next(steps)
+    assert end.value.value.startswith(b'{"T@G":{0:1,1:1,2:2')
 
 
 @given(JSON)

@@ -125,6 +125,7 @@ async def test_a_long_table_is_encoded_in_turns(
 
         monkeypatch.setattr(client.session.turns, "next", next_turn)
         monkeypatch.setattr(Pace, "is_over", True)
+        monkeypatch.setattr("codec.fastjson_writer.PIECES_PER_STEP", 1)
         reply = await client.ask(21)
         assert reply.body == expected
         assert len(waits) >= len(broker.context.topics) > LONG_TABLE

@@ -72,3 +72,64 @@ async def test_offsets_of_queues(tmp_path: Path, autojump_clock: trio.abc.Clock)
         assert (await client.ask(29, queue(timestamp=START_MS + 2000))).ext == {"offset": "2"}
         assert (await client.ask(29, queue(timestamp=START_MS + 99_000))).ext == {"offset": "3"}
         assert (await client.ask(29, queue("Unknown", timestamp=0))).ext == {"offset": "0"}
+
+
+@pytest.mark.parametrize("asks", [True, False])
+async def test_a_connection_adds_few_offsets_of_what_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, asks: bool
+) -> None:
+    """One-way commits are dropped with one line in the log; others are refused."""
+    monkeypatch.setattr("broker.services.new_offsets.MOST_UNKNOWN_OF_CLIENT", 3)
+    async with fake_broker(tmp_path) as broker:
+        client, offsets = broker.client(), broker.context.offsets
+        for number in range(5):
+            header = queue(consumerGroup=f"G{number}", commitOffset=7)
+            if asks:
+                reply = await client.ask(15, header)
+                assert reply.code == (0 if number < 3 else 1)
+            else:
+                client.post(15, header, flag=2)
+        assert len(offsets) == 3
+        assert caplog.text.count("no more of its offsets are accepted") == 1
+        assert (await client.ask(15, queue(consumerGroup="G0", commitOffset=8))).code == 0, "it is there"
+        assert (await broker.client().ask(15, queue(consumerGroup="G9", commitOffset=8))).code == 0
+        client.session.close()
+        assert (await client.ask(15, queue(consumerGroup="G5", commitOffset=8))).code == 0
+
+
+async def test_a_consumer_commits_whatever_it_can_pull(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.services.new_offsets.MOST_UNKNOWN_OF_CLIENT", 0)
+    monkeypatch.setattr("broker.services.new_offsets.MOST_FOR_UNKNOWN", 0)
+    monkeypatch.setattr("broker.services.new_offsets.LONGEST_NAME", 0)
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await client.heartbeat("G", "T")
+        broker.context.topics.ensure("T", 4)
+        for topic, queue_id in (("T", 0), ("T", 3), ("%RETRY%G", 0)):
+            assert (await client.ask(15, queue(topic, queue_id, consumerGroup="G", commitOffset=1))).code == 0
+        for topic, queue_id, group in (("T", 4, "G"), ("T", -1, "G"), ("U", 0, "G"), ("T", 0, "H")):
+            header = queue(topic, queue_id, consumerGroup=group, commitOffset=1)
+            assert (await client.ask(15, header)).code == 1
+
+
+async def test_offsets_are_bounded_for_a_connection_and_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.services.new_offsets.MOST_OF_CLIENT", 3)
+    monkeypatch.setattr("broker.services.new_offsets.MOST", 5)
+    async with fake_broker(tmp_path) as broker:
+        broker.context.topics.ensure("T", 8)
+        for expected in ([0, 0, 0, 1], [0, 0, 1]):
+            client = broker.client()
+            await client.heartbeat("G", "T")
+            first = len(broker.context.offsets)
+            codes = [
+                (await client.ask(15, queue("T", first + n, consumerGroup="G", commitOffset=1))).code
+                for n in range(len(expected))
+            ]
+            assert codes == expected
+        refused = await client.ask(314, {"srcGroup": "G", "destGroup": "H", "topic": "T"})
+        assert (refused.code, broker.context.offsets.query("H", "T", 0)) == (1, -1)
+        assert (await client.pull("T", 7, sys_flag=4 | 1, commitOffset=3)).code == 19

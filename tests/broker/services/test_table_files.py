@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from broker.config import read_properties
 from broker.disk import REAL, Disk
@@ -18,6 +19,7 @@ from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies.base import decode_body
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from codec.fastjson_writer import PIECES_PER_STEP
 from tests.broker.support import SlowDisk, fake_broker, send_header
 from tests.support import JavaStore
 
@@ -99,6 +101,57 @@ async def test_offsets_are_saved_every_five_seconds_when_they_changed(
     assert "{0:8" in path.read_text(), "saved at the stop"
     async with fake_broker(tmp_path) as broker:
         assert broker.context.offsets.query("G", "T", 0) == 8
+
+
+async def test_others_go_on_while_a_large_table_is_saved(
+    tmp_path: Path, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With steps that cost a turn each, another task runs between any two of them."""
+    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
+    tables, _, _, offsets, _ = files(tmp_path)
+    for number in range(10_000):
+        offsets.commit(f"G{number}", "T", 0, number)
+    rounds = 0
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count_rounds)
+        before = rounds
+        offsets.commit("G0", "T", 1, 0)
+        await tables.save_offsets()
+        assert rounds - before >= 10_000 * 4 / PIECES_PER_STEP
+        nursery.cancel_scope.cancel()
+    saved = (tmp_path / "config" / "consumerOffset.json").read_bytes()
+    assert saved == table_text(offsets.wrapper())
+
+
+async def test_what_changes_while_a_table_is_saved_is_saved_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
+    tables, _, _, offsets, _ = files(tmp_path)
+    for number in range(1000):
+        offsets.commit(f"G{number}", "T", 0, 1)
+
+    def offsets_are_dirty() -> bool:
+        return offsets.dirty
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tables.save_offsets)
+        while offsets_are_dirty():
+            await trio.lowlevel.checkpoint()
+        offsets.commit("G0", "T", 0, 2)
+        offsets.remove_group("G999")
+    assert offsets_are_dirty()
+    await tables.save_offsets()
+    saved = (tmp_path / "config" / "consumerOffset.json").read_bytes()
+    assert saved == table_text(offsets.wrapper())
+    assert not offsets_are_dirty()
 
 
 async def test_a_delivery_is_on_the_disk_before_it_is_counted(

@@ -101,7 +101,7 @@ def test_offsets_say_when_they_changed() -> None:
     offsets.remove_group("G")
     assert offsets.dirty
     assert (offsets.query("G", "T", 0), offsets.query("H", "U", 1)) == (-1, 1)
-    assert offsets.smallest("U", without=["H"]) == {}
+    assert (offsets.groups_of("T"), offsets.groups_of("U"), len(offsets)) == ([], ["H"], 1)
     offsets.clone("Nobody", "G", "U")
     assert offsets.topics_of("G") == []
 

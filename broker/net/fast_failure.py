@@ -1,0 +1,127 @@
+"""Refuses requests that have waited for too long, so that their senders go elsewhere (Java class
+`BrokerFastFailure`).
+
+A request waits behind those that were read with it, for a turn of the event loop, and for the disk. While the
+process itself is paused nobody waits: of the time between two looks at the clock `LONGEST_LOOK` counts at most.
+Long work that has begun, a message that waits for its flush, and one-way requests, whose senders would not
+hear of it, are never refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+
+import trio
+
+from broker.config import BrokerConfig
+from broker.errors import Refusal
+from codec.codes import RequestCode, ResponseCode
+
+LOOKS = 4
+"""Looks at the clock while a request waits for the disk as long as it may."""
+LONGEST_LOOK = 0.05
+"""Seconds."""
+
+_REMARK = "broker busy, start flow control for a while, period in queue: {}ms, size of queue: {}"
+SENDS = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+)
+_PULLS = RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE
+
+
+def limits_of(config: BrokerConfig) -> tuple[dict[int, float], dict[int, float]]:
+    """The seconds that a request of each code may wait, first for others, then for the disk."""
+    if not config.broker_fast_failure_enable:
+        return {}, {}
+    others: dict[int, float] = {
+        **dict.fromkeys(SENDS, config.wait_time_mills_in_send_queue / 1000),
+        **dict.fromkeys(_PULLS, config.wait_time_mills_in_pull_queue / 1000),
+        RequestCode.HEART_BEAT: config.wait_time_mills_in_heartbeat_queue / 1000,
+        RequestCode.END_TRANSACTION: config.wait_time_mills_in_transaction_queue / 1000,
+    }
+    return others, {**others, **dict.fromkeys(SENDS, config.os_page_cache_busy_time_out_mills / 1000)}
+
+
+class FastFailure:
+    """The limits of one broker as in `limits_of`, and those who wait for the disk.
+
+    While the disk keeps one for longer than its limit, sends that need it are refused at once.
+    """
+
+    def __init__(self, limits: Mapping[int, float] = {}, disk_limits: Mapping[int, float] = {}) -> None:
+        self.set_limits(limits, disk_limits)
+        self._waiting = 0
+        self._stuck = 0
+
+    def set_limits(self, limits: Mapping[int, float], disk_limits: Mapping[int, float]) -> None:
+        self._limits = limits
+        self._disk_limits = disk_limits
+        self.shortest = min(limits.values(), default=math.inf)
+
+    def is_late(self, code: int, seconds: float) -> bool:
+        """True when a request has waited for others for too long."""
+        return seconds > self._limits.get(code, math.inf)
+
+    async def in_time(
+        self, code: int, ready: Callable[[], Awaitable[None]], spawn: Callable[..., bool]
+    ) -> None:
+        """Runs `ready`, in a task of its own if this code has a limit. Refusal if that takes too long; the
+        task goes on. What `ready` raises is raised."""
+        limit = self._disk_limits.get(code)
+        if limit is not None and self._stuck and code in SENDS:
+            raise self.refusal("PCBUSY", limit, self._waiting)
+        work = _Work(ready)
+        if limit is None or not spawn(self._run, work):
+            return await ready()
+        if not await work.is_done_within(limit):
+            work.is_late = True
+            self._stuck += 1
+            raise self.refusal("PCBUSY" if code in SENDS else "TIMEOUT", limit, self._waiting)
+        if work.error is not None:
+            raise work.error
+        return None
+
+    @staticmethod
+    def refusal(kind: str, seconds: float, size: int) -> Refusal:
+        """The refusal of a request that waited for so long, with `size` others."""
+        remark = f"[{kind}_CLEAN_QUEUE]{_REMARK.format(round(seconds * 1000), size)}"
+        return Refusal(ResponseCode.SYSTEM_BUSY, remark)
+
+    async def _run(self, work: _Work) -> None:
+        self._waiting += 1
+        try:
+            with trio.CancelScope(shield=True):
+                await work.run()
+        finally:
+            self._waiting -= 1
+            self._stuck -= work.is_late
+
+
+class _Work:
+    """Work of the disk for one request, who gave up if `is_late`; `error` is what it raised."""
+
+    def __init__(self, ready: Callable[[], Awaitable[None]]) -> None:
+        self._ready = ready
+        self._done = trio.Event()
+        self.error: Exception | None = None
+        self.is_late = False
+
+    async def run(self) -> None:
+        try:
+            await self._ready()
+        except Exception as error:  # the request that waits raises it
+            self.error = error
+        finally:
+            self._done.set()
+
+    async def is_done_within(self, seconds: float) -> bool:
+        """False when it is not done after so many seconds in which this process ran."""
+        for _ in range(LOOKS):
+            with trio.move_on_after(seconds / LOOKS):
+                await self._done.wait()
+                return True
+        return self._done.is_set()

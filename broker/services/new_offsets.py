@@ -1,0 +1,78 @@
+"""Bounds on the offsets that clients add to the table, which accepts any name of a group and a topic, as in
+Java. A client that consumes has pulled before it commits, so that its group, topic and queue exist.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker.errors import Refusal
+from codec.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from broker.context import BrokerContext
+    from broker.net.session import Session
+
+MOST = 1_048_576
+"""Offsets in the table."""
+MOST_FOR_UNKNOWN = 262_144
+"""Offsets in the table from which on only those of groups, topics and queues that exist are added."""
+MOST_OF_CLIENT = 131_072
+"""Offsets that one connection adds: twice the queues of the largest topic."""
+MOST_UNKNOWN_OF_CLIENT = 1024
+"""Those among them of a group, topic or queue that does not exist."""
+LONGEST_NAME = 255
+
+_log = logging.getLogger(__name__)
+
+
+class NewOffsets:
+    """Counts what each connection adds."""
+
+    def __init__(self) -> None:
+        self._added: dict[Session, int] = {}
+        self._unknown: dict[Session, int] = {}
+        self._refused: set[Session] = set()
+
+    def admit(
+        self, broker: BrokerContext, session: Session, group: str, topic: str, queue_id: int, count: int = 1
+    ) -> None:
+        """Counts `count` offsets more, up to that of `queue_id`. Refusal."""
+        is_known = _is_known(broker, group, topic, queue_id)
+        added, unknown = self._added.get(session, 0) + count, self._unknown.get(session, 0)
+        reason = ""
+        if added > MOST_OF_CLIENT:
+            reason = f"a connection can add {MOST_OF_CLIENT} offsets at most"
+        elif len(broker.offsets) + count > (MOST if is_known else MOST_FOR_UNKNOWN):
+            reason = f"there are {len(broker.offsets)} offsets: delete groups that are not used any more"
+        elif not is_known and unknown + count > MOST_UNKNOWN_OF_CLIENT:
+            what = "offsets of groups, topics or queues that do not exist"
+            reason = f"a connection can add {MOST_UNKNOWN_OF_CLIENT} {what}"
+        elif not is_known and max(len(group), len(topic)) > LONGEST_NAME:
+            reason = f"the name of a group or topic has more than {LONGEST_NAME} characters"
+        if reason:
+            self._refuse(session, reason)
+        self._added[session] = added
+        if not is_known:
+            self._unknown[session] = unknown + count
+
+    def drop_session(self, session: Session) -> None:
+        """Forgets a connection that has ended."""
+        self._added.pop(session, None)
+        self._unknown.pop(session, None)
+        self._refused.discard(session)
+
+    def _refuse(self, session: Session, reason: str) -> None:
+        """Raises Refusal; the first of a connection is logged, since commits are one-way."""
+        if session not in self._refused:
+            self._refused.add(session)
+            _log.warning("%s: no more of its offsets are accepted: %s", session.peer_text, reason)
+        raise Refusal(ResponseCode.SYSTEM_ERROR, reason)
+
+
+def _is_known(broker: BrokerContext, group: str, topic: str, queue_id: int) -> bool:
+    config = broker.topics.get(topic)
+    if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
+        return False
+    return group in broker.groups or broker.consumers.get(group) is not None
