@@ -130,3 +130,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=20,
         help="number of times that the crash tests kill a loaded broker",
     )
+    parser.addoption(
+        "--cuts",
+        type=int,
+        default=400,
+        help="number of power cuts and kills of a broker on a simulated disk",
+    )
+    parser.addoption(
+        "--errors-step",
+        type=int,
+        default=7,
+        help="every how many calls of a session to the disk one is refused, with each error",
+    )

@@ -5,7 +5,7 @@ Topics and groups are saved on each change, before a request that depends on the
 a client's next heartbeat would create again may be saved a little later. Offsets are saved every
 flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s,
 all only after a change, and at the stop. Offsets and delay levels state that messages were processed, often
-by writing others (a retry, a copy): they are saved once all of these are on the disk.
+by writing others (a retry, a copy): whenever they are saved, these are on the disk already.
 
 Text is formatted in turns of the event loop, which a thread would keep from running; a worker thread writes it.
 """
@@ -77,6 +77,8 @@ class _TableFile:
         self._turns = turns
         self._body = body
         self._writing = trio.Lock()
+        self.durable: Durable | None = None
+        """Called before each save; False keeps the table from being saved."""
 
     def load(self) -> None:
         """Loads the file if there is one. StoreDamaged. Blocks."""
@@ -84,8 +86,8 @@ class _TableFile:
         if loaded is not None:
             self.table.load(loaded)
 
-    async def save(self, durable: Durable | None = None) -> None:
-        """Saves changes, once `durable` has flushed the log (or returned False). OSError."""
+    async def save(self) -> None:
+        """Saves changes, unless `durable` refuses. OSError."""
         async with self._writing:
             if not self.table.dirty:
                 return
@@ -93,7 +95,7 @@ class _TableFile:
             try:
                 steps = dumps_in_steps(self.table.wrapper(), dialect=FASTJSON, pretty=True)
                 text = await self._turns.run(steps)
-                if durable is None or await durable():
+                if self.durable is None or await self.durable():
                     await self._in_thread(self._write, text)
                     saved = True
             finally:
@@ -175,9 +177,10 @@ class TableFiles:
             await self._in_thread(update)
 
     def start(self, services: Services, durable: Durable, *, offsets_ms: int, delays_ms: int) -> None:
-        """Starts the services that save."""
-        services.start("save offsets", partial(self._every, offsets_ms, self._offsets, durable))
-        services.start("save delay offsets", partial(self._every, delays_ms, self._delays, durable))
+        """Starts the services that save, offsets and delay levels once `durable` has flushed the log."""
+        self._offsets.durable = self._delays.durable = durable
+        services.start("save offsets", partial(self._every, offsets_ms, self._offsets))
+        services.start("save delay offsets", partial(self._every, delays_ms, self._delays))
         services.start("save filters", partial(self._every, FILTERS_MS, self._filters))
         services.start("save topics and groups", self._save_changed)
 
@@ -188,16 +191,16 @@ class TableFiles:
             await self._try(self._topics)
             await self._try(self._groups)
 
-    async def _every(self, period_ms: int, file: _TableFile, durable: Durable | None = None) -> None:
+    async def _every(self, period_ms: int, file: _TableFile) -> None:
         while True:
             await trio.sleep(max(period_ms, SHORTEST_PERIOD_MS) / 1000)
             if file is self._filters:
                 self._filter_table.clean()
-            await self._try(file, durable)
+            await self._try(file)
 
-    async def _try(self, file: _TableFile, durable: Durable | None = None) -> None:
+    async def _try(self, file: _TableFile) -> None:
         """Saves; a refusal is logged, and the next time tries again."""
         try:
-            await file.save(durable)
+            await file.save()
         except OSError as error:
             _log.error("cannot save %s: %s", file.path, error)

@@ -4,9 +4,9 @@
     async with open_store(config, disk=disk, …) as store: …
     after = disk.power_cut()        # what a machine finds when it starts again
 
-A power cut keeps what was synced, and of the rest a random part: single 4 KiB pages, lengths of files, and
-creations, renames and removals, each or not, whatever their order. A folder that is not kept takes with it
-what was in it. The seed decides. A sync that `on_call`
+A power cut keeps what was synced, and of the rest a random part, which the kind of file system limits
+(`broker.testing.power_cut.Journal`): single 4 KiB pages, lengths of files, and creations, renames and
+removals. A folder that is not kept takes with it what was in it. The seed decides. A sync that `on_call`
 fails with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them.
 Files are sparse; time stamps are those of `now_ms`.
 """
@@ -25,13 +25,11 @@ from broker.clock import NowMs, system_now_ms
 from broker.disk import PAGE, FileState, MappedFile, Usage
 from broker.disk.folders import DurableFolders
 from broker.disk.lock import locked
-from broker.testing.disk_file import CHANGES_SEEN, File, copied, survived, without_dropped
+from broker.testing.disk_file import CHANGES_SEEN, File, copied, without_dropped
+from broker.testing.power_cut import FOLDER, Changes, Journal, apply, survivors
 
 CAPACITY = 1 << 40
 """Bytes of a disk for which none is given."""
-ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
-"""The odds that an unsynced page or operation survives; each power cut draws one for pages and one for
-operations."""
 
 
 class _Mapped:
@@ -83,13 +81,6 @@ class _Mapped:
         self.view.release()
 
 
-_FOLDER = File(0)
-"""Stands for a folder among the names that are durable, or change."""
-
-_Change = dict[Path, File | None]
-"""Names that an operation gave a file, or None to; one operation is done as a whole or not at all."""
-
-
 class SimulatedDisk(DurableFolders):
     """Files in memory; see `Disk`, and the module for power cuts.
 
@@ -117,7 +108,7 @@ class SimulatedDisk(DurableFolders):
         self._files: dict[Path, File] = {}
         self._folders = {Path("/")}
         self._durable: dict[Path, File] = {}
-        self._changes: dict[Path, list[_Change]] = {}
+        self._changes = Changes()
         self._locks: set[Path] = set()
         self.on_call = on_call
         self.call_seconds = 0.0
@@ -212,7 +203,7 @@ class SimulatedDisk(DurableFolders):
         if path in self._folders:
             return False
         self._folders.add(path)
-        self._changes.setdefault(path.parent, []).append({path: _FOLDER})
+        self._changes.add(path.parent, {path: FOLDER})
         return True
 
     def replace(self, source: Path, target: Path) -> None:
@@ -220,18 +211,18 @@ class SimulatedDisk(DurableFolders):
         if source not in self._files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
         self._files[target] = self._files.pop(source)
-        self._changes.setdefault(source.parent, []).append({source: None, target: self._files[target]})
+        self._changes.add(source.parent, {source: None, target: self._files[target]})
 
     def unlink(self, path: Path) -> None:
         self.call("unlink")
         if self._files.pop(path, None) is not None:
-            self._changes.setdefault(path.parent, []).append({path: None})
+            self._changes.add(path.parent, {path: None})
 
     def remove_empty_folder(self, path: Path) -> None:
         self.call("remove_folder")
         if path in self._folders and not self.list(path):
             self._folders.discard(path)
-            self._changes.setdefault(path.parent, []).append({path: None})
+            self._changes.add(path.parent, {path: None})
 
     def sync_file(self, path: Path) -> None:
         file = self._files.get(path)
@@ -250,8 +241,8 @@ class SimulatedDisk(DurableFolders):
 
     def sync_folder(self, path: Path) -> None:
         self.call("sync_folder")
-        for change in self._changes.pop(path, ()):
-            _apply(change, self._durable)
+        for change in self._changes.pop(path):
+            apply(change, self._durable)
 
     def usage(self, path: Path) -> Usage:
         self.call("usage")
@@ -298,46 +289,47 @@ class SimulatedDisk(DurableFolders):
         )
         after._rng, after._boot = self._rng, self._boot
         after._folders = set(self._folders)
-        copies: dict[File | None, File | None] = {None: None, _FOLDER: _FOLDER}
-        for file in [*self._files.values(), *self._durable.values(), *self._changed_files()]:
+        copies: dict[File | None, File | None] = {None: None, FOLDER: FOLDER}
+        for file in [*self._files.values(), *self._durable.values(), *self._changes.files()]:
             if file not in copies:
                 copies[file] = copied(file.content(), file, file.durable)
         for path, file in self._files.items():
             after._files[path] = copies[file]  # type: ignore[assignment]
         for path, file in self._durable.items():
             after._durable[path] = copies[file]  # type: ignore[assignment]
-        after._changes = {
-            folder: [{path: copies[file] for path, file in change.items()} for change in changes]
-            for folder, changes in self._changes.items()
-        }
+        after._changes = self._changes.renamed(copies)
         return after
 
-    def _changed_files(self) -> Iterator[File]:
-        for changes in self._changes.values():
-            for change in changes:
-                yield from (file for file in change.values() if file is not None)
-
-    def power_cut(self) -> SimulatedDisk:
+    def power_cut(self, journal: Journal = Journal.NONE) -> SimulatedDisk:
         """The disk as it is after power was lost now. This one stays as it is."""
         rng = self._rng
-        page_odds, operation_odds = rng.choice(ODDS), rng.choice(ODDS)
-        names = dict(self._durable)
-        for changes in self._changes.values():
-            for change in changes:
-                if rng.random() < operation_odds:
-                    _apply(change, names)
+        kept = survivors(self._durable, self._changes, journal, rng)
         after = SimulatedDisk(rng.getrandbits(32), now_ms=self._now_ms, capacity=self._capacity)
         after._boot = self._boot + 1
-        for path, file in sorted(names.items()):  # a folder precedes what is in it
+        for path, file, content in kept:  # a folder precedes what is in it
             if path.parent not in after._folders:
                 continue
-            if file is _FOLDER:
+            if file is FOLDER:
                 after._folders.add(path)
                 continue
-            content = survived(file, rng, page_odds)
             after._files[path] = copied(content, file, content)
-        after._durable = after._files | dict.fromkeys(after._folders, _FOLDER)
+        after._durable = after._files | dict.fromkeys(after._folders, FOLDER)
         return after
+
+    def contents(self) -> dict[Path, bytes]:
+        """The content of every file as a program reads it."""
+        return {path: file.content() for path, file in self._files.items()}
+
+    def synced(self) -> dict[Path, bytes]:
+        """The part of it that a power cut cannot take: of files whose names are durable, what was synced."""
+        folders = {Path("/")}
+        found = {}
+        for path, file in sorted(self._durable.items()):
+            if path.parent in folders and file is FOLDER:
+                folders.add(path)
+            elif path.parent in folders:
+                found[path] = file.durable
+        return found
 
     def _create(self, path: Path) -> File:
         if path in self._folders:
@@ -347,13 +339,5 @@ class SimulatedDisk(DurableFolders):
         file = self._files.get(path)
         if file is None:
             file = self._files[path] = File(self._now_ms())
-            self._changes.setdefault(path.parent, []).append({path: file})
+            self._changes.add(path.parent, {path: file})
         return file
-
-
-def _apply(change: _Change, names: dict[Path, File]) -> None:
-    for path, file in change.items():
-        if file is None:
-            names.pop(path, None)
-        else:
-            names[path] = file

@@ -1,9 +1,8 @@
-"""A file of the simulated disk: what was written, what is on the platter, and what a power cut makes of both."""
+"""A file of the simulated disk: what was written, and what is on the platter."""
 
 from __future__ import annotations
 
 import mmap
-import random
 import zlib
 
 from broker.disk import PAGE
@@ -67,16 +66,3 @@ def without_dropped(file: File) -> bytes:
         new, dropped, old = (content[start : start + PAGE] for content in (now, file.dropped, file.durable))
         pages.append(old.ljust(len(new), b"\0") if new == dropped else new)
     return b"".join(pages)
-
-
-def survived(file: File, rng: random.Random, odds: float) -> bytes:
-    """The synced content with some of the pages that were written since, and the length of then or of now."""
-    now, durable = file.content(), file.durable
-    if now == durable:
-        return durable
-    length = len(now) if rng.random() < odds else len(durable)
-    pages = []
-    for start in range(0, length, PAGE):
-        new, old = (content[start : start + PAGE].ljust(PAGE, b"\0") for content in (now, durable))
-        pages.append(new if new != old and rng.random() < odds else old)
-    return b"".join(pages)[:length]

@@ -195,6 +195,22 @@ async def test_what_was_sent_back_is_on_the_disk_before_the_offset_behind_it(
         assert seen == [True]
 
 
+async def test_at_the_stop_too_messages_are_on_the_disk_before_the_offset_behind_them(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    async with fake_broker(tmp_path) as broker:
+        client, store = broker.client(), broker.context.store
+
+        def watched(_disk: Disk, written: Path, text: bytes) -> None:
+            seen.append((written.name, store.flushed_offset == store.commit_log_max_offset))
+
+        await client.send("T", b"x")
+        await client.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        monkeypatch.setattr("broker.services.table_files.save_table", watched)
+    assert ("consumerOffset.json", True) in seen
+
+
 async def test_deliveries_that_cannot_be_put_on_the_disk_are_not_counted(
     tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,8 @@ from broker.disk import REAL, Disk
 from broker.disk.folders import DurableFolders
 from broker.disk.real import RealDisk
 from broker.store import StoreConfig, StoreLocked, open_store
-from broker.testing.disk import ODDS, SimulatedDisk
+from broker.testing.disk import SimulatedDisk
+from broker.testing.power_cut import ODDS
 from tests.broker.store.support import HOST, Clock, inline, message, small_config
 
 ROOT = Path("/data/broker/store")

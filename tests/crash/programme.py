@@ -1,0 +1,137 @@
+"""One seed of the programme: a session, a power cut or kill, a recovery, a second session and its end, a
+second recovery, and a broker that finishes what is due. The image of the store is checked after each.
+
+    .venv/bin/python -m tests.crash.programme SEED…
+
+replays seeds and tells how each went.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from trio._core import _run
+
+from broker.testing.disk import SimulatedDisk
+from broker.testing.power_cut import Journal
+from rmqcli.store.verify.store import verify_store
+from tests.crash.check import check, check_done
+from tests.crash.image import Image
+from tests.crash.model import Model
+from tests.crash.script import DAY_S, Clock, Fault, Plan, Session, image_of
+from tests.crash.wire import Wire
+
+REPLAY = ".venv/bin/python -m tests.crash.programme"
+ENDS = 2
+"""Power cuts and kills of one seed."""
+IDLE_S = 60
+"""Long enough for the longest delay, and for all checks of a half message."""
+
+
+class Programme:
+    """The course of one seed. `counts` are what it has met."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.seed = seed
+        self.counts: Counter[str] = Counter()
+        self._rng = random.Random(seed)
+        self._folder = folder
+        self._model = Model()
+        self._images = 0
+
+    def sessions(self) -> Iterator[tuple[Plan, Fault | None]]:
+        for _ in range(ENDS):
+            yield Plan.draw(self._rng), None
+
+    async def run(self) -> None:
+        clock = Clock()
+        disk = SimulatedDisk(self._rng.getrandbits(32), now_ms=clock)
+        for plan, fault in self.sessions():
+            session = Session(self._model, disk, clock, self._rng, plan, fault)
+            session.opened = self._recovered
+            await session.run()
+            assert session.after is not None
+            self._count(session)
+            disk = session.after
+        last = Session(self._model, disk, clock, self._rng, Plan(1, 0, 0, None))
+        last.opened = self._recovered
+        await last.live(partial(self._finish, last, clock))
+        image = image_of(disk.contents())
+        check(self._model, image)
+        check_done(self._model, image)
+        self._verify(image)
+        self.counts["messages"] += len(self._model.messages)
+
+    def _count(self, session: Session) -> None:
+        journal, fault = session.plan.journal, session.fault
+        self.counts["kills" if journal is None else f"cuts ({journal.value})"] += 1
+        self.counts["ends before the first request"] += session.requests == 0
+        self.counts["refused calls"] += fault is not None and session.calls >= fault.call
+        self.counts["refused starts"] += session.refused_starts
+
+    async def _finish(self, last: Session, clock: Clock, wire: Wire) -> None:
+        await last.heartbeat(wire)
+        clock.jump(10 * DAY_S)
+        await trio.sleep(IDLE_S)
+
+    def _recovered(self, session: Session) -> None:
+        image = image_of(session.disk.contents())
+        check(self._model, image)
+        self._verify(image)
+        self._model.settle(image, trio.current_time())
+
+    def _verify(self, image: Image) -> None:
+        """`rmq inspect verify` agrees."""
+        root = self._folder / str(self._images)
+        self._images += 1
+        for path, content in image.content.items():
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        report = verify_store(root)
+        assert report.sound, f"verify: {report.findings[0]}"
+        shutil.rmtree(root)
+
+
+class Faulty(Programme):
+    """One in which the disk refuses one call of the first session."""
+
+    def __init__(
+        self, seed: int, folder: Path, *, sync: bool, call: int, errno: int, journal: Journal | None
+    ) -> None:
+        super().__init__(seed, folder)
+        self._plan = Plan(2, 8, 0, journal, sync)
+        self._fault = Fault(call, errno)
+
+    def sessions(self) -> Iterator[tuple[Plan, Fault | None]]:
+        yield self._plan, self._fault
+        yield Plan(1, 4, 0, Journal.NONE, self._plan.sync), None
+
+
+def run(programme: Programme) -> Counter[str]:
+    """Runs a programme, the same on every machine. AssertionError tells what a checker found."""
+    _run._r.seed(programme.seed)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+        trio.run(programme.run, clock=trio.testing.MockClock(autojump_threshold=0))
+    return programme.counts
+
+
+def main() -> None:
+    for text in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as folder:
+            print(text, dict(run(Programme(int(text), Path(folder)))))
+
+
+if __name__ == "__main__":
+    main()
