@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from broker.clock import NowMs, Timer
 from broker.config import BrokerConfig
 from broker.net.fast_failure import FastFailure, limits_of
-from broker.net.turns import Turns
+from broker.net.turns import Jobs, Turns
 from broker.services.new_offsets import NewOffsets
 from broker.store.config import StoreConfig
 from broker.tables import (
@@ -70,10 +70,13 @@ class BrokerContext:
     started: int
     config_version: DataVersion
     turns: Turns
+    jobs: Jobs
     timer: Timer = perf_counter
     """Measures how long puts and gets take."""
     checked_topics: dict[str, TopicConfig] = field(default_factory=dict)
     """Topics that a send has checked. Clear it when the broker's permission changes."""
+    notifying: dict[str, bool] = field(default_factory=dict)
+    """Groups whose members are being notified; True when they must be once more."""
     watched: set[Session] = field(default_factory=set)
     """Sessions whose end is handled: those that held a pull or sent a heartbeat."""
     fast_failure: FastFailure = field(default_factory=FastFailure)

@@ -29,7 +29,7 @@ from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Listener, Network, own_address, packed_address
 from broker.net.server import Server
-from broker.net.turns import Turns
+from broker.net.turns import Jobs, Turns
 from broker.services.announcer import Announcer
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
@@ -159,7 +159,9 @@ def assemble(
     root = store.config.root
     topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
     groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
-    offsets, delay_offsets, turns = OffsetTable(), DelayOffsets(), Turns()
+    offsets, delay_offsets = OffsetTable(), DelayOffsets()
+    turns = Turns()
+    jobs = Jobs(turns)
     filters = _filters(config, now_ms, in_thread)
 
     def order_topics(table: Mapping[str, str]) -> None:
@@ -173,7 +175,7 @@ def assemble(
         answer_hold(broker, hold)
 
     registration = Registration(
-        lambda: broker.config, address, topics.wrapper, order_topics, network, supervisor
+        lambda: broker.config, address, topics.wrapper, order_topics, network, supervisor, turns
     )
     broker = BrokerContext(
         config=config,
@@ -191,7 +193,7 @@ def assemble(
         filters=filters,
         delay_levels=DelayLevels(config.message_delay_level),
         delay_offsets=delay_offsets,
-        holds=Holds(answer, turns),
+        holds=Holds(answer, jobs),
         statistics=Statistics(now_ms, config.broker_cluster_name),
         rates=StoreRates(now_ms),
         files=TableFiles(
@@ -209,6 +211,7 @@ def assemble(
         started=now_ms(),
         config_version=first_version(now_ms),
         turns=turns,
+        jobs=jobs,
     )
     return broker, registration
 
@@ -242,6 +245,7 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
     """Starts the services of the broker itself."""
     config = broker.config
     delays.start(services)
+    services.start("long work", broker.jobs.run)
     services.start("held pulls", broker.holds.run)
     services.start("client expiry", partial(watch_clients, broker))
     services.start("transaction checks", partial(check_transactions, broker))

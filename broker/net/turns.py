@@ -7,12 +7,14 @@ Times are those of trio's clock, so that a test can let every call cost a turn.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import trio
 
 T = TypeVar("T")
+Job = Generator[None, None, None]
 
 TURN_SECONDS = 0.002
 FIRST_STEPS = 32
@@ -85,6 +87,31 @@ class Pace:
             self.waits += 1
             await self._turns.next()
             self._ends = trio.current_time() + TURN_SECONDS
+
+
+class Jobs:
+    """Long work that no request waits for. Of all jobs each does one step, up to its next yield, in turn."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._jobs: deque[Job] = deque()
+        self._wake = trio.Event()
+
+    def start(self, job: Job) -> None:
+        self._jobs.append(job)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """The service."""
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            pace = self._turns.pace()
+            while self._jobs:
+                job = self._jobs.popleft()
+                if next(job, job) is None:
+                    self._jobs.append(job)
+                await pace.step()
 
 
 Steps = Generator[None, None, Callable[[], Any]]

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
 
 from broker.net.handling import command_of
+from broker.net.turns import FIRST_STEPS, Job
 from broker.tables import Channel
 from codec.headers.clients import NotifyConsumerIdsChangedRequestHeader
 from codec.operations.clients import NOTIFY_CONSUMER_IDS_CHANGED
@@ -28,10 +31,31 @@ def notify_group(broker: BrokerContext, group: str) -> None:
         config is not None and not config.notify_consumer_ids_changed_enable
     ):
         return
+    if group in broker.notifying:
+        broker.notifying[group] = True
+        return
+    members = _notify_members(broker, group)
+    if not _is_done(members):
+        broker.notifying[group] = False
+        broker.jobs.start(members)
+
+
+def _notify_members(broker: BrokerContext, group: str) -> Job:
     header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
-    online = broker.consumers.get(group)
-    for channel in list(online.channels) if online is not None else ():
-        channel.oneway(command_of(NOTIFY_CONSUMER_IDS_CHANGED, header, None))
+    again = True
+    while again:
+        online = broker.consumers.get(group)
+        for channel in list(online.channels) if online is not None else ():
+            channel.oneway(command_of(NOTIFY_CONSUMER_IDS_CHANGED, header, None))
+            yield
+        again = broker.notifying.pop(group, False)
+        if again:
+            broker.notifying[group] = False
+
+
+def _is_done(job: Job) -> bool:
+    """Does the first steps; True when there are no more."""
+    return sum(1 for _ in islice(job, FIRST_STEPS)) < FIRST_STEPS
 
 
 def left_group(broker: BrokerContext, group: str) -> None:
@@ -46,8 +70,15 @@ def client_closed(broker: BrokerContext, session: Session) -> None:
     broker.holds.drop_session(session)
     broker.new_offsets.drop_session(session)
     broker.producers.close(session)
-    for group in broker.consumers.close(session):
+    leaving = _leave(broker, broker.consumers.close(session))
+    if not _is_done(leaving):
+        broker.jobs.start(leaving)
+
+
+def _leave(broker: BrokerContext, groups: Iterable[str]) -> Job:
+    for group in groups:
         left_group(broker, group)
+        yield
 
 
 def watch_session(broker: BrokerContext, session: Session) -> None:

@@ -1,9 +1,9 @@
 """Holds pulls until a message arrives: long polling (Java `PullRequestHoldService`).
 
 A held pull is answered when a message that its filter accepts arrives in its queue, or when its time is over
-(Java checks the time only every 5 s). The service does this work after the batch that stored the messages, so
-that one reply carries all of them, in turns: each queue with arrivals, each connection with answers to send
-and each that has ended gets one step at a time. Times are seconds of trio's clock.
+(Java checks the time only every 5 s). The answers follow the batch that stored the messages, so that one reply
+carries all of them. Each queue with arrivals, each connection with answers to send and each that has ended is
+a job. Times are seconds of trio's clock.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import trio
 
-from broker.net.turns import Turns
+from broker.net.turns import Job, Jobs
 from broker.store.values import Arrival
 
 KeyT = TypeVar("KeyT")
@@ -48,7 +48,6 @@ class Hold:
 
 QueueKey = tuple[str, int]
 Wants = Callable[[Mapping[str, str]], bool]
-Job = Generator[None, None, None]
 
 
 @dataclass(slots=True)
@@ -86,7 +85,7 @@ class Holds:
     def __init__(
         self,
         answer: Callable[[Hold], None],
-        turns: Turns,
+        jobs: Jobs,
         *,
         max_holds: int = 200_000,
         max_of_session: int = 20_000,
@@ -96,14 +95,13 @@ class Holds:
         self.max_of_session = max_of_session
         self.max_of_queue = max_of_queue
         self._answer = answer
-        self._turns = turns
+        self._start = jobs.start
         self._queues: dict[QueueKey, dict[Hashable, dict[Hold, None]]] = {}
         self._sessions: dict[Hashable, dict[Hold, None]] = {}
         self._ticks: dict[int, dict[Hold, None]] = {}
         self._order: list[int] = []  # a heap of the keys of _ticks
         self._arrived: dict[QueueKey, _Arrivals] = {}
         self._ready: dict[Hashable, deque[Hold]] = {}
-        self._jobs: deque[Job] = deque()
         self._wake = trio.Event()
         self._sleeps_until = math.inf
         self._count = 0
@@ -154,31 +152,16 @@ class Holds:
             self._start(self._forget(held, ready))
 
     async def run(self) -> None:
-        """Answers pulls until cancelled."""
-        pace = self._turns.pace()
+        """Ends the wait of pulls whose time is over, until cancelled."""
         while True:
+            self._wake = trio.Event()
+            self._sleeps_until = self._order[0] / TICKS if self._order else math.inf
+            with trio.move_on_at(self._sleeps_until):
+                await self._wake.wait()
+            self._sleeps_until = -math.inf
             self._start_expired()
-            if not self._jobs:
-                await self._rest()
-                pace = self._turns.pace()
-            for _ in range(len(self._jobs)):
-                job = self._jobs.popleft()
-                if next(job, job) is None:
-                    self._jobs.append(job)
-                await pace.step()
 
-    async def _rest(self) -> None:
-        self._wake = trio.Event()
-        self._sleeps_until = self._order[0] / TICKS if self._order else math.inf
-        with trio.move_on_at(self._sleeps_until):
-            await self._wake.wait()
-        self._sleeps_until = -math.inf
-
-    def _start(self, job: Job) -> None:
-        self._jobs.append(job)
-        self._wake.set()
-
-    # jobs: each takes a step until the next yield
+    # jobs
 
     def _match(self, key: QueueKey) -> Job:
         arrivals = self._arrived.pop(key)
@@ -191,7 +174,7 @@ class Holds:
     def _start_expired(self) -> None:
         now = trio.current_time()
         while self._order and self._order[0] <= now * TICKS:
-            self._jobs.append(self._expire(self._ticks.pop(heapq.heappop(self._order))))
+            self._start(self._expire(self._ticks.pop(heapq.heappop(self._order))))
 
     def _expire(self, holds: dict[Hold, None]) -> Job:
         for hold in holds:

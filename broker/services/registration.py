@@ -21,6 +21,7 @@ from broker.errors import BrokerError
 from broker.net.handling import command_of
 from broker.net.network import TCP, Network
 from broker.net.peers import Peers
+from broker.net.turns import Turns
 from broker.supervisor import Supervisor
 from broker.tables.topics import READ_WRITE
 from codec.addresses import join_address, split_address, split_addresses
@@ -28,6 +29,7 @@ from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import MASTER_ID, ResponseCode
 from codec.errors import CodecError
+from codec.fastjson import dumps_in_steps
 from codec.hashing import crc32
 from codec.headers.routes import (
     QueryDataVersionRequestHeader,
@@ -67,12 +69,14 @@ class Registration:
         on_order_topics: Callable[[Mapping[str, str]], None] | None = None,
         network: Network = TCP,
         supervisor: Supervisor | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._config = config
         self._address = address
         self._topics = topics
         self._on_order_topics = on_order_topics
         self.peers = Peers("registration", network=network, supervisor=supervisor)
+        self._turns = turns or Turns()
         self._down: set[str] = set()
 
     async def run(self) -> None:
@@ -83,7 +87,8 @@ class Registration:
 
     async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
         """Registers all topics, or the changed ones of `wrapper`. Failures are logged."""
-        await self._everywhere(partial(self._register_at, *self._registration(wrapper or self._topics())))
+        registration = await self._registration(wrapper or self._topics())
+        await self._everywhere(partial(self._register_at, *registration))
 
     async def unregister(self) -> None:
         """Unregisters the broker at every name server. Failures are logged."""
@@ -126,7 +131,7 @@ class Registration:
         header = self._identity(QueryDataVersionRequestHeader)
         answer = await self._request(QUERY_DATA_VERSION, header, wrapper.data_version, address)
         if answer.header.changed:
-            await self._register_at(*self._registration(wrapper), address)
+            await self._register_at(*await self._registration(wrapper), address)
 
     async def _request(
         self,
@@ -141,10 +146,10 @@ class Registration:
             raise BrokerError(f"code {operation.code} refused with {reply.code}: {reply.remark}")
         return operation.decode_reply(reply)
 
-    def _registration(
+    async def _registration(
         self, wrapper: TopicConfigSerializeWrapper
     ) -> tuple[RegisterBrokerRequestHeader, bytes]:
-        body = self._body(wrapper)
+        body = await self._body(wrapper)
         header = replace(
             self._identity(RegisterBrokerRequestHeader),
             ha_server_addr=self._ha_address(),
@@ -153,7 +158,7 @@ class Registration:
         )
         return header, body
 
-    def _body(self, wrapper: TopicConfigSerializeWrapper) -> bytes:
+    async def _body(self, wrapper: TopicConfigSerializeWrapper) -> bytes:
         permission = self._config().broker_permission
         if permission & READ_WRITE != READ_WRITE:
             limited = {
@@ -161,7 +166,9 @@ class Registration:
             }
             wrapper = replace(wrapper, topic_config_table=limited)
         body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
-        return body.encode(compressed=self._config().compressed_register)
+        if self._config().compressed_register:
+            return body.encode(compressed=True)
+        return await self._turns.run(dumps_in_steps(body))
 
     def _identity(self, kind: type[Identified]) -> Identified:
         config = self._config()

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from broker.net.turns import Turns
+from broker.net.turns import Jobs, Turns
 from broker.services import holds as module
 from broker.services.holds import Hold, Holds
 from broker.store.values import AppendResult, PutStatus, StoreMessage
@@ -46,8 +46,10 @@ class Service:
 
     def __init__(self, nursery: trio.Nursery, **bounds: int) -> None:
         self.answered: list[Hold] = []
-        self.holds = Holds(self.answered.append, Turns(), **bounds)
+        jobs = Jobs(Turns())
+        self.holds = Holds(self.answered.append, jobs, **bounds)
         nursery.start_soon(self.holds.run)
+        nursery.start_soon(jobs.run)
 
     def fill(self, session: object, first_queue: int = 1, **fields: Any) -> list[Hold]:
         held = [hold(session, first_queue + number, **fields) for number in range(MANY)]
