@@ -80,5 +80,5 @@ class NotReady(Exception):
         self.then = then
 
 
-class TooManyMessages(Exception):
-    """A batch has more messages than are stored at once."""
+class IllegalBatch(Exception):
+    """A batch that is refused as a whole; the text says why."""

@@ -312,6 +312,7 @@ class MessageSysFlag:
     TRANSACTION_MASK = 0xC
     BORN_HOST_V6 = 0x10
     STORE_HOST_V6 = 0x20
+    NEED_UNWRAP = 0x40
     INNER_BATCH = 0x80
     LZ4 = 0x100
     ZSTD = 0x200

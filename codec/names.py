@@ -37,7 +37,7 @@ class SystemTopic:
 
 SYSTEM_TOPICS = frozenset(topic for name, topic in vars(SystemTopic).items() if not name.startswith("_"))
 FORBIDDEN_SEND_TOPICS = SYSTEM_TOPICS - {SystemTopic.AUTO_CREATE, SystemTopic.BENCHMARK, SystemTopic.TRACE}
-"""Sends to these topics are refused with 16 (no permission)."""
+"""Java's brokers refuse sends to these topics with 16 (no permission)."""
 BUILT_IN_GROUPS = (
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
@@ -54,6 +54,11 @@ SYSTEM_GROUPS = frozenset((*BUILT_IN_GROUPS, "CLIENT_INNER_PRODUCER", "SELF_TEST
 def is_system_topic(name: str) -> bool:
     """True for built-in topics. A broker adds those named after its cluster and itself."""
     return name in SYSTEM_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_closed_to_senders(name: str) -> bool:
+    """True for topics in which only brokers store messages."""
+    return name in FORBIDDEN_SEND_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(name: str) -> bool:

@@ -88,6 +88,10 @@ class PropertyName:
     DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
 
 
+TIMERS = frozenset((PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS))
+"""The properties by which 5.x clients ask for a delay of any length."""
+
+
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Encodes pairs as 4.9 does, without the last separator. Raises LocalProtocolError over 32,767 bytes."""
     text = PROPERTY_SEPARATOR.join([f"{name}\x01{value}" for name, value in properties.items()])

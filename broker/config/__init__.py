@@ -45,6 +45,32 @@ ALWAYS_BLACK = frozenset(
     {"configBlackList", "rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"}
 )
 """Properties that no request can change, whatever configBlackList contains: they name files to write."""
+ONLY_AT_START = frozenset(
+    {
+        "bindAddress",
+        "brokerClusterName",
+        "brokerIP1",
+        "brokerIP2",
+        "brokerName",
+        "enableConsumeQueueExt",
+        "haListenPort",
+        "listenPort",
+        "mappedFileSizeCommitLog",
+        "mappedFileSizeConsumeQueue",
+        "mappedFileSizeConsumeQueueExt",
+        "maxHashSlotNum",
+        "maxIndexNum",
+        "messageDelayLevel",
+        "messageIndexEnable",
+        "storePathCommitLog",
+        "storePathDLedgerCommitLog",
+        "storePathRootDir",
+    }
+)
+"""Properties that say who a server is, where its data is and what its files are made of.
+
+Java takes a change, which does nothing now, and starts the next time on another store, or not at all.
+"""
 
 _log = logging.getLogger("broker.config")
 
@@ -104,6 +130,11 @@ def update_config(config: Config, entries: Mapping[str, str]) -> ConfigUpdate:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
     before, after = config_properties(config), config_properties(updated)
     changed = {name: after.get(name, "") for name in wanted if after.get(name) != before.get(name)}
+    for name in sorted(ONLY_AT_START & changed.keys()):
+        remark = (
+            f"{name} cannot change while the server runs: set it in its configuration file and start it again"
+        )
+        raise Refusal(ResponseCode.NO_PERMISSION, remark)
     return ConfigUpdate(updated, changed, [name for name in entries if name not in names])
 
 

@@ -5,13 +5,14 @@ A topic is saved and, within a bounded time, known to all name servers before it
 
 from __future__ import annotations
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from broker.config.checks import MOST_QUEUES
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import valid_topic
 from broker.net.handling import Answered, Reply, Request
+from broker.tables.topic_attributes import altered, parse_changes
 from codec.bodies.config import (
     CreateTopicListRequestBody,
     TopicConfig,
@@ -40,7 +41,9 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 def create_topic(
     broker: BrokerContext, request: Request[CreateTopicRequestHeader, None]
 ) -> Answered[None, None]:
-    """17: creates a topic or overwrites its config. `order` is ignored, as in 4.9: name servers keep it."""
+    """17: creates a topic or overwrites its config, and changes its attributes (5.x). `order` is ignored, as in
+    4.9: name servers keep it.
+    """
     header = request.header
     known = broker.topics.get(header.topic)
     config = TopicConfig(
@@ -51,6 +54,7 @@ def create_topic(
         topic_filter_type=header.topic_filter_type,
         topic_sys_flag=header.topic_sys_flag or 0,
         order=known.order if known is not None else False,
+        attributes=_changes(header.topic, header.attributes),
     )
     return _put_topics(broker, [config])
 
@@ -66,12 +70,34 @@ def _put_topics(broker: BrokerContext, configs: list[TopicConfig]) -> Answered[N
     for config in configs:
         _refuse_wrong(broker, config.topic_name)
         _refuse_unusable(config)
+    configs = [replace(config, attributes=_attributes(broker, config)) for config in configs]
     for config in configs:
         broker.topics.put(config)
     if configs:
         broker.topics_changed(configs)
         broker.store.barrier = broker.topics_known
     return Reply()
+
+
+def _changes(topic: str, text: str | None) -> dict[str, str]:
+    try:
+        return parse_changes(text)
+    except ValueError as error:
+        raise _wrong_attributes(topic, error) from None
+
+
+def _attributes(broker: BrokerContext, config: TopicConfig) -> dict[str, str] | None:
+    """The attributes of the topic after the changes that a request has in their place."""
+    known = broker.topics.get(config.topic_name)
+    current = known.attributes if known is not None else None
+    try:
+        return altered(current, config.attributes, is_new=known is None) if config.attributes else current
+    except ValueError as error:
+        raise _wrong_attributes(config.topic_name, error) from None
+
+
+def _wrong_attributes(topic: str, error: ValueError) -> Refusal:
+    return Refusal(ResponseCode.SYSTEM_ERROR, f"The attributes of topic[{topic}]: {error}")
 
 
 def _refuse_wrong(broker: BrokerContext, topic: str) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from broker.context import BrokerContext
-from broker.errors import Refusal, TooManyMessages
+from broker.errors import IllegalBatch, Refusal
 from broker.handlers.common import (
     DLQ_QUEUES,
     SendHeader,
@@ -29,6 +29,7 @@ from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps, Turns
 from broker.services.put import put, put_batch
+from broker.services.timer_properties import take_timer
 from broker.services.transactions import prepare
 from broker.store.batches import LONG_BATCH, Batch
 from broker.store.values import AppendResult, PutStatus, StoreMessage
@@ -39,10 +40,11 @@ from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.headers.send import SendMessageResponseHeader
 from codec.ids import pack_host
-from codec.names import FORBIDDEN_SEND_TOPICS, RETRY_PREFIX, dlq_topic
+from codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
 from codec.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,
+    TIMERS,
     PropertyName,
     decode_properties,
     encode_properties,
@@ -112,7 +114,7 @@ def _prepare_batch(
         batch = yield from broker.store.prepare_batch(message)
     except LocalProtocolError:
         raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
-    except TooManyMessages as error:
+    except IllegalBatch as error:
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
     return partial(_store_batch, broker, request, batch)
 
@@ -193,7 +195,7 @@ def _check_topic(broker: BrokerContext, session: Session, header: SendHeader) ->
     wrong = valid_topic(topic)
     if wrong is not None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, wrong)
-    if topic in FORBIDDEN_SEND_TOPICS:
+    if is_closed_to_senders(topic) and topic != broker.config.msg_trace_topic_name:
         raise Refusal(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
     config = known or _create_topic(broker, header)
     if len(broker.checked_topics) >= CHECKED_TOPICS:
@@ -223,6 +225,9 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
     header = request.header
     text = header.properties or ""
     properties = decode_properties(text)
+    if not header.batch and not TIMERS.isdisjoint(properties):
+        take_timer(broker, properties)
+        text = encode_properties(properties).decode()
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
         queue_id = broker.rng.randrange(max(1, config.write_queue_nums))

@@ -23,7 +23,7 @@ from codec.errors import LocalProtocolError
 from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import MessageExt
 from codec.names import dlq_topic, retry_topic
-from codec.properties import PropertyName, encode_properties
+from codec.properties import TIMERS, PropertyName, encode_properties
 
 FIRST_DELAY_LEVEL = 3
 """The delay level of the first attempt when the consumer leaves it to the broker."""
@@ -96,7 +96,7 @@ def _target(
 
 
 def _retried(original: MessageExt, target: _Target, queue_id: int) -> StoreMessage:
-    properties = dict(original.properties)
+    properties = {name: value for name, value in original.properties.items() if name not in TIMERS}
     properties.setdefault(PropertyName.RETRY_TOPIC, original.topic)
     properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, original.offset_msg_id)
     properties[PropertyName.WAIT] = "false"

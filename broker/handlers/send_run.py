@@ -19,8 +19,11 @@ from codec.hashing import tags_code
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.ids import pack_host
 from codec.names import RETRY_PREFIX
-from codec.properties import decode_properties
+from codec.properties import TIMERS, decode_properties
 from codec.remoting.frame import RemotingCommand
+
+NOT_PLAIN = TIMERS | {DELAY, TRAN_MSG}
+"""Properties of messages that are not stored as they come."""
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
@@ -59,7 +62,7 @@ def _plain(
             break
         text = header.properties or ""
         properties = decode_properties(text)
-        if DELAY in properties or TRAN_MSG in properties:
+        if not NOT_PLAIN.isdisjoint(properties):
             break
         try:
             stored = stored_properties(text, properties, cluster, keeps_wait=False)

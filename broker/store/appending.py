@@ -189,7 +189,7 @@ class Appender:
         return results
 
     def prepare_batch(self, message: StoreMessage) -> Generator[None, None, Batch]:
-        """Decodes and encodes a batch in steps, for `append_batch`. CodecError, TooManyMessages."""
+        """Decodes and encodes a batch in steps, for `append_batch`. CodecError, IllegalBatch."""
         topic = self._topics.get(message.topic) or self._sized_topic(message.topic)
         return prepare_batch(message, topic, self._encoder, self._max_body)
 

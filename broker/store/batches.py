@@ -9,11 +9,11 @@ from itertools import chain
 
 import msgspec
 
-from broker.errors import TooManyMessages
+from broker.errors import IllegalBatch
 from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
 from codec.hashing import tags_code
 from codec.message_batch import walk_batch
-from codec.properties import PropertyName, decode_properties
+from codec.properties import TIMERS, PropertyName, decode_properties
 from codec.store.record_encoder import RecordEncoder
 
 MOST_MESSAGES = 32768
@@ -68,7 +68,7 @@ def prepare_batch(
 ) -> Generator[None, None, Batch]:
     """Decodes the items of a batch, each with its own properties and then those of the whole batch.
 
-    It yields after every step. TooManyMessages, CodecError.
+    It yields after every step. IllegalBatch, CodecError.
     """
     batch = Batch(message)
     if not topic or len(message.body) > max_body:
@@ -77,7 +77,7 @@ def prepare_batch(
         batch.refusal = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
     for number, (flag, body, properties) in enumerate(walk_batch(message.body)):
         if number == MOST_MESSAGES:
-            raise TooManyMessages(f"a batch has {MOST_MESSAGES} messages at most")
+            raise IllegalBatch(f"a batch has {MOST_MESSAGES} messages at most")
         text = _joined(properties, message.properties_text)
         if len(text) > MAX_PROPERTIES_BYTES:
             batch.refusal = batch.refusal or AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
@@ -92,6 +92,9 @@ def prepare_batch(
 
 def _add(batch: Batch, topic: bytes, encoder: RecordEncoder, flag: int, body: bytes, text: bytes) -> None:
     common, properties = batch.message, decode_properties(text)
+    if not TIMERS.isdisjoint(properties):
+        name = min(TIMERS & properties.keys())
+        raise IllegalBatch(f"a message of a batch has the property {name}: send it alone")
     batch.items.append(
         StoreMessage(
             common.topic,

@@ -21,6 +21,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
             for name in BUILT_IN_GROUPS
         }
         super().__init__(now_ms, built_in, auto_create=auto_create)
+        self._forbidden: dict[str, dict[str, int]] | None = None
 
     def find(self, group: str) -> tuple[SubscriptionGroupConfig | None, bool]:
         """The config of a group, and True if this created it. None also when it could have no retry topic."""
@@ -39,11 +40,14 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
 
     def wrapper(self) -> SubscriptionGroupWrapper:
         return SubscriptionGroupWrapper(
-            data_version=self.version, subscription_group_table=dict(self._configs)
+            data_version=self.version,
+            subscription_group_table=dict(self._configs),
+            forbidden_table=self._forbidden,
         )
 
     def load(self, wrapper: SubscriptionGroupWrapper) -> None:
         self._load(wrapper.subscription_group_table, wrapper.data_version)
+        self._forbidden = wrapper.forbidden_table
 
 
 def can_have_retry_topic(group: str) -> bool:

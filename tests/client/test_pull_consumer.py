@@ -16,6 +16,8 @@ from codec.compression import compress
 from codec.headers.base import from_ext
 from codec.headers.offsets import UpdateConsumerOffsetRequestHeader
 from codec.headers.pull import PullMessageRequestHeader
+from codec.message import Message
+from codec.message_batch import encode_batch
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
 from codec.remoting.frame import RemotingCommand
@@ -189,6 +191,36 @@ async def test_messages_that_are_too_long_together_are_left_for_the_next_pull() 
         record(7, bomb, sys_flag=bomb_bits) + record(8, packed, sys_flag=bits), "broker-a", limit=5000
     )
     assert [message.body for message in alone.whole("broker-a")] == [bomb, b"abc" * 1000]
+
+
+async def test_inner_batches_of_5_are_their_messages(
+    cluster: Cluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker replies with the whole record also to a pull from its middle."""
+    inner = encode_batch([Message.of(TOPIC, f"m{number}", tags="AB"[number % 2]) for number in range(4)])
+    body = record(5, inner, "A", sys_flag=0xC0) + record(9, b"alone", "A") + record(10, b"odd", sys_flag=0xC0)
+    cluster.master.replies[PULL] = pulled(0, body, following=11)
+    async with consuming(cluster) as consumer:
+        tagged = await consumer.pull(QUEUE, 6, 32, "A")
+        result = await consumer.pull(QUEUE, 6)
+    assert [(one.queue_offset, one.body) for one in tagged.messages] == [(7, b"m2"), (9, b"alone")]
+    found = [(one.queue_offset, one.body, one.sys_flag) for one in result.messages]
+    assert found == [
+        (6, b"m1", 0),
+        (7, b"m2", 0),
+        (8, b"m3", 0),
+        (9, b"alone", 0),
+        (10, b"odd", 0xC0),
+    ]
+    assert {one.broker_name for one in result.messages} == {"broker-a"}
+    assert "offset 10: batch item at 0 is cut short; it is shown as stored" in caplog.messages[0]
+
+
+async def test_many_inner_messages_are_taken_apart_in_a_worker() -> None:
+    inner = encode_batch([Message.of(TOPIC, bytes(1000))] * 200)
+    with assert_checkpoints():
+        messages = (await read_messages(record(7, inner, sys_flag=0xC0), "broker-a")).messages
+    assert [message.queue_offset for message in messages] == list(range(7, 207))
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])

@@ -203,11 +203,12 @@ class PullConsumer(OffsetCalls, Client):
         )
         answer = read_answer(operation, reply, queue.broker_name)
         check_next_offset(answer.header.next_begin_offset, queue.broker_name)
-        return await self._result(queue, answer, reply.code, tags)
+        return await self._result(queue, offset, answer, reply.code, tags)
 
     async def _result(
         self,
         queue: MessageQueue,
+        offset: int,
         answer: Answer[PullMessageResponseHeader, bytes],
         code: int,
         tags: frozenset[str],
@@ -217,7 +218,9 @@ class PullConsumer(OffsetCalls, Client):
             self._suggested[queue] = header.suggest_which_broker_id
         status = PULL_STATUSES[code]
         found = status is PullStatus.FOUND
-        messages, cut_at = await read_messages(answer.body, queue.broker_name) if found else Reading([])
+        messages, cut_at = Reading([])
+        if found:
+            messages, cut_at = await read_messages(answer.body, queue.broker_name, begin=offset)
         following = header.next_begin_offset if cut_at is None else cut_at
         self._namespace.unwrap_messages(messages)
         if tags:

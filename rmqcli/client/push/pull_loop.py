@@ -161,7 +161,7 @@ class PullLoop:
         held.suggested_broker = header.suggest_which_broker_id
         if reply.code != ResponseCode.SUCCESS:
             return header, []
-        messages, cut_at = await read_messages(reply.body, held.queue.broker_name)
+        messages, cut_at = await read_messages(reply.body, held.queue.broker_name, begin=held.next_offset)
         if cut_at is not None:
             header = replace(header, next_begin_offset=cut_at)
         if subscription.tags:

@@ -15,7 +15,8 @@ import trio
 from msgspec.structs import force_setattr
 
 from codec.compression import COMPRESSED, MAX_DECOMPRESSED, decompress
-from codec.errors import CodecError
+from codec.errors import BodyError, CodecError
+from codec.inner_batch import INNER_BATCH, unwrapped
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from codec.store.record import decode_records
@@ -27,6 +28,7 @@ SMALL_PACKED = 16 * 1024
 SMALL_PLAIN = 128 * 1024
 MAX_TOGETHER = 256 * 1024 * 1024
 """Bytes of all plain bodies of one reply."""
+_NOT_PLAIN = COMPRESSED | INNER_BATCH
 
 
 class Reading(NamedTuple):
@@ -43,8 +45,11 @@ class Reading(NamedTuple):
         return self.messages
 
 
-async def read_messages(body: bytes | memoryview, broker_name: str, *, limit: int = MAX_TOGETHER) -> Reading:
-    """The messages of a reply body, decompressed; CorruptReply when a record is damaged.
+async def read_messages(
+    body: bytes | memoryview, broker_name: str, *, limit: int = MAX_TOGETHER, begin: int = 0
+) -> Reading:
+    """The messages of a reply body, decompressed; CorruptReply when a record is damaged. Those of an inner
+    batch are from queue offset `begin` on.
 
     Ends before a message that does not fit within `limit` bytes together with those before it. A body that
     cannot be decompressed at all stays as stored and is logged: one such message must not keep those behind
@@ -54,11 +59,13 @@ async def read_messages(body: bytes | memoryview, broker_name: str, *, limit: in
         messages = decode_records(body)
     except CodecError as error:
         raise CorruptReply(broker_name, str(error)) from error
-    packed = []
+    packed, is_wrapped = [], False
     for message in messages:
         force_setattr(message, "broker_name", broker_name)
-        if message.sys_flag & COMPRESSED:
-            packed.append(message)
+        if message.sys_flag & _NOT_PLAIN:
+            is_wrapped |= bool(message.sys_flag & INNER_BATCH)
+            if message.sys_flag & COMPRESSED:
+                packed.append(message)
     if packed:
         bodies = await plain_bodies(packed, limit)
         for message, plain in zip(packed, bodies, strict=False):
@@ -70,8 +77,28 @@ async def read_messages(body: bytes | memoryview, broker_name: str, *, limit: in
         if len(bodies) < len(packed):
             first = packed[len(bodies)]
             at = next(index for index, message in enumerate(messages) if message is first)
-            return Reading(messages[:at], first.queue_offset)
-    return Reading(messages)
+            return Reading(await _unwrapped(messages[:at], begin, is_wrapped), first.queue_offset)
+    return Reading(await _unwrapped(messages, begin, is_wrapped))
+
+
+async def _unwrapped(messages: list[MessageExt], begin: int, is_wrapped: bool) -> list[MessageExt]:
+    """The messages with those of inner batches in place of these. A batch that cannot be read stays whole."""
+    if not is_wrapped:
+        return messages
+    if sum(len(message.body) for message in messages) <= SMALL_PLAIN:
+        return _unwrap(messages, begin)
+    return await trio.to_thread.run_sync(_unwrap, messages, begin, abandon_on_cancel=True)
+
+
+def _unwrap(messages: list[MessageExt], begin: int) -> list[MessageExt]:
+    found: list[MessageExt] = []
+    for message in messages:
+        try:
+            found += unwrapped(message, begin)
+        except BodyError as error:
+            log.error("%s, offset %d: %s; it is shown as stored", message.queue, message.queue_offset, error)
+            found.append(message)
+    return found
 
 
 async def plain_bodies(

@@ -24,6 +24,7 @@ from rmqcli.commands.inspect.app import (
 )
 
 if TYPE_CHECKING:
+    from codec.message import MessageExt
     from codec.store.record_filter import RecordFilter
     from rmqcli.store import DamagedFile
     from rmqcli.store.read.log_reader import Found, OnDamage
@@ -92,7 +93,7 @@ def damage_report() -> Iterator[OnDamage]:
 
 def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:
     """Show at most `count` records (--explain: by default one); exit code 8 for unreadable bodies."""
-    from rmqcli.store.read.log_reader import plain_bodies
+    from rmqcli.store.read.log_reader import inner_messages, plain_bodies
 
     limit = 1 if view.explain and count is None else count
     with damage_report() as on_damage:
@@ -104,15 +105,15 @@ def show_records(settings: Settings, found: Iterable[Found], view: View, count: 
 
             show_statistics(settings, count_records(plain))
         else:
-            _show_messages(settings, plain, view.format_text)
+            _show_messages(settings, inner_messages(plain, on_damage), view.format_text)
 
 
-def _show_messages(settings: Settings, found: Iterable[Found], format_text: str | None) -> None:
+def _show_messages(settings: Settings, messages: Iterable[MessageExt], format_text: str | None) -> None:
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.output import Output
 
     render, output = message_renderer(settings, format_text), Output()
-    for _, message in found:
+    for message in messages:
         output.write(render(message))
 
 

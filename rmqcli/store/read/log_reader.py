@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from codec.compression import COMPRESSED, decompress
-from codec.errors import CorruptionError
+from codec.errors import BodyError, CorruptionError
+from codec.inner_batch import unwrapped
 from codec.message import MessageExt
 from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import LogViews, Place, commit_log_folder
@@ -53,6 +54,17 @@ def with_plain_body(message: MessageExt, file: NamedFile, position: int, on_dama
 def plain_bodies(found: Iterable[Found], on_damage: OnDamage) -> Iterator[Found]:
     for place, message in found:
         yield place, with_plain_body(message, place.file, place.position, on_damage)
+
+
+def inner_messages(found: Iterable[Found], on_damage: OnDamage) -> Iterator[MessageExt]:
+    """Yields the messages of records with plain bodies: those of an inner batch each."""
+    for place, message in found:
+        try:
+            yield from unwrapped(message)
+        except BodyError as error:
+            reason = CorruptionError(f"{error}; it is shown as stored", place.position)
+            on_damage(DamagedFile(place.file.path, reason))
+            yield message
 
 
 class LogReader(LogViews):

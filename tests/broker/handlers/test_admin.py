@@ -392,6 +392,36 @@ async def test_configuration_changes_while_running(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("storePathRootDir", "/tmp/x"),
+        ("storePathCommitLog", "/tmp/x"),
+        ("brokerName", "other"),
+        ("brokerIP1", "10.0.0.1"),
+        ("listenPort", "1"),
+        ("maxIndexNum", "7"),
+        ("messageDelayLevel", "1s"),
+    ],
+)
+async def test_what_only_a_start_can_change_is_refused(tmp_path: Path, name: str, value: str) -> None:
+    """With another folder in its file, a broker would start without its messages."""
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerName=broker-a\n")
+    async with fake_broker(tmp_path, broker_config_path=str(path)) as broker:
+        client = broker.client()
+        before = (await client.ask(26)).body
+        refused = await client.ask(25, None, f"autoCreateTopicEnable=false\n{name}={value}\n".encode())
+        text = (
+            f"{name} cannot change while the server runs: set it in its configuration file and start it again"
+        )
+        assert (refused.code, refused.remark) == (16, text)
+        assert ((await client.ask(26)).body, path.read_text()) == (before, "brokerName=broker-a\n")
+        assert (
+            await client.ask(25, None, f"brokerName=broker-a\nstorePathRootDir={tmp_path}\n".encode())
+        ).code == 0
+
+
+@pytest.mark.parametrize(
     "name", ["brokerConfigPath", "rocketmqHome", "configBlackList", "configStorePath", "kvConfigPath", "mine"]
 )
 async def test_no_black_list_opens_what_could_write_any_file(tmp_path: Path, name: str) -> None:

@@ -87,6 +87,8 @@ async def test_an_unknown_topic_is_made_from_the_default_topic(tmp_path: Path) -
         ("a b", {}, 1, "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"),
         ("x" * 128, {}, 1, "The specified topic is longer than topic max length."),
         ("SCHEDULE_TOPIC_XXXX", {}, 16, "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden."),
+        ("rmq_sys_wheel_timer", {}, 16, "Sending message to topic[rmq_sys_wheel_timer] is forbidden."),
+        ("RMQ_SYS_TRACE_TOPIC", {}, 0, None),
         ("Nope", {"default_topic": "BenchmarkTest"}, 17, MISSING),
         ("Nope", {"default_topic": "Unknown"}, 17, MISSING),
         ("%RETRY%G", {"reconsume_times": 0}, 0, None),

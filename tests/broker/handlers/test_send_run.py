@@ -51,6 +51,8 @@ KINDS: list[dict[str, Any]] = [
     {"properties": {"DELAY": "1", "UNIQ_KEY": "A" * 32}},
     {"properties": {"TRAN_MSG": "true", "PGROUP": "P", "UNIQ_KEY": "B" * 32}},
     {"properties": {"TRAN_MSG": "true", "PGROUP": "P"}, "sys_flag": 4},
+    {"properties": {"TIMER_DELAY_SEC": "5"}},
+    {"properties": {"TIMER_DELIVER_MS": "9" * 13}},
     {"properties": {"CLUSTER": "told", "A": "b"}},
     {"properties": {"CLUSTER": "told", "A": "b" * 32750}},
     {"properties": {"A": "b" * 32760}},

@@ -1,0 +1,61 @@
+"""Timers of 5.x clients, which this broker serves as delay levels or refuses (Java `HookUtils.handleScheduleMessage`).
+
+TIMER_DELAY_SEC counts before TIMER_DELAY_MS, and that before TIMER_DELIVER_MS. A delay level above 0 counts
+before all three and removes them. A message with TIMER_OUT_MS has waited already; a time that has passed is
+no delay.
+"""
+
+from __future__ import annotations
+
+import re
+
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from codec.codes import ResponseCode
+from codec.properties import TIMERS, PropertyName, delay_level
+
+DELAY_SEC, DELAY_MS, DELIVER_MS = (
+    PropertyName.TIMER_DELAY_SEC,
+    PropertyName.TIMER_DELAY_MS,
+    PropertyName.TIMER_DELIVER_MS,
+)
+_LONG = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def take_timer(broker: BrokerContext, properties: dict[str, str]) -> None:
+    """Replaces timer properties by the delay level of the same length. Refusal when there is none."""
+    if delay_level(properties) > 0:
+        _drop(properties)
+        return
+    if PropertyName.TIMER_OUT_MS in properties:
+        return
+    name = next(name for name in (DELAY_SEC, DELAY_MS, DELIVER_MS) if name in properties)
+    value = properties[name]
+    if not _LONG.fullmatch(value):
+        raise _refusal(f"the property {name} is not a number: {value[:40]}")
+    if PropertyName.TIMER_DEL_UNIQKEY in properties:
+        raise _refusal(
+            f"the property {PropertyName.TIMER_DEL_UNIQKEY} recalls a timer message, and none is served"
+        )
+    due_in = int(value) - broker.now_ms() if name == DELIVER_MS else int(value)
+    if due_in <= 0:
+        return
+    delay_ms = due_in * 1000 if name == DELAY_SEC else due_in
+    if name == DELIVER_MS or delay_ms not in broker.delay_levels.delays_ms:
+        what = "a time to deliver at" if name == DELIVER_MS else "a delay that is no delay level"
+        levels = broker.config.message_delay_level
+        raise _refusal(
+            f"the property {name}={value} asks for {what}: timer messages are not served, "
+            f"use {DELAY_SEC} with a delay of messageDelayLevel ({levels})"
+        )
+    _drop(properties)
+    properties[PropertyName.DELAY] = str(broker.delay_levels.delays_ms.index(delay_ms) + 1)
+
+
+def _drop(properties: dict[str, str]) -> None:
+    for name in TIMERS & properties.keys():
+        del properties[name]
+
+
+def _refusal(remark: str) -> Refusal:
+    return Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)

@@ -1,0 +1,40 @@
+"""Inner batches: records of 5.x whose body is a batch of messages (Java `MessageDecoder.decodeMessage`).
+
+The record has the queue offset of its first message; the others follow without gaps. Properties and flag are
+each message's own, everything else is the record's.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from codec.codes import MessageSysFlag
+from codec.message import MessageExt
+from codec.message_batch import walk_batch
+from codec.properties import decode_properties
+
+INNER_BATCH, NEED_UNWRAP = MessageSysFlag.INNER_BATCH, MessageSysFlag.NEED_UNWRAP
+_WRAPPED = INNER_BATCH | NEED_UNWRAP
+_NOT_INNER = ~(_WRAPPED | MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK)
+
+
+def unwrapped(message: MessageExt, begin: int = 0) -> list[MessageExt]:
+    """The messages of a record with a plain body, from queue offset `begin` on if it is an inner batch.
+
+    Raises BodyError for an inner batch that is none.
+    """
+    if message.sys_flag & _WRAPPED != _WRAPPED:
+        return [message]
+    sys_flag = message.sys_flag & _NOT_INNER
+    return [
+        replace(
+            message,
+            queue_offset=offset,
+            flag=flag,
+            sys_flag=sys_flag,
+            body=body,
+            properties=decode_properties(properties),
+        )
+        for offset, (flag, body, properties) in enumerate(walk_batch(message.body), message.queue_offset)
+        if offset >= begin
+    ]
