@@ -7,7 +7,7 @@ leaves a consistent state.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from broker.tables import (
     TopicTable,
 )
 from codec.bodies.config import DataVersion, TopicConfig
+from codec.properties import PropertyName, encode_properties
 from codec.remoting.send_frames import SendReplyFrames
 from codec.store.delay_levels import DelayLevels
 
@@ -41,6 +42,19 @@ if TYPE_CHECKING:
     from broker.services.store_rates import StoreRates
     from broker.services.table_files import TableFiles
     from broker.store import MessageStore
+
+
+OWN_NAMES = frozenset((PropertyName.CLUSTER, PropertyName.MSG_REGION, PropertyName.TRACE_ON))
+
+
+class OwnProperties:
+    """The properties that a broker adds to each message that it stores; one without a value is left out."""
+
+    __slots__ = ("text", "values")
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = {name: value for name, value in values.items() if value}
+        self.text = encode_properties(self.values).decode()
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +101,7 @@ class BrokerContext:
     """The beginning of the offset message ids of this broker."""
     reply_ext: dict[str, str] = field(init=False)
     """The ext fields of every reply to a send."""
+    own_properties: OwnProperties = field(init=False)
     send_replies: SendReplyFrames = field(init=False)
     is_slave: bool = field(init=False)
     sync_flush: bool = field(init=False)
@@ -114,6 +129,9 @@ class BrokerContext:
             self.is_slave or self.sync_flush or config.start_accept_send_request_time_stamp
         )
         self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+        self.own_properties = OwnProperties(
+            {PropertyName.CLUSTER: config.broker_cluster_name, **self.reply_ext}
+        )
         self.send_replies = SendReplyFrames(self.reply_ext, self.id_prefix)
         self.store.reconfigure(StoreConfig.of(config))
         self.fast_failure.set_limits(*limits_of(config))

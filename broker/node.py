@@ -264,7 +264,9 @@ def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
     """Connects broker and store, once the tables are loaded: delayed and held requests follow arrivals."""
 
     def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:
-        return broker.filters.bit_map(topic, properties) if broker.config.enable_calc_filter_bit_map else None
+        if not broker.config.enable_calc_filter_bit_map:
+            return None
+        return broker.filters.bit_map(topic, {**properties, **broker.own_properties.values})
 
     broker.store.set_bit_map(bit_map)
     delays.correct_offsets()

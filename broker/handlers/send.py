@@ -13,7 +13,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from broker.context import BrokerContext
+from broker.context import OWN_NAMES, BrokerContext, OwnProperties
 from broker.errors import IllegalBatch, Refusal
 from broker.handlers.common import (
     DLQ_QUEUES,
@@ -28,7 +28,7 @@ from broker.net.dispatch import Barrier
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps, Turns
-from broker.services.put import put, put_batch
+from broker.services.put import DELAY, put, put_batch
 from broker.services.timer_properties import take_timer
 from broker.services.transactions import prepare
 from broker.store.batches import LONG_BATCH, Batch
@@ -58,12 +58,9 @@ LAST_TIME = 253_370_764_800_000
 
 # Names that the hot path looks up for each message.
 PUT_OK = PutStatus.PUT_OK
-CLUSTER, TAGS, TRAN_MSG, WAIT = (
-    PropertyName.CLUSTER,
-    PropertyName.TAGS,
-    PropertyName.TRAN_MSG,
-    PropertyName.WAIT,
-)
+TAGS, TRAN_MSG, WAIT = PropertyName.TAGS, PropertyName.TRAN_MSG, PropertyName.WAIT
+NOT_PLAIN = TIMERS | OWN_NAMES | {DELAY, TRAN_MSG}
+"""Properties of messages that are not stored as they come."""
 WAIT_BEGINNING = WAIT + NAME_VALUE_SEPARATOR
 MULTI_TAG = "MULTI_TAG"
 """The topicFilterType of a topic whose messages say that their TAGS may be several."""
@@ -224,8 +221,10 @@ def _create_topic(broker: BrokerContext, header: SendHeader) -> TopicConfig:
 def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config: TopicConfig) -> StoreMessage:
     header = request.header
     text = header.properties or ""
-    properties = decode_properties(text)
-    if not header.batch and not TIMERS.isdisjoint(properties):
+    properties, stored = decode_properties(text), None
+    if not header.batch and NOT_PLAIN.isdisjoint(properties):
+        stored = edited_properties(text, len(properties), properties.get(WAIT), broker.own_properties)
+    elif not header.batch and not TIMERS.isdisjoint(properties):
         take_timer(broker, properties)
         text = encode_properties(properties).decode()
     topic, queue_id = header.topic, header.queue_id
@@ -237,7 +236,8 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
     sys_flag = header.sys_flag
     if config.topic_filter_type == MULTI_TAG and topic == header.topic:
         sys_flag |= MessageSysFlag.MULTI_TAGS
-    stored = stored_properties(text, properties, broker.config.broker_cluster_name, keeps_wait=header.batch)
+    if stored is None:
+        stored = stored_properties(text, properties, broker.own_properties, keeps_wait=header.batch)
     return StoreMessage(
         topic,
         queue_id,
@@ -255,26 +255,33 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
     )
 
 
-def stored_properties(text: str, properties: dict[str, str], cluster: str, *, keeps_wait: bool) -> bytes:
-    """The properties as they are stored: CLUSTER added (to `properties`, too), WAIT left out.
-
-    A `text` that holds just the pairs of `properties` is edited, which takes half as long as encoding them.
-    """
-    is_plain = CLUSTER not in properties and text.count(PROPERTY_SEPARATOR) == len(properties) - 1
-    properties[CLUSTER] = cluster
+def stored_properties(
+    text: str, properties: dict[str, str], own: OwnProperties, *, keeps_wait: bool
+) -> bytes:
+    """The properties as they are stored: the broker's own added (to `properties`, too), WAIT left out."""
+    is_new = OWN_NAMES.isdisjoint(properties)
     wait = None if keeps_wait else properties.get(WAIT)
-    if not is_plain:
-        return encode_properties(
-            {name: value for name, value in properties.items() if wait is None or name != WAIT}
-        )
-    added = f"{CLUSTER}{NAME_VALUE_SEPARATOR}{cluster}"
+    stored = edited_properties(text, len(properties), wait, own) if is_new else None
+    properties.update(own.values)
+    return stored or encode_properties(
+        {name: value for name, value in properties.items() if wait is None or name != WAIT}
+    )
+
+
+def edited_properties(text: str, count: int, wait: str | None, own: OwnProperties) -> bytes | None:
+    """`text` with the broker's own properties, and without WAIT if that is given: half the time of encoding.
+
+    None unless it holds just `count` pairs.
+    """
+    if text.count(PROPERTY_SEPARATOR) != count - 1:
+        return None
     if wait is None:
-        text = f"{text}{PROPERTY_SEPARATOR}{added}"
+        text = f"{text}{PROPERTY_SEPARATOR}{own.text}"
     elif text.startswith(WAIT_BEGINNING):
-        text = added + text[len(WAIT_BEGINNING) + len(wait) :]
+        text = own.text + text[len(WAIT_BEGINNING) + len(wait) :]
     else:
         removed = f"{PROPERTY_SEPARATOR}{WAIT_BEGINNING}{wait}"
-        text = text.replace(removed, PROPERTY_SEPARATOR + added, 1)
+        text = text.replace(removed, PROPERTY_SEPARATOR + own.text, 1)
     return text.encode("utf-8", "replace")
 
 

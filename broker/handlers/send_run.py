@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.context import BrokerContext
-from broker.handlers.send import MULTI_TAG, TAGS, TRAN_MSG, stored_properties
+from broker.handlers.send import MULTI_TAG, NOT_PLAIN, TAGS, WAIT, edited_properties, stored_properties
 from broker.net.session import Session
-from broker.services.put import DELAY, put_run
+from broker.services.put import put_run
 from broker.store.values import StoreMessage
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.ids import pack_host
 from codec.names import RETRY_PREFIX
-from codec.properties import TIMERS, decode_properties
+from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
-
-NOT_PLAIN = TIMERS | {DELAY, TRAN_MSG}
-"""Properties of messages that are not stored as they come."""
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
@@ -44,7 +41,7 @@ def _plain(
     broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]
 ) -> list[StoreMessage]:
     checked_topics, topic_config = broker.checked_topics, broker.topics.get
-    cluster, born_host = broker.config.broker_cluster_name, pack_host(*session.peer)
+    own, born_host = broker.own_properties, pack_host(*session.peer)
     messages = []
     for request in requests:
         header = request.header
@@ -64,10 +61,12 @@ def _plain(
         properties = decode_properties(text)
         if not NOT_PLAIN.isdisjoint(properties):
             break
-        try:
-            stored = stored_properties(text, properties, cluster, keeps_wait=False)
-        except LocalProtocolError:
-            break
+        stored = edited_properties(text, len(properties), properties.get(WAIT), own)
+        if stored is None:
+            try:
+                stored = stored_properties(text, properties, own, keeps_wait=False)
+            except LocalProtocolError:
+                break
         messages.append(
             StoreMessage(
                 topic,

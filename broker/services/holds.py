@@ -19,6 +19,7 @@ import trio
 
 from broker.net.turns import Job, Jobs
 from broker.store.values import Arrival
+from codec.properties import decode_properties
 
 KeyT = TypeVar("KeyT")
 
@@ -52,12 +53,12 @@ Wants = Callable[[Mapping[str, str]], bool]
 
 @dataclass(slots=True)
 class _Arrivals:
-    """Messages that arrived in a queue: offset, tag code and properties of each."""
+    """Messages that arrived in a queue: offset, tag code and stored properties of each."""
 
     last: int = -1
-    messages: list[tuple[int, int, Mapping[str, str]]] = field(default_factory=list)
+    messages: list[tuple[int, int, bytes]] = field(default_factory=list)
 
-    def add(self, offset: int, tags_code: int, properties: Mapping[str, str]) -> None:
+    def add(self, offset: int, tags_code: int, properties: bytes) -> None:
         self.last = offset
         if len(self.messages) <= MOST_ARRIVALS:
             self.messages.append((offset, tags_code, properties))
@@ -70,7 +71,7 @@ class _Arrivals:
         return any(
             hold.offset <= offset
             and (hold.accepts is None or tags_code in hold.accepts)
-            and (hold.wants is None or hold.wants(properties))
+            and (hold.wants is None or hold.wants(decode_properties(properties)))
             for offset, tags_code, properties in self.messages
         )
 
@@ -141,7 +142,7 @@ class Holds:
                 if key not in arrived:
                     arrived[key] = _Arrivals()
                     self._start(self._match(key))
-                arrived[key].add(result.queue_offset, message.tags_code, message.properties)
+                arrived[key].add(result.queue_offset, message.tags_code, message.properties_text)
 
     def drop_session(self, session: Hashable) -> None:
         """Drops the pulls of a session that closed."""

@@ -41,7 +41,8 @@ class GetStatus(Enum):
 class StoreMessage(msgspec.Struct, gc=False):
     """A message on its way into the commit log (Java `MessageExtBrokerInner`).
 
-    `properties` and `properties_text` are the same properties, decoded and as stored. `born_host` is the
+    `properties` and `properties_text` are the same properties, decoded and as stored, but for those that the
+    broker adds to all messages and those that it does not store. `born_host` is the
     address (4 or 16 bytes) and the port as int32; its family must agree with `sys_flag`. Timestamps are ms.
     """
 

@@ -46,6 +46,9 @@ from codec.store.record import decode_records
 START_MS = 1_700_000_000_000
 HOST = ("127.0.0.1", 10911)
 
+OWN = {"CLUSTER": "DefaultCluster", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+"""The properties that a broker adds to each message."""
+
 SMALL_FILES: dict[str, Any] = {
     "broker_name": "broker-a",
     "mapped_file_size_commit_log": 4 << 20,

@@ -17,7 +17,7 @@ from codec.headers.base import to_ext
 from codec.ids import parse_offset_msg_id
 from codec.message import Message, MessageExt
 from codec.message_batch import encode_batch
-from tests.broker.support import fake_broker, long_header, send_header
+from tests.broker.support import OWN, fake_broker, long_header, send_header
 
 MISSING = "topic[Nope] not exist, apply first please!\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
@@ -41,7 +41,7 @@ async def test_a_message_is_stored_as_java_stores_it(tmp_path: Path) -> None:
             "KEYS": "k",
             "TAGS": "TagA",
             "UNIQ_KEY": "0A" * 16,
-            "CLUSTER": "DefaultCluster",
+            **OWN,
         }
         assert (message.born_host, message.store_host) == (client.session.peer_text, "127.0.0.1:10911")
 
@@ -143,7 +143,7 @@ async def test_a_batch_becomes_messages_in_a_row(tmp_path: Path) -> None:
         messages = await client.pulled("T")
         assert [m.body for m in messages] == [b"b0", b"b1", b"b2"]
         assert [m.commit_log_offset for m in messages] == [parse_offset_msg_id(one)[2] for one in ids]
-        assert messages[1].properties == {"KEYS": "k1", "WAIT": "true", "CLUSTER": "DefaultCluster"}
+        assert messages[1].properties == {"KEYS": "k1", "WAIT": "true", **OWN}
         assert (await client.send("T")).ext["queueOffset"] == "3"
 
 

@@ -6,20 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.context import OwnProperties
 from broker.handlers.send import stored_properties
 from codec.properties import decode_properties
 
-NAMES = st.sampled_from(["WAIT", "AWAIT", "CLUSTER", "KEYS", "", "W", "é"])
+OWN = OwnProperties({"CLUSTER": "c1", "MSG_REGION": "r1", "TRACE_ON": "true"})
+ADDED = b"CLUSTER\x01c1\x02MSG_REGION\x01r1\x02TRACE_ON\x01true"
+NAMES = st.sampled_from(["WAIT", "AWAIT", "CLUSTER", "TRACE_ON", "KEYS", "", "W", "é"])
 VALUES = st.sampled_from(["true", "false", "", "a\x01b", "WAIT\x01true", "é", "\ud800", "c"])
 PAIRS = st.builds("{}\x01{}".format, NAMES, VALUES) | st.sampled_from(["", "WAIT", "\x01", "x"])
 TEXTS = st.lists(PAIRS, max_size=6).map("\x02".join)
 
 
 @given(TEXTS, st.booleans())
-def test_the_pairs_with_the_cluster_and_without_wait(text: str, keeps_wait: bool) -> None:
+def test_the_pairs_with_those_of_the_broker_and_without_wait(text: str, keeps_wait: bool) -> None:
     properties = decode_properties(text)
-    expected = {**properties, "CLUSTER": "c1"}
-    stored = stored_properties(text, properties, "c1", keeps_wait=keeps_wait)
+    expected = {**properties, **OWN.values}
+    stored = stored_properties(text, properties, OWN, keeps_wait=keeps_wait)
     assert properties == expected
     if not keeps_wait:
         expected.pop("WAIT", None)
@@ -33,14 +36,19 @@ def _joined(properties: dict[str, str]) -> bytes:
 @pytest.mark.parametrize(
     ("text", "stored"),
     [
-        ("", b"CLUSTER\x01c1"),
-        ("WAIT\x01true", b"CLUSTER\x01c1"),
-        ("WAIT\x01true\x02KEYS\x01k", b"CLUSTER\x01c1\x02KEYS\x01k"),
-        ("AWAIT\x01true\x02WAIT\x01true\x02KEYS\x01k", b"AWAIT\x01true\x02CLUSTER\x01c1\x02KEYS\x01k"),
-        ("KEYS\x01k", b"KEYS\x01k\x02CLUSTER\x01c1"),
-        ("KEYS\x01k\x02", b"KEYS\x01k\x02CLUSTER\x01c1"),
-        ("CLUSTER\x01other", b"CLUSTER\x01c1"),
+        ("", ADDED),
+        ("WAIT\x01true", ADDED),
+        ("WAIT\x01true\x02KEYS\x01k", ADDED + b"\x02KEYS\x01k"),
+        ("AWAIT\x01true\x02WAIT\x01true\x02KEYS\x01k", b"AWAIT\x01true\x02" + ADDED + b"\x02KEYS\x01k"),
+        ("KEYS\x01k", b"KEYS\x01k\x02" + ADDED),
+        ("KEYS\x01k\x02", b"KEYS\x01k\x02" + ADDED),
+        ("CLUSTER\x01other", ADDED),
     ],
 )
 def test_examples(text: str, stored: bytes) -> None:
-    assert stored_properties(text, decode_properties(text), "c1", keeps_wait=False) == stored
+    assert stored_properties(text, decode_properties(text), OWN, keeps_wait=False) == stored
+
+
+def test_a_property_without_a_value_is_not_added() -> None:
+    own = OwnProperties({"CLUSTER": "c1", "MSG_REGION": "", "TRACE_ON": "false"})
+    assert own.text == "CLUSTER\x01c1\x02TRACE_ON\x01false"

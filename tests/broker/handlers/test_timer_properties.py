@@ -10,7 +10,7 @@ import trio
 from codec.codes import ResponseCode
 from codec.message import Message
 from codec.message_batch import encode_batch
-from tests.broker.support import START_MS, fake_broker, long_header, send_header
+from tests.broker.support import OWN, START_MS, fake_broker, long_header, send_header
 from tests.broker.transactions.support import COMMIT, end, log, send_half
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
@@ -42,7 +42,7 @@ async def test_a_delay_of_a_level_becomes_that_level(
         assert waiting.properties == {
             "KEYS": "k",
             "DELAY": str(level),
-            "CLUSTER": "DefaultCluster",
+            **OWN,
             "REAL_TOPIC": "T",
             "REAL_QID": "0",
         }
@@ -62,7 +62,7 @@ async def test_a_time_that_has_passed_is_no_delay(tmp_path: Path, timer: dict[st
         client = broker.client()
         assert (await client.send("T", properties=timer)).code == 0
         (message,) = await client.pulled("T")
-        assert message.properties == {**timer, "CLUSTER": "DefaultCluster"}
+        assert message.properties == {**timer, **OWN}
 
 
 @pytest.mark.parametrize(

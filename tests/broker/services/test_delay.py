@@ -13,7 +13,7 @@ from broker.store import StoreMessage
 from codec.codes import ResponseCode
 from codec.properties import encode_properties
 from codec.store.delay_levels import DelayLevels
-from tests.broker.support import START_MS, fake_broker, pull_header, virtual_now
+from tests.broker.support import OWN, START_MS, fake_broker, pull_header, virtual_now
 
 
 async def test_a_delayed_message_is_delivered_when_due(
@@ -35,7 +35,7 @@ async def test_a_delayed_message_is_delivered_when_due(
             "DELAY": "2",
             "WAIT": "true",
             "TAGS": "A",
-            "CLUSTER": "DefaultCluster",
+            **OWN,
             "REAL_TOPIC": "T",
             "REAL_QID": "3",
         }

@@ -302,7 +302,7 @@ async def test_a_half_message_without_room_for_a_counter_is_given_up(
     async with fake_broker(tmp_path) as broker:
         client = await producer(broker)
         used = len(b"UNIQ_KEY_KEY-half_WAIT_true_TRAN_MSG_true_PGROUP_PG_x_")
-        used += len(b"_CLUSTER_DefaultCluster_REAL_TOPIC_T_REAL_QID_2")
+        used += len(b"_CLUSTER_DefaultCluster_MSG_REGION_DefaultRegion_TRACE_ON_true_REAL_TOPIC_T_REAL_QID_2")
         assert (await send_half(client, properties={"x": "y" * (32767 - used)})).code == 0
         await send_half(client, b"next")
         await trio.sleep(MINUTE + 1)

@@ -207,7 +207,7 @@ async def test_a_retried_message_is_not_a_half_message(
 async def test_properties_that_are_too_long_are_refused(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        fixed = "UNIQ_KEY_KEY-half_WAIT_true_TRAN_MSG_true_PGROUP_PG_CLUSTER_DefaultCluster_x_"
+        fixed = "UNIQ_KEY_KEY-half_WAIT_true_TRAN_MSG_true_PGROUP_PG_CLUSTER_DefaultCluster_MSG_REGION_DefaultRegion_TRACE_ON_true_x_"
         assert (await send_half(client, properties={"x": "y" * (32767 - len(fixed))})).code == 13
         assert log(broker.context.store) == []
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from broker.clock import NowMs
+from broker.context import OwnProperties
 from codec.codes import MessageSysFlag
 from codec.message import MessageExt
 from codec.store.record import decode_record, peek_record
@@ -28,6 +29,8 @@ from tests.broker.transactions.support import (
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 ADDED = ("REAL_TOPIC", "REAL_QID", "CLUSTER")
+OF_4_9_8 = OwnProperties({"CLUSTER": "DefaultCluster"})
+"""Brokers of 5.x also add MSG_REGION and TRACE_ON, as ours does."""
 UNENDED = b"tx-17"
 IMMUNE = b"check"
 JAVA_FILES: dict[str, Any] = {
@@ -105,6 +108,7 @@ async def test_half_commit_and_op_records_equal_those_of_java(tmp_path: Path, ja
     first = [one for one in commits if at[one.prepared_transaction_offset] in halves]
     assert len(first) > 10
     async with fake_broker(tmp_path) as broker:
+        broker.context.own_properties = OF_4_9_8
         client = broker.client()
         for half in halves:
             await send_as(client, half)
@@ -135,6 +139,7 @@ async def test_checked_half_messages_equal_those_of_java(
     theirs = [one for one in of(java, HALF, body) if body == UNENDED or "CHECK_IMM" in str(one.properties)]
     settings = {"transaction_check_interval": 3000, "transaction_time_out": 3000}
     async with fake_broker(tmp_path, **settings) as broker:
+        broker.context.own_properties = OF_4_9_8
         client = await producer(broker, theirs[0].properties["PGROUP"])
         await trio.sleep(1.4)
         if body == IMMUNE:  # as in the recording, where another one in front of it ended the first walk
