@@ -28,7 +28,7 @@ BATCH = 32
 MOST_PENDING = 1 << 20
 """Items that may wait for a file; then the file is created at once."""
 RELEASE_ITEMS = 1 << 16
-_log = logging.getLogger(__name__)
+_DAMAGED = "%s is damaged: messages are indexed again from there on"
 
 _log = logging.getLogger(__name__)
 
@@ -67,14 +67,17 @@ class Index:
         self.files: list[IndexFile] = []
 
     def load(self) -> None:
-        """Maps the files. StoreSizeMismatch names a file of another geometry."""
+        """Maps the files. StoreSizeMismatch names a file of another geometry; one that was cut off, and those
+        behind it, are removed."""
         size = index_file_size(self._slots, self._items)
-        for path in self._disk.list(self._folder):
-            state = self._disk.state(path)
-            if state is None or not path.name.isdigit():
-                continue
-            length = state.size
-            if length == 0:
+        paths = [path for path in self._disk.list(self._folder) if path.name.isdigit()]
+        lengths = {path: state.size for path in paths if (state := self._disk.state(path)) is not None}
+        is_cut = False
+        for path, length in lengths.items():
+            is_cut = is_cut or (0 < length < size and size in lengths.values())
+            if length == 0 or is_cut:
+                if length:
+                    _log.warning(_DAMAGED, path)
                 self._disk.unlink(path)
                 continue
             if length != size:
@@ -102,7 +105,7 @@ class Index:
         end = -1
         for number, file in enumerate(self.files):
             if not file.is_sound(end):
-                _log.warning("%s is damaged: messages are indexed again from there on", file.path)
+                _log.warning(_DAMAGED, file.path)
                 self._drop(self.files[number:])
                 return True
             end = file.end_offset

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from broker.disk import Disk
+from broker.disk import PAGE, Disk
 from broker.store.segment import Segment
 from codec.store.index_file import (
     HEADER,
@@ -65,11 +65,11 @@ class IndexFile:
         HEADER.struct.pack_into(self.segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
 
     def is_sound(self, before: int) -> bool:
-        """False if the header contradicts the first or last item, or begins before offset `before`."""
+        """False if the header contradicts the first or last item, or begins before offset `before`. Blocks."""
         if not 1 <= self.count <= self.capacity or not 0 <= self.used_slots < self.count:
             return False
         if self.count == 1:
-            return True
+            return not any(self.segment.view[HEADER.size : PAGE]) and not any(self.segment.data_ranges(PAGE))
         ends = self._item(1)[1], self._item(self.count - 1)[1]
         return before <= self.begin_offset <= self.end_offset and ends == (self.begin_offset, self.end_offset)
 

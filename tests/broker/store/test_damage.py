@@ -304,6 +304,17 @@ def _index_count(root: Path) -> None:
     flip(sorted((root / "index").iterdir())[-1], 37, 0x80)
 
 
+def _index_header(root: Path) -> None:
+    """Its first page was never written."""
+    path = sorted((root / "index").iterdir())[0]
+    overwrite(path, 0, bytes(min(PAGE, path.stat().st_size)))
+
+
+def _index_cut_off(root: Path) -> None:
+    path = sorted((root / "index").iterdir())[0]
+    path.write_bytes(path.read_bytes()[:751])
+
+
 def _remove(name: str) -> Damage:
     def damage(root: Path) -> None:
         path = root / name
@@ -316,6 +327,8 @@ SEEN = {
     "the size of a last entry": _last_size,
     "an entry in the middle": _middle_entry,
     "the count of an index file": _index_count,
+    "the header of an index file": _index_header,
+    "an index file is cut off": _index_cut_off,
     "a queue is gone": _remove("consumequeue/TopicA/1"),
     "all queues are gone": _remove("consumequeue"),
     "the index is gone": _remove("index"),
