@@ -19,8 +19,8 @@ from codec.bodies.config import (
 )
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from codec.bodies.reading import read_json
 from codec.errors import BodyError, CorruptionError
-from codec.fastjson import loads_finite
 from codec.store.checkpoint import FILE_SIZE, Checkpoint, SafePoint, decode_checkpoint, decode_safe_point
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage
 
@@ -43,6 +43,19 @@ _JSON = (
 )
 """Tables that only 5.x has."""
 TABLES = (*_TABLES, *_JSON)
+_MEMBERS = {
+    "topics.json": "topicConfigTable",
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "consumerOffset.json": "offsetTable",
+    "delayOffset.json": "offsetTable",
+    "consumerFilter.json": "filterDataByTopic",
+    "deletedTopics.json": "deletedTopics",
+    "consumerOrderInfo.json": "table",
+    "messageRequestMode.json": "messageRequestModeMap",
+    "timermetrics": "timingCount",
+    "transactionMetrics": "transactionCount",
+}
+"""The member that holds a table; one without it is damaged, or another table."""
 
 
 _MISSING, _EMPTY = "missing", "empty"
@@ -139,6 +152,7 @@ def _load(store: Path, name: str, empty: Table) -> Table:
         try:
             data = candidate.read_bytes()
             if data.strip():
+                _require_member(name, data)
                 return decode_body(type(empty), data)
         except FileNotFoundError:
             if not store.is_dir() and candidate == path:
@@ -148,6 +162,15 @@ def _load(store: Path, name: str, empty: Table) -> Table:
     if problem is not None:
         raise problem
     return empty
+
+
+def _require_member(name: str, data: bytes) -> None:
+    """Raises BodyError for a file that is no JSON object, or has members but not that of its table."""
+    found, member = read_json(data), _MEMBERS.get(name)
+    if not isinstance(found, dict) or (
+        found and member is not None and not isinstance(found.get(member), dict)
+    ):
+        raise BodyError(f"no table {member or name} in it")
 
 
 class TableFile(NamedTuple):
@@ -180,10 +203,9 @@ def _table_file(path: Path, name: str) -> TableFile:
         data = path.read_bytes()
         if not data.strip():
             return TableFile(path, _EMPTY)
+        _require_member(name, data)
         if name in _TABLES:
             decode_body(_TABLES[name], data)
-        else:
-            loads_finite(data)
     except FileNotFoundError:
         return TableFile(path, _MISSING)
     except BodyError as error:

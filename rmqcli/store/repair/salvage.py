@@ -130,7 +130,12 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
     mended: list[int] = []
     for file in scan.files:
         stamp = _write_file(file, out / "commitlog", scan.file_size, planned, stamp, mended)
-    rebuilt, notes = Rebuilt(0, 0, 0, 0, 0, 0, 0), list[str]()
+    rebuilt = Rebuilt(0, 0, 0, 0, 0, 0, 0)
+    notes = [
+        f"commitlog/{one.path.name} holds the records of {file_name(one.base or 0)}"
+        for one in (file.file for file in scan.files if file.file.size)
+        if one.path.name != file_name(one.base or 0)
+    ]
     if scan.files:
         shape = shape_of(store)
         rebuilt = build(CommitLogFiles(out), out, shape, progress)

@@ -99,17 +99,48 @@ class LogScan:
 def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size: None) -> LogScan:
     """Reads all files once. CorruptionError if file names are not offsets, or contradict each other."""
     size = _file_size(log.files)
-    found: list[FileScan] = []
-    for file in log.files:
-        if file.base is None or (found and file.base % size != found[-1].base % size):
+    for before, file in pairwise([log.files[0], *log.files]):
+        if file.base is None or before.base is None or file.base % size != before.base % size:
             raise CorruptionError(f"{file.path}: the name is not the offset of its first byte")
-        scan = FileScan(file, file.base, end=file.base)
+    found: list[FileScan] = []
+    for file, base in in_their_places(log.files, size):
+        scan = FileScan(file._replace(base=base), base, end=base)
         with mapped(file) as data:
             _scan_file(scan, data, progress)
         found.append(scan)
     while found and not found[-1].records:
         found.pop()
     return LogScan(_joined(found, size), size)
+
+
+def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, int]]:
+    """Returns each file with the offset of its first byte, in order.
+
+    A file none of whose records belongs where its name says, as after files were exchanged, is where its first
+    whole record says; one without records has its own name, or the first that is left.
+    """
+    names = [file.base or 0 for file in files]
+    stated = {file: _stated_base(file) for file in files}
+    taken = {file.base: file for file in files if stated[file] == file.base}
+    reach = range(names[0] - len(names) * size, names[-1] + len(names) * size + 1, size)
+    for file, base in stated.items():
+        if base is not None and 0 <= base in reach:
+            taken.setdefault(base, file)
+    known = set(taken.values())
+    rest = [file for file in files if file not in known]
+    for file in sorted(rest, key=lambda file: file.base in taken):
+        free = file.base if file.base not in taken else next(name for name in names if name not in taken)
+        taken[free] = file
+    return sorted(((file, base) for base, file in taken.items() if base is not None), key=lambda one: one[1])
+
+
+def _stated_base(file: NamedFile) -> int | None:
+    """Returns the offset of the first byte by the first whole record that belongs there, else by the first."""
+    with mapped(file) as data:
+        if next_record(file, data, 0) is not None:
+            return file.base
+        place = next_record(file._replace(base=None), data, 0)
+        return None if place is None else scan_record(data, place).physical_offset - place
 
 
 def _file_size(files: list[NamedFile]) -> int:

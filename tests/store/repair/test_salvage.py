@@ -202,6 +202,20 @@ def swap(one: Path, other: Path) -> None:
     other.write_bytes(first)
 
 
+def test_exchanged_log_files_are_put_in_their_places(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    before = {path.name: path.read_bytes() for path in store.commit_logs}
+    swap(*store.commit_logs[:2])
+    result = salvage(store.root, tmp_path / "out")
+    first, second = sorted(before)[:2]
+    assert (result.lost, result.gone) == ([], [])
+    assert result.notes == [
+        f"commitlog/{second} holds the records of {first}",
+        f"commitlog/{first} holds the records of {second}",
+    ]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out/commitlog").iterdir()} == before
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_swapped_queue_files_cost_no_record(copy_java_store: Copy, tmp_path: Path, seed: int) -> None:
     """The log is sound: whatever its queues say, nothing of it is lost."""

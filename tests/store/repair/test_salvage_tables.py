@@ -92,3 +92,15 @@ def test_a_store_without_tables_gets_its_topics(copy_java_store: Copy, tmp_path:
     out, notes = salvaged(store, tmp_path)
     assert len(notes) == 2
     assert "SeedNormal" in topics(out)
+
+
+@pytest.mark.parametrize("key", [b"topicConfigTabme", b"offsetTable"])
+def test_a_table_without_its_content_is_damaged(copy_java_store: Copy, tmp_path: Path, key: bytes) -> None:
+    """A reader of JSON takes it for an empty one, as after a flipped bit, or for another table's file."""
+    store = copy_java_store("store-clean")
+    path = store.root / "config/topics.json"
+    path.write_bytes(path.read_bytes().replace(b"topicConfigTable", key))
+    assert [one.problem for one in verify_store(store.root).findings] == ["no table topicConfigTable in it"]
+    out, notes = salvaged(store, tmp_path)
+    assert notes == ["config/topics.json is damaged: its .bak is used"]
+    assert topics(out) == topics(path.with_name("topics.json.bak"))
