@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 
@@ -10,7 +12,7 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=F
 
     topic: str
     broker_name: str
-    queue_id: int
+    queue_id: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
     def __str__(self) -> str:
         return f"{self.topic}@{self.broker_name}:{self.queue_id}"

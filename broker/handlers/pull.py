@@ -68,6 +68,8 @@ _CODES = {
 }
 
 
+LONGEST_TAGS = 32 * 1024
+"""Characters of the tags that a pull names."""
 CACHED_TEXT = 1024
 """Characters: the cache keeps no longer expressions."""
 
@@ -250,6 +252,9 @@ def _wanted_by_header(broker: BrokerContext, header: PullMessageRequestHeader) -
     if not is_tag_type(header.expression_type):
         one = _filter_of_header(broker, header)
         return _wanted_by_sql(broker, header.topic, header.expression_type, one)
+    if len(header.subscription or "") > LONGEST_TAGS:
+        remark = f"the tags have more than {LONGEST_TAGS} characters"
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
     try:
         return _wanted_by_tags(broker, header.topic, _codes_of_text(header.subscription or ALL))
     except SelectorError:

@@ -29,12 +29,14 @@ _log = logging.getLogger("broker.net.server")
 
 
 class SessionLimits(NamedTuple):
-    """Bounds of one connection: bytes queued for the peer, and tasks that work for it at a time."""
+    """Bounds of one connection: bytes queued for the peer, tasks that work for it at a time, and bytes of a
+    frame and its header, which is decoded at once."""
 
     pause_bytes: int = 1024 * 1024
     max_outgoing_bytes: int = 64 * 1024 * 1024
     max_deferred: int = 1024
     max_frame: int = 16 * 1024 * 1024
+    max_header: int = 256 * 1024
 
 
 class ServerLimits(NamedTuple):

@@ -84,7 +84,7 @@ class Session:
         self.id = next(_numbers)
         self.transport = transport
         self.turns = turns or Turns()
-        self.connection = Connection(max_frame=limits.max_frame, direct=direct)
+        self.connection = Connection(max_frame=limits.max_frame, max_header=limits.max_header, direct=direct)
         self.peer = peer
         self.peer_text = join_address(*peer)
         self.local = local

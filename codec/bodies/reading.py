@@ -230,9 +230,8 @@ def reader_of(hint: Any) -> Reader:
 
 @cache
 def is_plain(hint: Any) -> bool:
-    """True when msgspec reads the type as we do: it has no aliases and no message queues, whose numbers
-    msgspec does not bound."""
-    if hint is MessageQueue or getattr(hint, "ALIASES", {}):
+    """True when msgspec reads the type as we do: it has no aliases and no message queues as keys."""
+    if getattr(hint, "ALIASES", {}) or (get_origin(hint) is dict and get_args(hint)[0] is MessageQueue):
         return False
     if get_origin(hint) is not Annotated and get_args(hint):
         return all(map(is_plain, get_args(hint)))

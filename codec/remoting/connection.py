@@ -7,7 +7,7 @@
   here: time-outs are up to the caller.
 
 A frame is refused by its length prefix alone, so a peer occupies at most `max_frame` bytes, and only as
-many as it sent. Opaque numbers run from 0 to 2**31−1 and start again.
+many as it sent; one whose header is longer than `max_header`, before the header is read. Opaque numbers run from 0 to 2**31−1 and start again.
 """
 
 from __future__ import annotations
@@ -54,16 +54,23 @@ class Connection:
         "_direct",
         "_ended",
         "_max_frame",
+        "_max_header",
         "_next_opaque",
         "_waiting",
         "_wanted",
     )
 
     def __init__(
-        self, *, max_frame: int = MAX_FRAME, first_opaque: int = 0, direct: DirectReaders = NO_DIRECT
+        self,
+        *,
+        max_frame: int = MAX_FRAME,
+        max_header: int = MAX_FRAME,
+        first_opaque: int = 0,
+        direct: DirectReaders = NO_DIRECT,
     ) -> None:
         """Prepares a connection; a request that matches a reader of `direct` gets a typed `header`."""
         self._max_frame = max_frame
+        self._max_header = max_header
         self._direct = direct
         self._next_opaque = first_opaque
         self._waiting: dict[int, object] = {}
@@ -118,6 +125,8 @@ class Connection:
             if self._wanted == _LENGTH_SIZE:
                 self._wanted += self._frame_length(buffer, 0)
                 continue
+            if self._wanted > self._max_header:
+                self._check_header(_read_head(buffer)[1])
             with memoryview(buffer) as view:
                 commands.append(decode_span(view, _LENGTH_SIZE, self._wanted, self._direct))
             self._buffer = bytearray()
@@ -129,6 +138,7 @@ class Connection:
         """Reads frames straight from `data` and keeps the rest as the beginning of the next one."""
         direct = self._direct
         longest = self._max_frame - _LENGTH_SIZE
+        max_header = self._max_header
         end = len(data)
         last_head = end - _HEAD_SIZE
         while position <= last_head:
@@ -138,6 +148,8 @@ class Connection:
             frame_end = position + _LENGTH_SIZE + length
             if frame_end > end:
                 break
+            if length > max_header:
+                self._check_header(mark)
             commands.append(decode_marked(data, mark, position + _HEAD_SIZE, frame_end, direct))
             position = frame_end
         if position < end:
@@ -154,6 +166,10 @@ class Connection:
         if not _MIN_LENGTH <= length <= self._max_frame - _LENGTH_SIZE:
             raise self._refused(length)
         return length
+
+    def _check_header(self, mark: int) -> None:
+        if (size := mark & 0xFFFFFF) > self._max_header:
+            raise RemoteProtocolError(f"a header of {size} bytes: {self._max_header} are allowed")
 
     def _refused(self, length: int) -> RemoteProtocolError:
         return RemoteProtocolError(

@@ -222,3 +222,15 @@ def test_what_cannot_be_sent_is_not_waited_for(send: Any) -> None:
     with pytest.raises(LocalProtocolError):
         send(connection, RemotingCommand(200050, serialize_type=SerializeType.ROCKETMQ))
     assert connection.waiting == 0
+
+
+def test_a_long_header_is_refused_and_a_long_body_is_not() -> None:
+    """Whether the frame comes at once or in parts."""
+    accepted = encode_frame(RemotingCommand(34, None, bytes(9000), opaque=1))
+    refused = encode_frame(RemotingCommand(34, {"a": "x" * 5000}, b"", opaque=2))
+    for chunks in ([accepted + refused], [accepted[:50], accepted[50:] + refused[:70], refused[70:]]):
+        connection, received = Connection(max_header=4096), []
+        with pytest.raises(ReceiveError, match="4096 are allowed") as error:
+            for chunk in chunks:
+                received += connection.receive(chunk)
+        assert [command.opaque for command in received + error.value.commands] == [1]

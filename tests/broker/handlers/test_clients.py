@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.net.handling import LONGEST_BODY
+from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
 from broker.net.turns import FIRST_STEPS, Pace
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.connections import (
@@ -299,3 +299,18 @@ async def test_a_body_that_would_take_long_to_decode_is_refused(tmp_path: Path) 
         reply = await broker.client().ask(34, None, heartbeat_of(1) + b" " * LONGEST_BODY)
         assert reply.code == 1
         assert f"{LONGEST_BODY} is the limit" in (reply.remark or "")
+
+
+async def test_a_body_in_odd_json_is_refused_when_it_is_long(tmp_path: Path) -> None:
+    """Such a body is read a hundred times as slowly; short ones of foreign clients are served."""
+    odd = heartbeat_of(1).replace(b'"clientID":', b"clientID:")
+    assert odd != heartbeat_of(1)
+    long = b" " * LONGEST_ODD_BODY
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        assert (await client.ask(34, None, odd)).code == 0
+        assert (await client.ask(34, None, heartbeat_of(1) + long)).code == 0
+        referring = heartbeat_of(1).replace(b'"clientID":', b'"x":{"$ref":"$"},"clientID":')
+        for body in (odd + long, referring + long):
+            reply = await client.ask(34, None, body)
+            assert (reply.code, f"{LONGEST_ODD_BODY} is the limit" in (reply.remark or "")) == (1, True)

@@ -401,3 +401,13 @@ async def test_pulled_messages_are_counted(tmp_path: Path) -> None:
         data = broker.context.statistics.item("GROUP_GET_NUMS", "T@G")
         assert data is not None and data.stats_minute is not None
         assert data.stats_minute.sum == 3
+
+
+async def test_tags_that_would_take_long_to_read_are_refused(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await fill(client)
+        tags = " || ".join(f"tag{n:06}" for n in range(2000))
+        assert (await client.pull("T", expression=tags)).code == 20
+        refused = await client.pull("T", expression=f"{tags} || {tags}")
+        assert (refused.code, refused.remark) == (23, "the tags have more than 32768 characters")
