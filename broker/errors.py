@@ -14,6 +14,10 @@ class ConfigError(BrokerError):
     """A configuration file cannot be read, or a value is invalid. The text names the property."""
 
 
+class VipPortTaken(BrokerError):
+    """The port of the VIP channel cannot be bound. The text says what to do."""
+
+
 class RemoteTimeout(BrokerError):
     """The peer did not reply in time. A late reply is dropped."""
 

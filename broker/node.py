@@ -27,7 +27,7 @@ from broker.filters import Compiler, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
-from broker.net.network import TCP, Listener, Network, own_address, packed_address
+from broker.net.network import TCP, Listener, Network, open_listeners, own_address, packed_address
 from broker.net.server import Server
 from broker.net.turns import Jobs, Turns
 from broker.services.announcer import Announcer
@@ -90,16 +90,25 @@ async def open_broker(
     in_thread: InThread = trio.to_thread.run_sync,
     disk: Disk = REAL,
     supervisor: Supervisor | None = None,
+    needs_vip: bool = True,
 ) -> AsyncIterator[BrokerNode]:
     """Runs a broker, registered once, inside the block.
 
-    Raises ConfigError, OSError (it cannot listen), StoreError (folder in use or damaged), ServiceFailed.
+    Without `needs_vip` a VIP port that is in use is only logged. Raises ConfigError, OSError (it cannot
+    listen), VipPortTaken, StoreError (folder in use or damaged), ServiceFailed.
     """
     check_values(config)
     supervisor = supervisor or Supervisor()
-    listener = network.listen(config.bind_address, config.listen_port, config.server_socket_backlog)
+    listeners = open_listeners(
+        network,
+        config.bind_address,
+        config.listen_port,
+        config.server_socket_backlog,
+        vip=config.vip_channel_enabled,
+        needs_vip=needs_vip,
+    )
     try:
-        bound, port = listener.address
+        bound, port = listeners[0].address
         host = config.broker_ip1 or own_address(bound)
         settings = StoreConfig.of(config)
         store_host = await packed_address(host, port)
@@ -130,7 +139,7 @@ async def open_broker(
             try:
                 async with open_services(supervisor) as services:
                     await services.nursery.start(
-                        _run, broker, delays, registration, listener, stop, in_thread, supervisor
+                        _run, broker, delays, registration, listeners, stop, in_thread, supervisor
                     )
                     try:
                         yield BrokerNode(broker.address, settings.root, broker, supervisor.errors)
@@ -140,7 +149,8 @@ async def open_broker(
                 with trio.CancelScope(shield=True):
                     await broker.files.save_all()
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
 
 
 def assemble(
@@ -278,14 +288,14 @@ async def _run(
     broker: BrokerContext,
     delays: DelayService,
     registration: Registration,
-    listener: Listener,
+    listeners: Sequence[Listener],
     stop: trio.Event,
     in_thread: InThread,
     supervisor: Supervisor | None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs listener and services until `stop`.
+    """Runs listeners and services until `stop`.
 
     Once started it is shielded: a cancellation sets `stop` in `open_broker`, so that the stop is orderly.
     """
@@ -306,8 +316,9 @@ async def _run(
                 fast_failure=broker.fast_failure,
                 supervisor=supervisor,
             )
-            await nursery.start(server.serve, listener.sockets)
-            listener.serve_with(server)
+            await nursery.start(server.serve, [sock for one in listeners for sock in one.sockets])
+            for listener in listeners:
+                listener.serve_with(server)
             if config.namesrv_addr:
                 await nursery.start(registration.peers.run)
                 await registration.register()

@@ -65,6 +65,7 @@ ONLY_AT_START = frozenset(
         "storePathCommitLog",
         "storePathDLedgerCommitLog",
         "storePathRootDir",
+        "vipChannelEnabled",
     }
 )
 """Properties that say who a server is, where its data is and what its files are made of.

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import socket
 from collections.abc import Sequence
 from typing import Protocol
 
 import trio
 
-from broker.errors import ConfigError
+from broker.errors import ConfigError, VipPortTaken
 from broker.net.server import Server
 from codec.errors import LocalProtocolError
 from codec.ids import pack_host
 
 WILDCARDS = frozenset(("", "0.0.0.0", "::"))
+VIP_DISTANCE = 2
 DOCUMENTATION_ADDRESS = ("192.0.2.1", 9)
 """An address of TEST-NET-1. Connecting a UDP socket to it selects a route and sends nothing."""
+
+_log = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
@@ -72,6 +77,29 @@ class TcpNetwork:
 
 
 TCP = TcpNetwork()
+
+
+def open_listeners(
+    network: Network, host: str, port: int, backlog: int, *, vip: bool, needs_vip: bool
+) -> list[Listener]:
+    """Binds the port of a server and, with `vip`, that of Java's VIP channel, VIP_DISTANCE below.
+
+    A server on any free port (0) has no VIP channel, as no client could know its port. OSError;
+    VipPortTaken when the second port cannot be bound, unless it is not needed.
+    """
+    listeners = [network.listen(host, port, backlog)]
+    if not vip or port <= VIP_DISTANCE:
+        return listeners
+    try:
+        listeners.append(network.listen(host, port - VIP_DISTANCE, backlog))
+    except OSError as error:
+        text = f"port {port - VIP_DISTANCE} of the VIP channel (listenPort - {VIP_DISTANCE}): {os.strerror(error.errno or 0)}"
+        if needs_vip:
+            listeners[0].close()
+            remedy = "choose another listenPort, or set vipChannelEnabled=false"
+            raise VipPortTaken(f"{text}; {remedy}") from error
+        _log.warning("%s; clients with a VIP channel cannot send", text)
+    return listeners
 
 
 def own_address(bound: str) -> str:

@@ -80,7 +80,8 @@ async def open_member(
 ) -> AsyncIterator[Cluster]:
     """Runs a broker on the store folder `root` inside the block; `surroundings` as of `open_broker`."""
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
-    config = checked_config({"broker_name": "broker-a", **light_file_sizes(root, disk), **settings, **fixed})
+    own = {"broker_name": "broker-a", "vip_channel_enabled": False, **light_file_sizes(root, disk)}
+    config = checked_config({**own, **settings, **fixed})
     async with open_broker(config, disk=disk, **surroundings) as broker:
         yield Cluster(namesrv, broker.address, root, config.broker_name, config.broker_cluster_name)
 

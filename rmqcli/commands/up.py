@@ -91,7 +91,7 @@ async def _start(
     namesrv = await opened(stack, opening, "the name server", f"{host}:{namesrv_port}", "--namesrv-port")
     config = msgspec.structs.replace(config, namesrv_addr=namesrv.address)
     address = f"{host}:{config.listen_port}"
-    broker = await opened(stack, open_broker(config), "the broker", address, "--port")
+    broker = await opened(stack, open_broker(config, needs_vip=False), "the broker", address, "--port")
     words = {"namesrv": namesrv.address, "broker": broker.address, "store": str(broker.store_path)}
     text = f"name server  {namesrv.address}\nbroker       {broker.address}\nstore        {broker.store_path}"
     announce(settings, words, f"{text}\nPress Ctrl-C to stop")
