@@ -16,7 +16,7 @@ from rmqcli.cli.exit_codes import ExitCode
 
 __all__ = ["main", "run"]
 
-COLLECT_AFTER = 50_000
+COLLECT_AFTER = 100_000
 """Allocations between collections of the youngest generation; Python's default is 700."""
 
 

@@ -231,7 +231,8 @@ class Dispatcher:
                 return None
             session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
         except NotReady as missing:
-            return missing
+            # Its traceback and our caller's frame would refer to each other, and keep the request's body.
+            return missing.with_traceback(None)
         except Exception as error:  # whatever a handler raises, the connection and its other requests go on
             self._reply_failure(session, command, error)
         return None

@@ -68,7 +68,7 @@ class Readiness:
             try:
                 return self.attempt(function, *arguments)
             except NotReady as error:
-                missing = error
+                missing = error.with_traceback(None)  # which refers to this frame
             await missing.ready()
 
     # --- pages

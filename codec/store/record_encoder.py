@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from codec.errors import LocalProtocolError
 from codec.hashing import CRC_BITS, crc32_whole
@@ -139,14 +139,48 @@ class RecordEncoder:
 _encoder_of = lru_cache(maxsize=64)(RecordEncoder)
 
 
-def encode_record(*, topic: bytes, store_host: bytes, version: int = 1, **fields: Any) -> bytes:
-    """The bytes of a record, whose other fields are those of `RecordEncoder.pieces`.
+# The names are written out: passed on as a dict they would double the time.
+def encode_record(
+    *,
+    topic: bytes,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body: bytes | memoryview,
+    properties: bytes,
+    body_crc: int | None = None,
+    version: int = 1,
+) -> bytes:
+    """The bytes of a record.
 
     Hosts are packed and decide the address bits of the sys flag. Raises LocalProtocolError like
     RecordEncoder.
     """
     encoder = _encoder_of(store_host, version)
-    _, pieces = encoder.pieces(encoder.sized_topic(topic), **fields)
+    _, pieces = encoder.pieces(
+        encoder.sized_topic(topic),
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp,
+        born_host,
+        store_timestamp,
+        reconsume_times,
+        prepared_transaction_offset,
+        body,
+        properties,
+        body_crc,
+    )
     return b"".join(pieces)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import gc
+import weakref
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -14,10 +16,12 @@ from broker.net.dispatch import Barrier, HandlerTable
 from broker.net.handling import Reply, Request, serve
 from broker.net.server import Server
 from broker.net.session import Session
+from broker.store.readiness import Readiness
 from codec.codes import RPC_ONEWAY, RequestCode, ResponseCode
 from codec.operations.name_server import GET_NAMESRV_CONFIG
 from codec.remoting.frame import RemotingCommand, encode_frame
 from tests.broker.serving import ECHO, LATER, Wire, echo, request
+from tests.broker.store.support import inline
 
 
 class Batches:
@@ -100,6 +104,50 @@ async def test_work_that_fails_is_the_reply(caplog: pytest.LogCaptureFixture) ->
     (reply,) = await served({LATER: handler}, request(LATER), batches=batches)
     assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "ZeroDivisionError: oh")
     assert "code 1005 failed" in caplog.text
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """The garbage collector does not run."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Body:
+    """What a request keeps in memory."""
+
+
+async def test_a_request_that_waited_leaves_nothing_to_the_garbage_collector(
+    autojump_clock: trio.testing.MockClock, no_collector: None
+) -> None:
+    disk, kept = Disk(2), []
+
+    def handle(session: Session, command: RemotingCommand) -> RemotingCommand:
+        body = Body()
+        kept.append(weakref.ref(body))
+        if disk.times:
+            raise NotReady(disk.ready, in_order=True)
+        return command.reply(0)
+
+    await served({LATER: handle}, request(LATER, 5))
+    assert [body() for body in kept] == [None, None, None]
+
+
+async def test_reading_a_store_that_waits_leaves_nothing_to_the_garbage_collector(no_collector: None) -> None:
+    kept, times = [], iter((1, 0))
+
+    async def ready() -> None:
+        """The disk is done at once."""
+
+    def read() -> None:
+        body = Body()
+        kept.append(weakref.ref(body))
+        if next(times):
+            raise NotReady(ready)
+
+    await Readiness(inline).when_ready(read)
+    assert [body() for body in kept] == [None, None]
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
