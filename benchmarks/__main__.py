@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import broker, cli, clients, codec, consume, export, inspections, scan, spark, verify
+from benchmarks import (
+    broker,
+    cli,
+    clients,
+    codec,
+    consume,
+    export,
+    inspections,
+    neighbours,
+    scan,
+    spark,
+    verify,
+)
 from benchmarks.harness import Benchmark, Measured
 
 GROUPS: dict[str, Benchmark] = {
@@ -13,6 +25,7 @@ GROUPS: dict[str, Benchmark] = {
     "pulls": broker.pulls,
     "memory": broker.memory,
     "start": broker.start,
+    "neighbours": neighbours.neighbours,
     "codec": codec.frames_and_records,
     "scan": scan.scan,
     "exports": export.exports,

@@ -153,6 +153,11 @@ class LongWork:
 
     def finish(self) -> Any:
         """What a handler returns, or raises, that had done all this at once."""
-        if self._error is not None or self._finish is None:
-            raise self._error or AssertionError("there are steps left")
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # its traceback leads back here, and to all that was read
+        if self._finish is None:
+            raise AssertionError("there are steps left")
         return self._finish()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import trio
 import trio.testing
 
+from broker.errors import NotReady
 from broker.net.dispatch import REPLIES_PER_WRITE
 from broker.net.server import LONG_PIECE, Server
 from broker.net.session import Session
-from broker.net.turns import TURN_SECONDS, Turns
+from broker.net.turns import TURN_SECONDS, Job, Jobs, LongWork, Steps, Turns
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand
 from tests.broker.serving import ECHO, Client, in_memory, request
 
 LAST = 9
+STEPS = 2001
+ROUND_TRIP = 10
+"""Rounds of the loop in which a request and its reply pass through the streams of a test."""
 
 
 async def _connected(server: Server) -> Client:
@@ -107,3 +114,94 @@ async def test_after_a_long_turn_frames_are_decoded_in_pieces(
             await client.next()
     server_sizes = [size for size in sizes if size > 8000]
     assert max(server_sizes) == LONG_PIECE
+
+
+class Hogs:
+    """Connections with more work than can be done; every call and every step costs a turn, and is counted."""
+
+    def __init__(self, nursery: trio.Nursery, clock: trio.testing.MockClock) -> None:
+        self.calls = 0
+        self._clock = clock
+        self._nursery = nursery
+        self.turns = Turns()
+        self.jobs = Jobs(self.turns)
+        self.server = Server({ECHO: self._call, STEPS: self._steps}, turns=self.turns)
+
+    async def start(self, kind: str, count: int) -> Client:
+        """Begins with the work of one kind; returns a connection with other intentions."""
+        await self._nursery.start(self.server.serve)
+        self._nursery.start_soon(self.jobs.run)
+        for _ in range(count):
+            if kind == "jobs":
+                self.jobs.start(self._endless())
+                continue
+            hog = await _connected(self.server)
+            if kind == "requests":
+                await hog.send(*(request(opaque=n) for n in range(10, 10 + 100 * REPLIES_PER_WRITE)))
+            else:
+                await hog.send(request(STEPS, 1))
+        meek = await _connected(self.server)
+        for _ in range(4 * count):
+            await trio.lowlevel.checkpoint()
+        return meek
+
+    def _cost(self) -> None:
+        self.calls += 1
+        self._clock.jump(TURN_SECONDS)
+
+    def _call(self, _session: Session, command: RemotingCommand) -> RemotingCommand:
+        self._cost()
+        return command.reply(0)
+
+    def _endless(self) -> Job:
+        while True:
+            self._cost()
+            yield
+
+    def _steps(self, session: Session, _command: RemotingCommand) -> RemotingCommand:
+        async def ready() -> None:
+            await session.turns.run(self._endless())
+
+        raise NotReady(ready, in_order=True)
+
+
+@pytest.mark.parametrize("kind", ["requests", "steps", "jobs"])
+@pytest.mark.parametrize("hogs", [1, 8])
+async def test_a_request_waits_for_few_calls_of_others_however_many_they_are(
+    nursery: trio.Nursery, mock_clock: trio.testing.MockClock, kind: str, hogs: int
+) -> None:
+    """In each round of the loop one of them goes on: with a write of replies, or a step."""
+    work = Hogs(nursery, mock_clock)
+    meek = await work.start(kind, hogs)
+    waits = []
+    for _ in range(20):
+        before = work.calls
+        await meek.ask(request(opaque=LAST))
+        waits.append(work.calls - before - 1)
+    assert 0 < max(waits) <= ROUND_TRIP * (REPLIES_PER_WRITE if kind == "requests" else 1)
+    nursery.cancel_scope.cancel()
+
+
+async def test_long_work_that_fails_keeps_nothing(mock_clock: trio.testing.MockClock) -> None:
+    """What it has read is freed when its error is, without the collector."""
+
+    class Read:
+        """What a request brought."""
+
+    def steps() -> Steps:
+        read = Read()
+        alive.append(weakref.ref(read))
+        yield
+        raise ValueError("no more")
+
+    alive: list[weakref.ref[Read]] = []
+    gc.disable()
+    try:
+        work = LongWork(steps())
+        await work.run(Turns())
+        with pytest.raises(ValueError, match="no more"):
+            work.finish()
+        del work
+        assert alive[0]() is None
+    finally:
+        gc.enable()
