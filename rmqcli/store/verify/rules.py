@@ -39,6 +39,10 @@ class Rule(Enum):
     ITEMS_AFTER = Verdict("index", "records with keys after the last file", DAMAGE, NOTE)
     NO_CHECKPOINT = Verdict("checkpoint", "missing, but records", NOTE, NOTE)
     CHECKPOINT = Verdict("checkpoint", "of another size, or unreadable")
+    SAFE_POINT = Verdict("checkpoint", "a safe point that does not fit its CRC")
+    CHECKPOINT_TIMES = Verdict("checkpoint", "a time that no record or index file has", NOTE, NOTE)
+    CHECKPOINT_OFFSETS = Verdict("checkpoint", "an offset of 5.x that is not in the log", NOTE, NOTE)
+    CHECKPOINT_REST = Verdict("checkpoint", "bytes where nothing is written", NOTE, NOTE)
     FROM_BACKUP = Verdict("config", "a table that is missing or empty, with a sound `.bak`", NOTE, NOTE)
     UNREADABLE = Verdict(
         "config", "a table or `.bak` that cannot be read; an empty one without a sound `.bak`"

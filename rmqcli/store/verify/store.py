@@ -38,6 +38,7 @@ from rmqcli.store.read.tables import (
     topics,
 )
 from rmqcli.store.stats.overview import queue_ranges
+from rmqcli.store.verify.checkpoint import check_checkpoint
 from rmqcli.store.verify.commit_log import verify_commit_log
 from rmqcli.store.verify.consume_queues import Repairs, verify_queues
 from rmqcli.store.verify.findings import Finding, Report
@@ -304,19 +305,14 @@ def _tables(folder: _Folder, found: StoreReport) -> Report:
     _table_files(folder, report, found, has_records=has_records)
     if has_records and not (store / "checkpoint").exists() and not folder.live:
         found.remarks.append("no checkpoint: after a kill, a start reads the whole commit log")
+    _checkpoint(folder, report, found)
     if (store / "timerlog").exists() != (store / "timerwheel").exists():
         lost = "timerwheel" if (store / "timerlog").exists() else "timerlog"
         report.add(
             Finding(store / lost, 0, "missing: the messages that it leads to are not delivered in time")
         )
     try:
-        checkpoint = read_checkpoint(store)
-        report.files += checkpoint is not None
-        report.items += checkpoint is not None
         ranges = {(one.topic, one.queue_id): one for one in queue_ranges(store)}
-        last = max((one.last_stored for one in ranges.values()), default=0)
-        if checkpoint is not None and last and checkpoint.physic_msg_timestamp > last:
-            found.remarks.append("the checkpoint is younger than the last record of every queue")
         for group, topic, queue_id, offset in group_offsets(store):
             report.items += 1
             one = ranges.get((topic, queue_id))
@@ -336,6 +332,17 @@ def _tables(folder: _Folder, found: StoreReport) -> Report:
         if not any(finding.path == damage.path for finding in report.findings):
             report.add(Finding(damage.path, damage.position or 0, "it cannot be read"))
     return report
+
+
+def _checkpoint(folder: _Folder, report: Report, found: StoreReport) -> None:
+    path = folder.path / "checkpoint"
+    if not path.exists():
+        return
+    report.files += 1
+    report.items += 1
+    headers = headers_of(_index_files(folder.path))
+    for rule, finding in check_checkpoint(path, folder.log, headers, live=folder.live):
+        found.judge(rule, report, finding, crashed=folder.crashed)
 
 
 def _table_files(folder: _Folder, report: Report, found: StoreReport, *, has_records: bool) -> None:

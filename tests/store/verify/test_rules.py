@@ -55,6 +55,17 @@ def cut(name: str, size: int) -> Callable[[Path], None]:
     return apply
 
 
+def overwrite(position: int, data: bytes) -> Callable[[Path], None]:
+    """Writes bytes into the checkpoint."""
+
+    def apply(root: Path) -> None:
+        with (root / "checkpoint").open("r+b") as file:
+            file.seek(position)
+            file.write(data)
+
+    return apply
+
+
 def end_queue(root: Path) -> None:
     path = root / "consumequeue/SeedNormal/1/00000000000000006000"
     path.write_bytes(path.read_bytes()[:200].ljust(6000, b"\0"))
@@ -82,6 +93,10 @@ HARMS: Mapping[Rule, Harm] = {
     Rule.ITEMS_AFTER: Harm(remove_index(-1), "offset 1290218 on are in no index file"),
     Rule.NO_CHECKPOINT: Harm(remove("checkpoint"), "no checkpoint"),
     Rule.CHECKPOINT: Harm(cut("checkpoint", 10), "cannot be read"),
+    Rule.SAFE_POINT: Harm(overwrite(4040, b"x"), "the safe point of a checkpoint is damaged"),
+    Rule.CHECKPOINT_TIMES: Harm(overwrite(7, b"x"), "of the checkpoint is the time of no record"),
+    Rule.CHECKPOINT_OFFSETS: Harm(overwrite(32, b"x"), "is not in the log, which ends before 2097152"),
+    Rule.CHECKPOINT_REST: Harm(overwrite(40, b"x"), "bytes after its numbers, where none belong"),
     Rule.FROM_BACKUP: Harm(remove("config/topics.json"), "topics.json is missing: a broker reads its .bak"),
     Rule.UNREADABLE: Harm(cut("config/consumerFilter.json", 10), "expected a key"),
     Rule.NO_TOPICS: Harm(remove("config/topics.json*"), "missing, without a sound .bak"),
