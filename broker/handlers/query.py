@@ -35,20 +35,25 @@ MAX_COUNT = 10_000
 Judge = Callable[[ExtensionEntry], bool]
 
 
-def query_message(
+async def query_message(
     broker: BrokerContext, request: Request[QueryMessageRequestHeader, None]
 ) -> Reply[QueryMessageResponseHeader, bytes]:
     """12: records whose key has the same hash; the client compares the keys."""
     header = request.header
     by_unique_key = (request.command.ext_fields or {}).get(UNIQUE_KEY_QUERY) == "true"
     count = broker.config.default_query_max_num if by_unique_key else header.max_num
-    found = broker.store.query(
+    store, pace = broker.store, request.session.turns.pace()
+    search = await store.when_ready(
+        store.search,
         header.topic,
         header.key,
         min(count, broker.config.max_msgs_num_batch),
         header.begin_timestamp,
         header.end_timestamp,
     )
+    while not await store.when_ready(search.advance):
+        await pace.step()
+    found = await store.when_ready(store.found, search)
     index = QueryMessageResponseHeader(
         index_last_update_timestamp=found.index_last_update_timestamp,
         index_last_update_phyoffset=found.index_last_update_phyoffset,

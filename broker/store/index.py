@@ -9,14 +9,14 @@ gathered until a worker has created it (`deferred`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from broker.disk import Disk
 from broker.errors import StoreSizeMismatch
-from broker.store.index_file import IndexFile, IndexItem
+from broker.store.index_file import IndexFile, IndexItem, Piece
 from broker.store.segment import DISK_FULL, Segment
 from broker.store.values import Arrival
 from codec.hashing import index_key_hash
@@ -274,13 +274,9 @@ class Index:
         limit: int,
         begin: int,
         end: int,
-        require: Callable[[Segment, int, int], None],
-    ) -> IndexHits:
+    ) -> Generator[Piece, None, IndexHits]:
         """Offsets of messages that may have the key (hash equality), newest first, times in ms at second
-        precision.
-
-        `require(segment, position, length)` is called before bytes of files are read.
-        """
+        precision. Yields each piece of a file before it is read."""
         self.drain(may_create=True)
         key_hash = index_key_hash(topic, key)
         gathered = (
@@ -289,7 +285,7 @@ class Index:
         offsets = dict.fromkeys(islice(gathered, max(limit, 0)))  # what the disk has no room for
         for file in reversed(self.files):
             if file.overlaps(begin, end):
-                found = file.select(key_hash, limit - len(offsets), begin, end, require)
+                found = yield from file.select(key_hash, limit - len(offsets), begin, end)
                 offsets.update(dict.fromkeys(found))
             if file.begin_timestamp < begin or len(offsets) >= limit:
                 break

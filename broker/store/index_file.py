@@ -10,7 +10,7 @@ killed in between leaves every chain whole, and `take_back` finds what the heade
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from broker.disk import PAGE, Disk
@@ -29,6 +29,10 @@ IndexItem = tuple[int, int, int]
 """Key hash, commit-log offset, store timestamp in ms."""
 
 _COUNT_AT = HEADER.size - SLOT.size
+
+
+Piece = tuple[Segment, int, int]
+"""A file, and position and length of bytes in it."""
 
 
 class IndexFile:
@@ -169,23 +173,18 @@ class IndexFile:
         """True if the file may hold items of [begin, end] ms (Java `isTimeMatched`)."""
         return begin <= self.end_timestamp and end >= self.begin_timestamp
 
-    def select(
-        self, key_hash: int, limit: int, begin: int, end: int, require: Callable[[Segment, int, int], None]
-    ) -> list[int]:
+    def select(self, key_hash: int, limit: int, begin: int, end: int) -> Generator[Piece, None, list[int]]:
         """Commit log offsets of items with this hash and a time in [begin, end] ms, newest first, at most
-        `limit`.
-
-        `require(segment, position, length)` is called before bytes are read.
-        """
+        `limit`. Yields each piece of the file before it is read; the file may be removed meanwhile."""
         found: list[int] = []
-        segment, view = self.segment, self.segment.view
+        segment, view = self.segment, self.segment.view[:]
         slot_at = slot_position(key_hash % self._slots)
-        require(segment, slot_at, SLOT.size)
+        yield segment, slot_at, SLOT.size
         number: int = SLOT.unpack_from(view, slot_at)[0]
         if number >= self.count:
             return found
         while number > 0 and len(found) < limit:
-            require(segment, self._items_at + number * ITEM.size, ITEM.size)
+            yield segment, self._items_at + number * ITEM.size, ITEM.size
             hash_read, offset, seconds, previous = ITEM.unpack_from(view, self._items_at + number * ITEM.size)
             time_read = self.begin_timestamp + seconds * 1000
             if seconds < 0:

@@ -12,7 +12,7 @@ one's offset, not the queue's end.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 from broker.errors import NotReady
@@ -20,8 +20,10 @@ from broker.store.commit_log import CommitLog
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.dispatch import record_code
-from broker.store.index import Index
+from broker.store.index import Index, IndexHits
+from broker.store.index_file import Piece
 from broker.store.readiness import Readiness
+from broker.store.segment import Segment
 from broker.store.values import QueryResult
 from codec.errors import CorruptionError
 from codec.store.consume_queue import ENTRY_SIZE
@@ -30,8 +32,35 @@ from codec.store.delay_levels import DelayLevels
 from codec.store.record import scan_record
 from codec.store.record_layout import MIN_RECORD_SIZE
 
+ITEMS_PER_STEP = 256
 LONGEST_RESULT = 15 << 20
 """Bytes of the records in a result; a frame has at most 16 MiB."""
+
+
+class KeySearch:
+    """A search of the index in steps: millions of items may share one slot with the key."""
+
+    def __init__(self, items: Iterator[Piece], require: Callable[[Segment, int, int], None]) -> None:
+        self.hits = IndexHits([], 0, 0)
+        self._items = items
+        self._require = require
+        self._piece = self._next()
+
+    def advance(self) -> bool:
+        """Looks at some more items; True once there are no more. After NotReady call it again."""
+        for _ in range(ITEMS_PER_STEP):
+            if self._piece is None:
+                return True
+            self._require(*self._piece)
+            self._piece = self._next()
+        return False
+
+    def _next(self) -> Piece | None:
+        try:
+            return next(self._items)
+        except StopIteration as end:
+            self.hits = end.value or self.hits
+            return None
 
 
 class Search:
@@ -54,14 +83,16 @@ class Search:
         self._readiness = readiness
         self._levels = levels
 
-    def by_key(self, topic: str, key: str, limit: int, begin: int, end: int) -> QueryResult:
-        """At most `limit` records stored in [begin, end] ms (second precision), by commit-log offset: the
-        newest, as many as a reply has room for."""
+    def by_key(self, topic: str, key: str, limit: int, begin: int, end: int) -> KeySearch:
+        """A search for at most `limit` messages stored in [begin, end] ms (second precision)."""
         if self._index is None:
-            return QueryResult([], 0, 0)
+            return KeySearch(iter(()), self._readiness.require)
         if self._readiness.strict and self._index.waits:
             raise NotReady(self._index_file)
-        hits = self._index.query(topic, key, limit, begin, end, self._readiness.require)
+        return KeySearch(self._index.query(topic, key, limit, begin, end), self._readiness.require)
+
+    def records(self, hits: IndexHits) -> QueryResult:
+        """The records that a search has found, by commit-log offset: as many as a reply has room for."""
         if not hits.offsets:
             return QueryResult([], 0, 0)
         records: dict[int, memoryview] = {}

@@ -32,7 +32,7 @@ from broker.store.readiness import InThread, Readiness
 from broker.store.reading import Reader
 from broker.store.recovery import RecoveryReport, Stop, recover
 from broker.store.retention import Retention
-from broker.store.search import Search
+from broker.store.search import KeySearch, Search
 from broker.store.segment import SegmentList, adopted_size
 from broker.store.statistics import Statistics
 from broker.store.unsupported import refuse_unsupported
@@ -231,12 +231,22 @@ class MessageStore:
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Messages whose keys hash as `key` does, stored in [begin, end], at most 64."""
+        search = self.search(topic, key, max_num, begin, end)
+        while not search.advance():
+            pass
+        return self.found(search)
+
+    def search(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeySearch:
+        """The same in steps; `found` gives the messages."""
         self._appender.announce()
         if self._appender.late:
             if self._readiness.strict:
                 raise NotReady(self._appender.late.settled)
             self._appender.late.finish()
         return self._search.by_key(topic, key, min(max_num, self.config.max_msgs_num_batch), begin, end)
+
+    def found(self, search: KeySearch) -> QueryResult:
+        return self._search.records(search.hits)
 
     def topics(self) -> list[str]:
         """Topics that have queues."""

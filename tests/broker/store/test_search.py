@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
 
+from broker.errors import NotReady
 from broker.store import MessageStore
+from broker.store.segment import Segment
+from codec.store.record import decode_record
 from tests.broker.store.support import START_MS, Clock, loaded, message, small_config
 
 UNITS = 16
@@ -87,3 +93,51 @@ def test_a_query_returns_no_more_than_a_reply_holds(tmp_path: Path) -> None:
         views = store.query("TopicA", "all", 64, 0, 1 << 50).views
         assert sum(map(len, views)) < 15 << 20
         assert [int(bytes(view[88:]).split(b":")[0]) for view in views] == list(range(25, 40))
+
+
+def test_a_search_of_a_long_chain_takes_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many messages share the key with the oldest, which is wanted; a file may be removed meanwhile."""
+    monkeypatch.setattr("broker.store.search.ITEMS_PER_STEP", 4)
+    clock = Clock()
+    with loaded(
+        small_config(tmp_path, max_index_num=400, mapped_file_size_commit_log=1 << 20), clock
+    ) as store:
+        for number in range(100):
+            clock.now = START_MS + number * 1000
+            store.append(message(number))
+        store.query("TopicA", "all", 1, 0, 1)  # writes what was gathered
+        search = store.search("TopicA", "all", 64, START_MS, START_MS + 1000)
+        steps = 1
+        while not search.advance():
+            steps += 1
+        assert steps >= 100 / 4
+        assert [decode_record(view).queue_offset for view in store.found(search).views] == [0, 1]
+        again = store.search("TopicA", "all", 64, START_MS, START_MS + 1000)
+        again.advance()
+        for file in store._index.files:  # type: ignore[union-attr]
+            file.destroy()
+        while not again.advance():
+            pass
+        assert again.hits.offsets == search.hits.offsets
+
+
+def test_a_search_goes_on_where_it_waited_for_the_disk(tmp_path: Path) -> None:
+    with loaded(small_config(tmp_path)) as store:
+        for number in range(10):
+            store.append(message(number))
+        search = store.search("TopicA", "all", 64, 0, 1 << 50)
+        is_cold, asked = itertools.cycle([True, False]), []
+
+        def require(_segment: Segment, position: int, _length: int) -> None:
+            asked.append(position)
+            if next(is_cold):
+                raise NotReady(trio.lowlevel.checkpoint)
+
+        search._require = require
+        for _ in range(100):
+            with suppress(NotReady):
+                if search.advance():
+                    break
+        assert len(search.hits.offsets) == 10
+        assert asked[::2] == asked[1::2]
+        assert len(set(asked)) == len(asked) // 2
