@@ -32,6 +32,15 @@ class DeletedTopics:
         """Notes that topics end at `end`, and forgets what the log no longer has; returns the new content."""
         kept = {topic: known for topic, known in self.ends.items() if known > log_start}
         self.ends = kept | dict.fromkeys(topics, end)
+        return self._content()
+
+    def cut(self, end: int) -> None:
+        """Moves ends that lie behind the log to its end, durably: what is stored there next is new. Blocks."""
+        if any(known > end for known in self.ends.values()):
+            self.ends = {topic: min(known, end) for topic, known in self.ends.items()}
+            self.save(self._content())
+
+    def _content(self) -> bytes:
         return encode_body(Content(deleted_topics=self.ends))
 
     def save(self, content: bytes) -> None:

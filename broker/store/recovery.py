@@ -83,6 +83,7 @@ def recover(
     if not log.segments.segments:
         queues.destroy(list(queues))
         log.end_at(0)
+        deleted.cut(0)
         if index is not None:
             index.truncate(0)
         return RecoveryReport(0, 0, 0, 0)
@@ -98,6 +99,7 @@ def recover(
     check_crc = config.check_crc_on_recover
     end, count = walk(log, start, None, check_crc=check_crc, doubt_from=doubt_from, power_lost=power_lost)
     _cut_log(config, disk, log, queues, checkpoint, stop, end)
+    deleted.cut(end)
     is_left_behind = _recover_queues(config, log, queues, checkpoint, dispatcher, stop, start)
     rebuilt = _rebuild_gaps(log, queues, checkpoint, dispatcher)
     if index is not None:

@@ -83,6 +83,36 @@ async def test_deleted_before_it_is_answered(autojump_clock: trio.testing.MockCl
             assert numbers(store, "Kept", 0) == list(range(0, 60, 2))
 
 
+@pytest.mark.parametrize("flushed", [0, 5])
+async def test_created_again_where_the_log_was_lost(
+    flushed: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Power is lost after a deletion, and with it the end of the log: what is stored there later is kept."""
+    config, disk = small_config(Path("/store")), SimulatedDisk()
+    async with open_store(
+        config, now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
+    ) as store:
+        for number in range(60):
+            store.append(message(number, topic="Gone" if number >= flushed else "Kept"))
+            if number + 1 == flushed:
+                await store.make_durable()
+        await store.delete_topic("Gone")
+        after = next(cut for _ in range(99) if not _log_behind(cut := disk.power_cut(), flushed))
+    with loaded(config, Clock(START_MS + 10_000), after) as store:
+        assert store.topics() == ["Kept"] * (flushed > 0)
+        for number in range(3):
+            store.append(message(number, topic="Gone"))
+    for _ in range(2):
+        after = after.killed()
+        with loaded(config, Clock(START_MS + 20_000), after) as store:
+            assert numbers(store, "Gone", 0) == list(range(3))
+
+
+def _log_behind(disk: SimulatedDisk, flushed: int) -> bool:
+    """True if the disk has more than the records that were flushed."""
+    return sum(content.count(b":bbb") for content in disk.contents().values()) > flushed
+
+
 async def test_what_the_log_no_longer_has_is_forgotten(tmp_path: Path) -> None:
     config = small_config(tmp_path, file_reserved_time=0, delete_files_batch_max=100)
     with loaded(config, Clock(START_MS * 2)) as store:
