@@ -139,6 +139,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--errors-step",
         type=int,
-        default=7,
+        default=30,
         help="every how many calls of a session to the disk one is refused, with each error",
     )

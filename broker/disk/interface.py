@@ -69,6 +69,10 @@ class MappedFile(Protocol):
         """Zeroes everything from `position` on and keeps the modification time; False if nothing was to be
         done. Blocks."""
 
+    def rewrite(self, position: int, length: int) -> None:
+        """Writes bytes again as they are: the next sync writes their pages even if one that failed has
+        counted them as clean. Blocks."""
+
     def close(self) -> None:
         """Unmaps now, or when the last slice of `view` is gone."""
 

@@ -110,6 +110,10 @@ class RealMappedFile:
         os.utime(self._path, ns=(state.st_atime_ns, state.st_mtime_ns))
         return True
 
+    def rewrite(self, position: int, length: int) -> None:
+        for page in range(position // PAGE * PAGE, position + length, PAGE):
+            self.view[page] = self.view[page]
+
     def close(self) -> None:
         self.view.release()
         with contextlib.suppress(BufferError):

@@ -7,11 +7,13 @@ the checkpoint, whose values are read before the flush they describe.
 
 A sync that fails is the last one: Linux reports a page that could not be written once and then counts it as
 clean, so a second sync would succeed without it. From then on nothing is flushed, the store refuses messages
-until it is opened again, and whoever waits for a flush learns that there was none.
+until it is opened again, and whoever waits for a flush learns that there was none. The abort file says so,
+too: the next start has such pages written again (`note_failure`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import math
@@ -38,6 +40,8 @@ from broker.supervisor import Services
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """Files could not be opened: nothing was synced, and nothing is lost by another attempt."""
 DESCRIPTOR_PAUSE_SECONDS = 0.2
+FLUSH_FAILED = b"a flush failed, boot "
+"""Begins the content of an abort file after a flush that failed; else it is the boot id alone."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +52,12 @@ def sync_files(disk: Disk, paths: Iterable[Path], folders: Iterable[Path] = ()) 
         disk.sync_file(path)
     for folder in folders:
         disk.sync_folder(folder)
+
+
+def note_failure(disk: Disk, abort: Path) -> None:
+    """Notes in the abort file that pages in memory may be lost to the disk. Blocks; never fails."""
+    with contextlib.suppress(OSError):
+        disk.write(abort, FLUSH_FAILED + disk.boot_id())
 
 
 class Flusher:
@@ -76,6 +86,14 @@ class Flusher:
         self._log_turn = trio.Lock()
         self._wanted = trio.Event()
         self._done = trio.Event()
+
+    def rewrite(self) -> None:
+        """Has the next flush write everything behind the last that is known to be on the disk. Blocks."""
+        self._log.segments.rewrite(self._log.flushed, self._log.end)
+        for queue in self._queues:
+            for part in (queue, queue.extension):
+                if part is not None:
+                    part.segments.rewrite(part.flushed, part.end)
 
     def start(self, services: Services) -> None:
         """Starts the services."""
@@ -219,13 +237,21 @@ class Flusher:
         """Calls `function` in a thread; OSError also if another call failed before or meanwhile."""
         if not self._has_failed:
             try:
-                await self._in_thread(function, *arguments)
+                await self._in_thread(self._attempt, function, *arguments)
             except OSError as error:
                 if error.errno in NO_DESCRIPTOR:
                     raise
                 self._fail(error)
         if self._has_failed:
             raise OSError(errno.EIO, "a flush of the store failed")
+
+    def _attempt(self, function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                note_failure(self._disk, self.config.abort_file)
+            raise
 
     async def flush_index_files(self) -> None:
         """Makes full index files durable and notes them in the checkpoint."""

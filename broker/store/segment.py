@@ -124,6 +124,11 @@ class Segment:
         """Allocates and maps pages that will be written soon; False where the kernel cannot. Blocks."""
         return self._file.populate_pages(position, length)
 
+    def rewrite(self, start: int, end: int) -> None:
+        """Has the next sync write the bytes [start, end) of the sequence that are in this file. Blocks."""
+        begin, stop = max(start - self.start, 0), min(end - self.start, self.size)
+        self._file.rewrite(begin, stop - begin)
+
     def close(self) -> None:
         """Unmaps, now or when the last slice that was given out is gone."""
         self._file.close()
@@ -361,6 +366,11 @@ class SegmentList:
             self.disk.remove_empty_folder(self.folder)
 
         return destroy
+
+    def rewrite(self, start: int, end: int) -> None:
+        """Has the next sync write [start, end), even where one that failed should have. Blocks."""
+        for segment in self.between(start, end):
+            segment.rewrite(start, end)
 
     def between(self, start: int, end: int) -> list[Segment]:
         """Segments that hold any byte of [start, end)."""

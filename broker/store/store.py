@@ -25,7 +25,7 @@ from broker.store.config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, S
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
-from broker.store.flush import Flusher, sync_files
+from broker.store.flush import FLUSH_FAILED, Flusher, note_failure, sync_files
 from broker.store.index import Index
 from broker.store.prepare import Preparer, allocate_pages
 from broker.store.readiness import InThread, Readiness
@@ -138,20 +138,29 @@ class MessageStore:
     # --- opening and closing
 
     def load(self) -> None:
-        """Maps the folder and recovers. Blocks. StoreError if it cannot be used."""
+        """Maps the folder and recovers. Blocks. StoreError if it cannot be used, OSError."""
+        try:
+            self._load()
+        except OSError:
+            note_failure(self._disk, self.config.abort_file)
+            raise
+
+    def _load(self) -> None:
         disk, abort = self._disk, self.config.abort_file
         disk.make_folder(self.config.root)
         if not self.config.ignore_unsupported:
             refuse_unsupported(self.config.root, disk)
         self._checkpoint.load(self._now_ms())
-        stop = Stop.CLEAN
+        stop, is_unwritten = Stop.CLEAN, False
         if disk.state(abort) is not None:
-            stop = Stop.KILLED if disk.read(abort) == disk.boot_id() != b"" else Stop.POWER_LOST
+            content = disk.read(abort)
+            boot, is_unwritten = content.removeprefix(FLUSH_FAILED), content.startswith(FLUSH_FAILED)
+            stop = Stop.KILLED if boot == disk.boot_id() != b"" else Stop.POWER_LOST
         self._log.segments.load()
         self._queues.load()
         if self._index is not None:
             self._index.load()
-            if stop is Stop.POWER_LOST:
+            if stop is Stop.POWER_LOST or is_unwritten:
                 self._index.drop_after(self._checkpoint.index, self._checkpoint.index_offset)
         self._deleted.load()
         dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels, self._deleted)
@@ -166,6 +175,8 @@ class MessageStore:
             dispatcher,
             stop,
         )
+        if is_unwritten:
+            self._flusher.rewrite()
         self.stats.last_store_timestamp = max(self._checkpoint.physic, self._checkpoint.logics)
         disk.write(abort, disk.boot_id())
         sync_files(disk, [abort], [abort.parent])

@@ -77,6 +77,11 @@ class _Mapped:
         self._file.blocks = {number for number in self._file.blocks if number * PAGE < position}
         return True
 
+    def rewrite(self, position: int, length: int) -> None:
+        self._disk.call("rewrite")
+        for number in self._pages(position, length):
+            self._file.dropped.pop(number, None)
+
     def close(self) -> None:
         self.view.release()
 
@@ -176,7 +181,7 @@ class SimulatedDisk(DurableFolders):
         self.call("write")
         file = self._create(path)
         self.allocate(file, range(-(-len(content) // PAGE)))
-        file.buffer = content
+        file.buffer, file.dropped = content, {}
         file.see()
         file.modified_ms = self._now_ms()
 
@@ -230,12 +235,12 @@ class SimulatedDisk(DurableFolders):
             self.call("sync_file")
         except OSError as error:
             if file is not None and error.errno == errno.EIO:
-                file.dropped = file.content()
+                file.drop()
             raise
         if file is None:
             return
         if self._loses_power:
-            file.durable = file.content() if not file.dropped else without_dropped(file)
+            file.durable = without_dropped(file) if file.dropped else file.content()
         if len(file.buffer) > CHANGES_SEEN:
             file.modified_ms = self._now_ms()
 
@@ -292,7 +297,7 @@ class SimulatedDisk(DurableFolders):
         copies: dict[File | None, File | None] = {None: None, FOLDER: FOLDER}
         for file in [*self._files.values(), *self._durable.values(), *self._changes.files()]:
             if file not in copies:
-                copies[file] = copied(file.content(), file, file.durable)
+                copies[file] = copied(file.content(), file, file.durable, keeps_dropped=True)
         for path, file in self._files.items():
             after._files[path] = copies[file]  # type: ignore[assignment]
         for path, file in self._durable.items():

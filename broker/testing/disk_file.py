@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import zlib
+from collections.abc import Iterator
 
 from broker.disk import PAGE
 
@@ -15,14 +16,14 @@ syncs."""
 class File:
     """Content now, and as it is on the platter.
 
-    `dropped` is the content at a sync that failed; `cold` are numbers of pages outside the page cache, `blocks`
+    `dropped` are the pages, by number, that a failed sync has not written and counts as clean; `cold` are numbers of pages outside the page cache, `blocks`
     of those that have a place on the disk.
     """
 
     def __init__(self, now_ms: int) -> None:
         self.buffer: mmap.mmap | bytes = b""
         self.durable = b""
-        self.dropped = b""
+        self.dropped: dict[int, bytes] = {}
         self.modified_ms = now_ms
         self.cold: set[int] = set()
         self.blocks: set[int] = set()
@@ -43,6 +44,11 @@ class File:
     def content(self) -> bytes:
         return self.buffer[:]
 
+    def drop(self) -> None:
+        """A sync fails: what it should have written counts as clean."""
+        pages = zip(_pages(self.content()), _pages(self.durable.ljust(len(self.buffer), b"\0")), strict=False)
+        self.dropped |= {number: new for number, (new, old) in enumerate(pages) if new != old}
+
     def see(self) -> bool:
         """True if the content is another than when it was last seen; always False for a large file."""
         if len(self.buffer) > CHANGES_SEEN:
@@ -51,18 +57,23 @@ class File:
         return before != self.checksum
 
 
-def copied(content: bytes, file: File, durable: bytes) -> File:
+def copied(content: bytes, file: File, durable: bytes, *, keeps_dropped: bool = False) -> File:
     copy = File(file.modified_ms)
     copy.buffer, copy.durable, copy.blocks = content, durable, set(file.blocks)
+    copy.dropped = dict(file.dropped) if keeps_dropped else {}
     copy.see()
     return copy
 
 
 def without_dropped(file: File) -> bytes:
     """The content that a sync after a failed one leaves: pages not written since stay as they were."""
-    now = file.content()
     pages = []
-    for start in range(0, len(now), PAGE):
-        new, dropped, old = (content[start : start + PAGE] for content in (now, file.dropped, file.durable))
-        pages.append(old.ljust(len(new), b"\0") if new == dropped else new)
+    old = file.durable.ljust(len(file.buffer), b"\0")
+    for number, new in enumerate(_pages(file.content())):
+        is_dropped = file.dropped.get(number) == new
+        pages.append(old[number * PAGE : (number + 1) * PAGE] if is_dropped else new)
     return b"".join(pages)
+
+
+def _pages(content: bytes) -> Iterator[bytes]:
+    return (content[start : start + PAGE] for start in range(0, len(content), PAGE))

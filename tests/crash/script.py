@@ -86,12 +86,21 @@ class Plan:
     """How the disk loses power; None: the process is killed, the disk lives."""
     sync: bool | None = None
     """SYNC_FLUSH or not; None draws for each start."""
+    last_reply: int = 0
+    """The number of the reply behind which it ends, before the next request; 0 for none."""
 
     @classmethod
     def draw(cls, rng: random.Random) -> Plan:
         lives = rng.choice((1, 1, 2, 3))
         last_call = int(rng.choice((60, 300, 600)) * rng.random()) + 1
-        return cls(lives, rng.randint(5, 25), last_call, rng.choice((None, *Journal)))
+        last_reply = rng.randint(1, 100) if rng.random() < 0.4 else 0
+        return cls(
+            lives,
+            rng.randint(5, 25),
+            0 if last_reply else last_call,
+            rng.choice((None, *Journal)),
+            last_reply=last_reply,
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ class Session:
         self.opened: Callable[[Session], None] = lambda _: None
         """Called when the store was recovered for the first time, before the broker changes anything."""
         self.calls = 0
-        self.requests = 0
+        self.requests = self.replies = 0
         disk.on_call = self._count
 
     def _count(self, _name: str) -> None:
@@ -232,10 +241,14 @@ class Session:
 
     async def _ask(self, wire: Wire, code: int, header: Any, body: bytes = b"") -> RemotingCommand:
         """Closed, too, if the session ended before the reply: nobody knows of it then."""
+        if self.replies == self.plan.last_reply > 0:
+            self.end()
+            raise Closed
         self.requests += 1
         reply = await wire.ask(code, header, body)
         if self.after is not None:
             raise Closed
+        self.replies += 1
         return reply
 
     async def _produce(self, wire: Wire) -> None:

@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from broker.store import MessageStore, PutStatus, open_store
+from broker.store import AppendResult, MessageStore, PutStatus, open_store
 from broker.store.flush import sync_files
 from broker.store.segment import SegmentList
 from broker.testing.disk import SimulatedDisk
@@ -37,7 +37,7 @@ class Failing:
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         await trio.sleep(0.002)
-        self._is_flush = function is sync_files
+        self._is_flush = sync_files in (function, *arguments[:1])
         try:
             return function(*arguments)
         finally:
@@ -182,3 +182,34 @@ async def test_a_flush_without_a_free_descriptor_is_tried_again(
         assert await store.wait_flushed(result.physical_offset + result.size)
         assert store.stats.writable
     assert disk.state(config.abort_file) is None
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_the_next_start_writes_again_what_the_disk_does_not_have(
+    killed: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Memory holds what a failed flush lost to the disk: a record behind it is acknowledged once both are there."""
+    config = small_config(ROOT, flush_disk_type="SYNC_FLUSH")
+    disk, clock = SimulatedDisk(), Clock(START_MS, step=3)
+    failing = Failing(2, of_flushes=True)
+    disk.on_call = failing.on_call
+    async with open_store(
+        config, now_ms=clock, store_host=HOST, in_thread=failing.in_thread, disk=disk
+    ) as store:
+        assert await store.wait_flushed(_end(store.append(message(0, size=5000))))
+        assert not await store.wait_flushed(_end(store.append(message(1, size=5000))))
+        left = disk.killed()
+    disk = left if killed else disk
+    disk.on_call = None
+    async with open_store(
+        config, now_ms=clock, store_host=HOST, in_thread=failing.in_thread, disk=disk
+    ) as store:
+        assert await store.wait_flushed(_end(store.append(message(2, size=5000))))
+        cuts = [disk.power_cut() for _ in range(CUTS)]
+    for cut in cuts:
+        with loaded(config, Clock(START_MS + 10_000), cut) as store:
+            assert numbers(store, "TopicA", 0) == [0, 1, 2]
+
+
+def _end(result: AppendResult) -> int:
+    return result.physical_offset + result.size
