@@ -22,6 +22,7 @@ from benchmarks.harness import Benchmark, Measured
 
 GROUPS: dict[str, Benchmark] = {
     "sends": broker.sends,
+    "syncs": broker.syncs,
     "pulls": broker.pulls,
     "memory": broker.memory,
     "start": broker.start,

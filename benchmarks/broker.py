@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -85,6 +86,42 @@ def pulls() -> Iterator[Measured]:
             got.per_second * 32 / sent.per_second,
             "sends",
         )
+
+
+def syncs() -> Iterator[Measured]:
+    """Sends with SYNC_FLUSH, where each waits for the disk, against as many fdatasync of one thread."""
+    frames = send_frames("Bench")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        cluster(Path(folder) / "store", flushDiskType="SYNC_FLUSH") as up,
+    ):
+        address = _address(up["broker"])
+        assert decode_frame(first_reply(address, frames[0])).code == 0
+        rounds = [
+            (drive(address, frames, 64, 1.0), drive(address, frames, 1, 1.0), _raw_syncs(Path(folder), 1.0))
+            for _ in range(ROUNDS)
+        ]
+    many, one, raw = zip(*rounds, strict=True)
+    for in_flight, rates in ((64, many), (1, one)):
+        rate = _median(list(rates)).per_second
+        name = f"send 1 KB, SYNC_FLUSH, {in_flight} in flight"
+        yield Measured(name, rate, "msg/s", rate / statistics.median(raw), "raw fdatasync")
+
+
+def _raw_syncs(folder: Path, seconds: float) -> float:
+    """Overwrites a page of a file that has its blocks and calls fdatasync, per second."""
+    descriptor = os.open(folder / "raw", os.O_RDWR | os.O_CREAT)
+    try:
+        os.pwrite(descriptor, bytes(1 << 20), 0)
+        os.fsync(descriptor)
+        count, started = 0, time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            os.pwrite(descriptor, b"x" * 1024, count % 256 * 4096)
+            os.fdatasync(descriptor)
+            count += 1
+        return count / (time.perf_counter() - started)
+    finally:
+        os.close(descriptor)
 
 
 def _pull(queue_id: int, offset: int) -> bytes:

@@ -7,7 +7,8 @@
   here: time-outs are up to the caller.
 
 A frame is refused by its length prefix alone, so a peer occupies at most `max_frame` bytes, and only as
-many as it sent; one whose header is longer than `max_header`, before the header is read. Opaque numbers run from 0 to 2**31−1 and start again.
+many as it sent; one whose header is longer than `max_header`, before the header is read. Opaque numbers run
+from 0 to 2**31−1 and start again.
 """
 
 from __future__ import annotations
