@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -32,10 +32,13 @@ from codec.headers.clients import (
     UnregisterClientRequestHeader,
     UnregisterClientResponseHeader,
 )
+from codec.message_queue import MessageQueue
 from codec.names import retry_topic
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+QUEUES_PER_STEP = 64
 
 _log = logging.getLogger(__name__)
 
@@ -172,15 +175,36 @@ def _check_expression(broker: BrokerContext, expression: str, kind: str) -> Repl
 
 def lock(
     broker: BrokerContext, request: Request[None, LockBatchRequestBody]
-) -> Reply[None, LockBatchResponseBody]:
+) -> Answered[None, LockBatchResponseBody]:
     """41: locks queues for a client; the reply names those that the client now holds."""
-    body = request.body
-    held = broker.locks.lock(body.consumer_group or "", body.client_id or "", body.mq_set, broker.now_ms())
-    return Reply(body=LockBatchResponseBody(lock_ok_mq_set=held))
+    return LongWork(_lock(broker, request.body))
 
 
-def unlock(broker: BrokerContext, request: Request[None, UnlockBatchRequestBody]) -> Reply[None, None]:
+def _lock(broker: BrokerContext, body: LockBatchRequestBody) -> Steps:
+    locks, now, held = broker.locks, broker.now_ms(), []
+    if locks.is_full:
+        yield from locks.expire(now)
+    if locks.is_full:
+        _log.warning(
+            "group %s: there are %d locks of queues, no more are given", body.consumer_group, len(locks)
+        )
+    for queues in _parts(body.mq_set):
+        held += locks.lock(body.consumer_group or "", body.client_id or "", queues, now)
+        yield
+    return lambda: Reply(body=LockBatchResponseBody(lock_ok_mq_set=held))
+
+
+def unlock(broker: BrokerContext, request: Request[None, UnlockBatchRequestBody]) -> Answered[None, None]:
     """42: releases the client's own locks."""
-    body = request.body
-    broker.locks.unlock(body.consumer_group or "", body.client_id or "", body.mq_set)
-    return Reply()
+    return LongWork(_unlock(broker, request.body))
+
+
+def _unlock(broker: BrokerContext, body: UnlockBatchRequestBody) -> Steps:
+    for queues in _parts(body.mq_set):
+        broker.locks.unlock(body.consumer_group or "", body.client_id or "", queues)
+        yield
+    return Reply
+
+
+def _parts(queues: list[MessageQueue]) -> Iterator[list[MessageQueue]]:
+    return (queues[start : start + QUEUES_PER_STEP] for start in range(0, len(queues), QUEUES_PER_STEP))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
+from broker.errors import NotReady
+from broker.handlers.clients import QUEUES_PER_STEP
 from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
 from broker.net.turns import FIRST_STEPS, Pace
 from codec.bodies.base import decode_body, encode_body
@@ -314,3 +317,19 @@ async def test_a_body_in_odd_json_is_refused_when_it_is_long(tmp_path: Path) -> 
         for body in (odd + long, referring + long):
             reply = await client.ask(34, None, body)
             assert (reply.code, f"{LONGEST_ODD_BODY} is the limit" in (reply.remark or "")) == (1, True)
+
+
+async def test_many_queues_are_locked_and_released_in_steps(tmp_path: Path) -> None:
+    queues = [MessageQueue("T", "broker-a", number) for number in range(40 * QUEUES_PER_STEP)]
+    names: Any = {"consumer_group": "G", "client_id": "c", "mq_set": queues}
+    async with fake_broker(tmp_path) as broker:
+        client, locks = broker.client(), broker.context.locks
+        for code, body, before, after in (
+            (41, LockBatchRequestBody(**names), 0, len(queues)),
+            (42, UnlockBatchRequestBody(**names), len(queues), 0),
+        ):
+            with pytest.raises(NotReady) as error:
+                client.post(code, None, encode_body(body))
+            assert abs(len(locks) - before) == FIRST_STEPS * QUEUES_PER_STEP
+            await error.value.ready()
+            assert len(locks) == after

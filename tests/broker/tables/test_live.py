@@ -21,6 +21,32 @@ def test_a_lock_that_is_older_than_60_s_is_free(age_ms: int, taken: list[Message
     assert locks.lock("H", "second", [QUEUE], 1000) == [QUEUE], "another group"
 
 
+def test_locks_are_bounded_and_old_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.tables.locks.MOST_LOCKS", 3)
+    locks, queues = LockTable(), [MessageQueue("T", "b", number) for number in range(4)]
+    assert locks.lock("G", "first", queues[:2], 0) == queues[:2]
+    assert locks.lock("G", "first", queues, 50_000) == queues[:3]
+    assert locks.lock("H", "second", queues, 50_000) == []
+    assert (len(locks), locks.is_full) == (3, True)
+    locks.unlock("G", "second", queues)
+    assert locks.is_full
+    locks.unlock("G", "first", queues[:1])
+    assert locks.lock("H", "second", queues, 80_000) == queues[:1]
+    for _ in locks.expire(110_001):
+        pass
+    assert len(locks) == 1
+    assert locks.lock("H", "second", queues, 120_000) == queues[:3]
+    locks.unlock("H", "second", queues)
+    assert len(locks) == 0
+
+
+def test_no_lock_has_a_long_name() -> None:
+    locks, long = LockTable(), "x" * 2000
+    assert locks.lock(long, "first", [QUEUE], 0) == []
+    assert locks.lock("G", long, [QUEUE], 0) == []
+    assert locks.lock("G", "first", [QUEUE, MessageQueue(long, "b", 0)], 0) == [QUEUE]
+
+
 @pytest.mark.parametrize(("version", "tags"), [(1, "old"), (2, "old"), (3, "new")])
 def test_a_subscription_is_replaced_by_a_greater_version_only(version: int, tags: str) -> None:
     table, session = ConsumerTable(), FakeSession()
