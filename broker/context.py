@@ -91,6 +91,8 @@ class BrokerContext:
     """Topics that a send has checked. Clear it when the broker's permission changes."""
     notifying: dict[str, bool] = field(default_factory=dict)
     """Groups whose members are being notified; True when they must be once more."""
+    created: dict[Session, int] = field(default_factory=dict)
+    """The topics and groups that each connection has created by using them."""
     watched: set[Session] = field(default_factory=set)
     """Sessions whose end is handled: those that held a pull or sent a heartbeat."""
     fast_failure: FastFailure = field(default_factory=FastFailure)

@@ -16,8 +16,10 @@ from broker.errors import Refusal
 from broker.filters import is_tag_type
 from broker.handlers.common import no_filtering, when_compiled
 from broker.net.handling import Answered, Reply, Request
+from broker.net.session import Session
 from broker.net.turns import LongWork, Steps
 from broker.services.clients import left_group, notify_group, watch_session
+from broker.services.creations import count_created
 from broker.tables import ClientChannel, TooManyGroups
 from broker.tables.clients import MOST_GROUPS
 from broker.tables.topics import UNIT_SUB
@@ -71,7 +73,7 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
     announced = broker.announcer.asked
     changed = []
     for consumer in data.consumer_data_set:
-        _ensure_group(broker, consumer)
+        _ensure_group(broker, session, consumer)
         known = broker.consumers.get(consumer.group_name) if data.without_sub else None
         if known is not None:
             subscriptions = list(known.subscriptions.values())
@@ -109,10 +111,11 @@ async def _notify_when_known(broker: BrokerContext, groups: Iterable[str]) -> Re
     return Reply()
 
 
-def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:
+def _ensure_group(broker: BrokerContext, session: Session, consumer: ConsumerData) -> None:
     """Creates the group and its retry topic. They are saved later: the next heartbeat would repeat it."""
     config, made = broker.groups.find(consumer.group_name)
     if made:
+        count_created(broker, session, partial(broker.groups.remove, consumer.group_name))
         broker.files.groups_changed()
     if config is None:
         return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Answered, Reply
+from broker.net.session import Session
+from broker.services.creations import count_created
 from broker.services.put import PUT_CODES
 from broker.store.values import PutStatus
 from broker.tables.groups import can_have_retry_topic
@@ -102,7 +104,7 @@ def put_refusal(
     return Refusal(code, text)
 
 
-def retry_group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
+def retry_group(broker: BrokerContext, session: Session, name: str) -> SubscriptionGroupConfig:
     """The settings of a group that sends back. Saved ones may be of a group that can have no retry topic."""
     config, made = broker.groups.find(name)
     if config is None or not can_have_retry_topic(name):
@@ -110,6 +112,7 @@ def retry_group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name} {FAQ}"
         )
     if made:
+        count_created(broker, session, partial(broker.groups.remove, name))
         broker.files.groups_changed()
     return config
 

@@ -24,6 +24,7 @@ from broker.net.dispatch import failure_reply
 from broker.net.handling import Answered, Reply, Request, encoder
 from broker.net.session import Session
 from broker.services.clients import watch_session
+from broker.services.creations import count_created
 from broker.services.holds import Hold
 from broker.services.put import store_offset_moved
 from broker.store.values import GetResult, GetStatus
@@ -224,6 +225,7 @@ def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHe
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
     group, made = broker.groups.find(header.consumer_group)
     if made:
+        count_created(broker, session, partial(broker.groups.remove, header.consumer_group))
         broker.files.groups_changed()
     if group is None:
         remark = f"subscription group [{header.consumer_group}] does not exist, {FAQ}"

@@ -28,6 +28,7 @@ from broker.net.dispatch import Barrier
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps, Turns
+from broker.services.creations import count_created
 from broker.services.put import DELAY, put, put_batch
 from broker.services.timer_properties import take_timer
 from broker.services.transactions import prepare
@@ -194,7 +195,7 @@ def _check_topic(broker: BrokerContext, session: Session, header: SendHeader) ->
         raise Refusal(ResponseCode.SYSTEM_ERROR, wrong)
     if is_closed_to_senders(topic) and topic != broker.config.msg_trace_topic_name:
         raise Refusal(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
-    config = known or _create_topic(broker, header)
+    config = known or _create_topic(broker, session, header)
     if len(broker.checked_topics) >= CHECKED_TOPICS:
         broker.checked_topics.clear()
     if broker.config.broker_permission & Perm.WRITE:
@@ -202,7 +203,7 @@ def _check_topic(broker: BrokerContext, session: Session, header: SendHeader) ->
     return config
 
 
-def _create_topic(broker: BrokerContext, header: SendHeader) -> TopicConfig:
+def _create_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:
     topic = header.topic
     is_retry = topic.startswith(RETRY_PREFIX)
     sys_flag = (UNIT_SUB if is_retry else UNIT) if header.unit_mode else 0
@@ -213,6 +214,7 @@ def _create_topic(broker: BrokerContext, header: SendHeader) -> TopicConfig:
         config, _ = broker.topics.ensure(topic, 1, sys_flag=sys_flag)
     if config is None:
         raise no_topic(topic)
+    count_created(broker, session, partial(broker.topics.remove, topic))
     broker.topics_changed([config])
     broker.store.barrier = broker.topics_known
     return config
@@ -288,7 +290,7 @@ def edited_properties(text: str, count: int, wait: str | None, own: OwnPropertie
 def _is_exhausted(broker: BrokerContext, request: Request[SendHeader, bytes]) -> bool:
     """True when a message that a consumer sends back itself has used up its attempts."""
     header = request.header
-    group = retry_group(broker, header.topic[len(RETRY_PREFIX) :])
+    group = retry_group(broker, request.session, header.topic[len(RETRY_PREFIX) :])
     return header.reconsume_times >= retry_limit(group, header, request.command.version)
 
 

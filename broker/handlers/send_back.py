@@ -41,7 +41,7 @@ def send_back(
 ) -> Reply[None, None]:
     """36: stores the message again, to be delivered later."""
     header = request.header
-    group = retry_group(broker, header.group)
+    group = retry_group(broker, request.session, header.group)
     if not broker.config.broker_permission & Perm.WRITE:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] sending message is forbidden")
     if group.retry_queue_nums <= 0:

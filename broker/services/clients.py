@@ -69,6 +69,7 @@ def client_closed(broker: BrokerContext, session: Session) -> None:
     """Drops the held pulls of a connection that ended, and removes its clients from their groups."""
     broker.holds.drop_session(session)
     broker.new_offsets.drop_session(session)
+    broker.created.pop(session, None)
     broker.producers.close(session)
     leaving = _leave(broker, broker.consumers.close(session))
     if not _is_done(leaving):

@@ -333,3 +333,26 @@ async def test_many_queues_are_locked_and_released_in_steps(tmp_path: Path) -> N
             assert abs(len(locks) - before) == FIRST_STEPS * QUEUES_PER_STEP
             await error.value.ready()
             assert len(locks) == after
+
+
+async def test_a_connection_creates_a_bounded_number_of_topics_and_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.services.creations.MOST_CREATED", 3)
+    async with fake_broker(tmp_path) as broker:
+        client, topics, groups = broker.client(), broker.context.topics, broker.context.groups
+        assert (await client.send("T0")).code == 0
+        assert (await client.heartbeat("G0", "T0")).code == 0
+        assert (await client.pull("T0", group="G1")).code == 0
+        before = len(topics), len(groups)
+        for refused in (
+            await client.send("T1"),
+            await client.heartbeat("G2", "T0"),
+            await client.pull("T0", group="G3"),
+        ):
+            assert refused.remark == "a connection can create 3 topics and groups by using them"
+        assert (len(topics), len(groups)) == before
+        assert (await client.send("T0")).code == 0
+        assert (await broker.client().send("T1")).code == 0
+        client.session.close()
+        assert broker.context.created.keys().isdisjoint([client.session])
