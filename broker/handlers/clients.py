@@ -21,7 +21,6 @@ from broker.net.turns import LongWork, Steps
 from broker.services.clients import left_group, notify_group, watch_session
 from broker.services.creations import count_created
 from broker.tables import ClientChannel, TooManyGroups
-from broker.tables.clients import MOST_GROUPS
 from broker.tables.topics import UNIT_SUB
 from codec.bodies.connections import GetConsumerListByGroupResponseBody
 from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
@@ -97,9 +96,8 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
 def _join(register: Callable[[T, ClientChannel], R], group: T, client: ClientChannel) -> R:
     try:
         return register(group, client)
-    except TooManyGroups:
-        remark = f"a connection can be in {MOST_GROUPS} groups at most"
-        raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from None
+    except TooManyGroups as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
 
 
 async def _notify_when_known(broker: BrokerContext, groups: Iterable[str]) -> Reply[None, None]:

@@ -18,6 +18,11 @@ MOST_GROUPS = 4096
 """Consumer groups, and as many producer groups, that one connection can be in."""
 
 
+LONGEST_SUBSCRIPTIONS = 8 * 1024 * 1024
+"""Characters of all groups and subscriptions of one connection: names, expressions, tags and `EACH_TAG`."""
+EACH_TAG = 32
+
+
 class Channel(Protocol):
     """A connection as the tables see it. It is hashed by identity."""
 
@@ -86,30 +91,38 @@ class ConsumerGroup:
 
 
 class TooManyGroups(Exception):
-    """A connection is in as many groups as it may be."""
+    """A connection is in as many groups as it may be, or their subscriptions are too long; the text says it."""
 
 
 class _Names:
-    """Connection → the names of its groups, in order, so that its end need not look at all groups."""
+    """Connection → the names of its groups, in order, so that its end need not look at all groups, and the
+    characters that are kept for each."""
 
     def __init__(self) -> None:
-        self._of: dict[Channel, dict[str, None]] = {}
+        self._of: dict[Channel, dict[str, int]] = {}
+        self._sizes: dict[Channel, int] = {}
 
     def of(self, channel: Channel) -> Collection[str]:
         return self._of.get(channel, ())
 
-    def add(self, channel: Channel, group: str) -> None:
+    def add(self, channel: Channel, group: str, size: int) -> None:
         """Raises TooManyGroups."""
-        names = self._of.setdefault(channel, {})
+        names = self._of.get(channel, {})
         if len(names) >= MOST_GROUPS and group not in names:
-            raise TooManyGroups
-        names[group] = None
+            raise TooManyGroups(f"a connection can be in {MOST_GROUPS} groups at most")
+        total = self._sizes.get(channel, 0) - names.get(group, 0) + size
+        if total > LONGEST_SUBSCRIPTIONS:
+            raise TooManyGroups(
+                f"the groups and subscriptions of a connection can have {LONGEST_SUBSCRIPTIONS} characters at most"
+            )
+        self._of.setdefault(channel, names)[group] = size
+        self._sizes[channel] = total
 
     def remove(self, channel: Channel, group: str) -> None:
         names = self._of[channel]
-        del names[group]
+        self._sizes[channel] -= names.pop(group)
         if not names:
-            del self._of[channel]
+            del self._of[channel], self._sizes[channel]
 
 
 class ConsumerTable:
@@ -122,7 +135,8 @@ class ConsumerTable:
 
     def register(self, data: ConsumerData, client: ClientChannel) -> bool:
         """Takes in one group of a heartbeat; True when the other members must hear of it."""
-        self._names.add(client.channel, data.group_name)
+        size = len(data.group_name) + len(client.client_id) + sum(map(_size, data.subscription_data_set))
+        self._names.add(client.channel, data.group_name, size)
         group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
         group.consume_type = data.consume_type
         group.message_model = data.message_model
@@ -178,7 +192,7 @@ class ProducerTable:
         self._turns = 0
 
     def register(self, group: str, client: ClientChannel) -> None:
-        self._names.add(client.channel, group)
+        self._names.add(client.channel, group, len(group) + len(client.client_id))
         channels = self._groups.setdefault(group, {})
         before = channels.get(client.channel)
         channels[client.channel] = self._by_id[client.client_id] = client
@@ -240,3 +254,9 @@ class ProducerTable:
         others = (self._groups[group][client.channel] for group in self._names.of(client.channel))
         if all(other.client_id != client.client_id for other in others):
             del self._by_id[client.client_id]
+
+
+def _size(subscription: SubscriptionData) -> int:
+    tags = subscription.tags_set
+    names = len(subscription.topic) + len(subscription.sub_string) + sum(map(len, tags))
+    return names + EACH_TAG * (len(tags) + len(subscription.code_set))

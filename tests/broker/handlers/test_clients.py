@@ -286,7 +286,7 @@ async def test_one_connection_is_in_so_many_groups_and_no_more(
         client, other = broker.client(), broker.client()
         assert (await client.ask(34, None, heartbeat_of(8))).code == 0
         reply = await client.ask(34, None, heartbeat_of(1, first=8))
-        assert (reply.code, reply.remark) == (1, "a connection can be in 4096 groups at most")
+        assert (reply.code, reply.remark) == (1, "a connection can be in 8 groups at most")
         assert (await client.ask(34, None, heartbeat_of(8))).code == 0
         assert (await other.ask(34, None, heartbeat_of(8, first=8))).code == 0
         await client.ask(35, {"clientID": "c", "producerGroup": "G0", "consumerGroup": "G0"})
@@ -356,3 +356,23 @@ async def test_a_connection_creates_a_bounded_number_of_topics_and_groups(
         assert (await broker.client().send("T1")).code == 0
         client.session.close()
         assert broker.context.created.keys().isdisjoint([client.session])
+
+
+async def test_the_subscriptions_of_a_connection_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that a heartbeat replaces count no more, nor do those of groups that it left."""
+    monkeypatch.setattr("broker.tables.clients.LONGEST_SUBSCRIPTIONS", 200)
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for number in range(5):
+            assert (await client.heartbeat("G", "T" * 100, version=number)).code == 0
+        for refused in (
+            await client.heartbeat("H", "U" * 100),
+            await client.heartbeat("H", "U", expression="a||b||c"),
+        ):
+            assert (refused.code, "can have 200 characters at most" in (refused.remark or "")) == (1, True)
+        assert broker.context.consumers.get("H") is None
+        await client.ask(35, {"clientID": "c", "consumerGroup": "G"})
+        assert (await client.heartbeat("H", "U" * 100)).code == 0
+        assert (await broker.client().heartbeat("G", "T" * 100)).code == 0
