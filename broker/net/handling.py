@@ -50,7 +50,7 @@ HeaderT_co = TypeVar("HeaderT_co", covariant=True)
 BodyT_co = TypeVar("BodyT_co", covariant=True)
 
 
-class Request(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True):
+class Request(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False):
     """A decoded request, the command that it came in and the connection that it came from."""
 
     header: HeaderT_co

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
 import trio
 
 from broker.net.turns import Job, Jobs
@@ -29,12 +30,11 @@ MOST_ARRIVALS = 256
 """Arrivals in one queue, in one turn, that are compared with the filters of held pulls; more wake all."""
 
 
-@dataclass(slots=True, eq=False)
-class Hold:
+class Hold(msgspec.Struct, eq=False, gc=False):
     """A held pull.
 
     `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties. `request` is
-    what the handler of pulls needs to reply.
+    what the handler of pulls needs to reply. The collector does not scan them: there may be 200,000.
     """
 
     session: Hashable
