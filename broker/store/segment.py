@@ -322,9 +322,14 @@ class SegmentList:
     # --- shrinking
 
     def cut(self, end: int) -> None:
-        """Removes segments that begin after `end` and zeroes the bytes from `end` on. Blocks."""
+        """Removes segments that begin after `end` and zeroes the bytes from `end` on. Blocks.
+
+        Removals are made durable one by one: a power cut leaves no segment behind a missing one.
+        """
         while self.segments and self.segments[-1].start > end:
             self._remove_last()
+            self.disk.sync_folder(self.folder)
+            self._has_removed = False
         for segment in self.segments[-2:]:
             segment.clear_from(max(end - segment.start, 0))
 

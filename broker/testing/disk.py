@@ -64,7 +64,7 @@ class _Mapped:
         self._file.cold.difference_update(self._pages(position, length))
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        length = len(self.view) - position
+        length = max(len(self.view) - position, 0)
         if self.view[position:].tobytes() != bytes(length):
             yield position, position + length
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from broker.disk import REAL, load_table, save_table
+from broker.disk import PAGE, REAL, load_table, save_table
 from broker.disk.lock import hold_lock
 from broker.store import StoreDamaged, StoreError, StoreLocked
-from broker.store.segment import Segment
+from broker.store.segment import Segment, SegmentList
+from broker.testing.disk import SimulatedDisk
 from codec.errors import BodyError
 
 
@@ -141,3 +142,20 @@ def test_files_are_sparse_and_pages_can_be_released(tmp_path: Path) -> None:
     assert bytes(segment.view[:5]) == b"first"
     assert segment.path.stat().st_blocks * 512 < 1 << 20
     segment.close()
+
+
+def test_files_that_are_cut_off_go_from_the_last_on() -> None:
+    """Power lost meanwhile: no file is missing before another."""
+    folder = Path("/log")
+    for seed in range(40):
+        disk, left = SimulatedDisk(seed), list[SimulatedDisk]()
+        disk.make_folder(folder)
+        segments = SegmentList(disk, folder, PAGE, "mappedFileSizeCommitLog")
+        for number in range(5):
+            segments.append(number * PAGE)
+        disk.on_call = lambda _name, disk=disk, left=left: left.append(disk.power_cut())
+        segments.cut(PAGE - 1)
+        disk.on_call = None
+        for after in left:
+            starts = [int(path.name) for path in after.list(folder)]
+            assert starts == [number * PAGE for number in range(len(starts))]
