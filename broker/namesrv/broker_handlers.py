@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from broker.errors import Refusal
-from broker.namesrv.route_table import Broker, LiveBroker
+from broker.namesrv.route_table import Broker, LiveBroker, Registered
 from broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
-from broker.net.handling import Reply, Request
-from codec.bodies.config import DataVersion
+from broker.net.handling import Answered, Reply, Request
+from codec.bodies.config import DataVersion, TopicConfig
 from codec.bodies.registration import RegisterBrokerBody
 from codec.bodies.route import KVTable
 from codec.codes import ResponseCode
@@ -26,29 +27,64 @@ from codec.headers.routes import (
     WipeWritePermOfBrokerResponseHeader,
 )
 
+LONG_BODY = 64 * 1024
+LONG_COMPRESSED = 1024
+"""Bytes of a registration: more are decoded in a thread, and registered in turns."""
+
 _log = logging.getLogger("broker.namesrv")
 
 
 def register_broker(
     state: NameServerState, request: Request[RegisterBrokerRequestHeader, bytes]
-) -> Reply[RegisterBrokerResponseHeader, KVTable | None]:
-    """103: registers a broker with its topics, or refreshes it."""
-    header, session = request.header, request.session
+) -> Answered[RegisterBrokerResponseHeader, KVTable | None]:
+    """103: registers a broker with its topics, or refreshes it. Many topics are decoded in a thread."""
+    header = request.header
     if header.body_crc32 and crc32(request.body) != header.body_crc32:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-    body = RegisterBrokerBody.of_request(
-        request.body, compressed=header.compressed, version=request.command.version
-    )
-    wrapper = body.topic_config_serialize_wrapper
-    known = state.routes.data_version(header.broker_addr) is not None
-    registered = state.routes.register(
+    if len(request.body) > (LONG_COMPRESSED if header.compressed else LONG_BODY):
+        return _register_many(state, request)
+    body, is_known = _decoded(request), _is_known(state, request)
+    return _registered(state, request, is_known, state.routes.register(*_registration(state, request, body)))
+
+
+async def _register_many(
+    state: NameServerState, request: Request[RegisterBrokerRequestHeader, bytes]
+) -> Reply[RegisterBrokerResponseHeader, KVTable | None]:
+    body, is_known = await state.in_thread(_decoded, request), _is_known(state, request)
+    steps = state.routes.registering(*_registration(state, request, body))
+    return _registered(state, request, is_known, await request.session.turns.run(steps))
+
+
+def _decoded(request: Request[RegisterBrokerRequestHeader, bytes]) -> RegisterBrokerBody:
+    compressed, version = request.header.compressed, request.command.version
+    return RegisterBrokerBody.of_request(request.body, compressed=compressed, version=version)
+
+
+def _is_known(state: NameServerState, request: Request[RegisterBrokerRequestHeader, bytes]) -> bool:
+    return state.routes.data_version(request.header.broker_addr) is not None
+
+
+def _registration(
+    state: NameServerState, request: Request[RegisterBrokerRequestHeader, bytes], body: RegisterBrokerBody
+) -> tuple[Broker, LiveBroker, Iterable[TopicConfig], list[str]]:
+    header, wrapper = request.header, body.topic_config_serialize_wrapper
+    return (
         Broker(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr),
-        LiveBroker(state.now_ms(), wrapper.data_version, session, header.ha_server_addr),
+        LiveBroker(state.now_ms(), wrapper.data_version, request.session, header.ha_server_addr),
         wrapper.topic_config_table.values(),
         list(body.filter_server_list),
     )
+
+
+def _registered(
+    state: NameServerState,
+    request: Request[RegisterBrokerRequestHeader, bytes],
+    is_known: bool,
+    registered: Registered,
+) -> Reply[RegisterBrokerResponseHeader, KVTable | None]:
+    header, session = request.header, request.session
     state.watch(session)
-    if not known:
+    if not is_known:
         _log.info(
             "broker %s (%s) registered from %s", header.broker_name, header.broker_addr, session.peer_text
         )

@@ -8,7 +8,7 @@ connection that it came over; a registration ends with its owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,12 +81,29 @@ class RouteTable:
 
         Only the topics of a master count, and only with a new data version; those that it does not name stay.
         """
+        steps = self.registering(broker, live, topics, filter_servers)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                registered: Registered = end.value
+                return registered
+
+    def registering(
+        self,
+        broker: Broker,
+        live: LiveBroker,
+        topics: Iterable[TopicConfig],
+        filter_servers: list[str] | None = None,
+    ) -> Generator[None, None, Registered]:
+        """As `register`, in steps of one topic."""
         self._clusters.setdefault(broker.cluster, {})[broker.name] = None
         group = self._brokers.setdefault(broker.name, _Group(broker.cluster))
         first = self._put_address(group, broker)
         if broker.id == MASTER_ID and (first or self.is_changed(broker.address, live.data_version)):
             for topic in topics:
                 self._put_topic(broker.name, topic)
+                yield
         self._live[broker.address] = live
         if filter_servers:
             self._filter_servers[broker.address] = list(filter_servers)

@@ -90,8 +90,8 @@ class NameServerState:
         self.kv = kv
         self.now_ms = now_ms
         self.routes = RouteTable()
+        self.in_thread = in_thread
         self._disk = disk
-        self._in_thread = in_thread
         self._saving = trio.Lock()
         self._watched: set[Session] = set()
 
@@ -108,7 +108,7 @@ class NameServerState:
         path = expand_path(self.config.config_store_path)
         async with self._saving:
             try:
-                await self._in_thread(write_properties, path, config_properties(self.config), self._disk)
+                await self.in_thread(write_properties, path, config_properties(self.config), self._disk)
             except OSError as error:  # the change holds until the next start, as in Java
                 _log.error("cannot save the configuration to %s: %s", path, error)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+import trio
+
+from broker.namesrv.broker_handlers import LONG_BODY
 from broker.namesrv.node import HANDLERS
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.config import DataVersion
@@ -262,3 +267,28 @@ def test_a_request_without_its_header_names_what_is_missing(
 def test_every_code_of_a_4_9_8_name_server_has_a_handler() -> None:
     numbers = [*range(100, 107), 205, 206, 216, 219, 224, 304, 311, 312, 313, 318, 319, 322, 327]
     assert {RequestCode(number) for number in numbers} <= HANDLERS.keys()
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+async def test_a_registration_of_many_topics_is_decoded_in_a_thread(compressed: bool) -> None:
+    """And registered in turns; what is wrong with it is said as for a short one."""
+    server, decoded = NameServerUnderTest(), []
+
+    async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:
+        await trio.lowlevel.checkpoint()
+        decoded.append(function)
+        return function(*arguments)
+
+    server.state.in_thread = in_thread
+    topics = [topic(f"{'topic' * 20}-{number}") for number in range(1000)]
+    body = registration(*topics, compressed=compressed)
+    garbage = b"x" * (LONG_BODY + 1)
+    for sent, code in ((body, ResponseCode.SUCCESS), (garbage, ResponseCode.SYSTEM_ERROR)):
+        ext = identity(compressed=str(compressed).lower())
+        request = RemotingCommand(RequestCode.REGISTER_BROKER, ext, sent, opaque=5, version=409)
+        async with trio.open_nursery() as nursery:
+            session = FakeSession(nursery)
+            assert server.handlers[RequestCode.REGISTER_BROKER](session, request) is None  # type: ignore[arg-type]
+        assert [reply.code for reply, _ in session.sent] == [code]
+    assert len(decoded) == 2
+    assert len(server.state.routes.topics()) == len(topics)
