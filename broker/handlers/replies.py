@@ -25,7 +25,6 @@ from codec.codes import MessageSysFlag, ResponseCode
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.headers.send import ReplyMessageRequestHeader, SendMessageResponseHeader
-from codec.ids import pack_host
 from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
 from codec.properties import PropertyName, decode_properties, encode_properties
 
@@ -73,7 +72,7 @@ def _store(broker: BrokerContext, request: Request[SendHeader, bytes], queue_id:
         properties=properties,
         properties_text=text,
         born_timestamp=header.born_timestamp,
-        born_host=pack_host(*session.peer),
+        born_host=session.packed_peer,
         flag=header.flag,
         sys_flag=header.sys_flag & KEPT_FLAGS,
         reconsume_times=header.reconsume_times or 0,

@@ -40,7 +40,6 @@ from codec.codes import MessageSysFlag, Perm, ResponseCode
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.headers.send import SendMessageResponseHeader
-from codec.ids import pack_host
 from codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
 from codec.properties import (
     NAME_VALUE_SEPARATOR,
@@ -247,7 +246,7 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
         properties,
         stored,
         header.born_timestamp,
-        pack_host(*request.session.peer),
+        request.session.packed_peer,
         header.flag,
         sys_flag,
         header.reconsume_times,

@@ -17,7 +17,6 @@ from broker.store.values import StoreMessage
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.ids import pack_host
 from codec.names import RETRY_PREFIX
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
@@ -41,7 +40,7 @@ def _plain(
     broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]
 ) -> list[StoreMessage]:
     checked_topics, topic_config = broker.checked_topics, broker.topics.get
-    own, born_host = broker.own_properties, pack_host(*session.peer)
+    own, born_host = broker.own_properties, session.packed_peer
     messages = []
     for request in requests:
         header = request.header

@@ -21,6 +21,7 @@ from broker.net.transport import Buffer, Transport, coalesce
 from broker.net.turns import Turns
 from codec.addresses import join_address
 from codec.errors import ProtocolError
+from codec.ids import pack_host
 from codec.remoting.connection import Connection
 from codec.remoting.frame import NO_DIRECT, DirectReaders, RemotingCommand, encode_frame, encode_frame_head
 
@@ -54,6 +55,7 @@ class Session:
         "_nursery",
         "_on_close",
         "_outgoing",
+        "_packed_peer",
         "_pause_bytes",
         "_silent_since",
         "_wake",
@@ -87,6 +89,7 @@ class Session:
         self.connection = Connection(max_frame=limits.max_frame, max_header=limits.max_header, direct=direct)
         self.peer = peer
         self.peer_text = join_address(*peer)
+        self._packed_peer: bytes | None = None
         self.local = local
         self.closed = False
         self.in_batch = False
@@ -103,6 +106,13 @@ class Session:
         self._draining = False
         self._deferred = 0
         self._drained: trio.Event | None = None
+
+    @property
+    def packed_peer(self) -> bytes:
+        """The address of the peer as records hold it. LocalProtocolError when it is none."""
+        if self._packed_peer is None:
+            self._packed_peer = pack_host(*self.peer)
+        return self._packed_peer
 
     def __repr__(self) -> str:
         return f"<Session {self.id} {self.peer_text}{' closed' if self.closed else ''}>"

@@ -87,6 +87,10 @@ class FakeSession:
     turns: Turns = field(default_factory=Turns)
 
     @property
+    def packed_peer(self) -> bytes:
+        return pack_host(*self.peer)
+
+    @property
     def peer_text(self) -> str:
         return f"{self.peer[0]}:{self.peer[1]}"
 
