@@ -71,16 +71,14 @@ def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
     )
 
 
-def failure_reply(
-    session: Session, command: RemotingCommand, error: Exception, server: str = "broker"
-) -> RemotingCommand:
+def failure_reply(session: Session, command: RemotingCommand, error: Exception) -> RemotingCommand:
     """The reply to a request whose handler raised `error`; bugs and undecodable requests are logged."""
     if isinstance(error, Refusal):
         return command.reply(error.code, error.remark, error.ext_fields)
     if isinstance(error, CodecError):
-        _log.info("%s: %s: code %d: %s", server, session.peer_text, command.code, error)
+        _log.info("%s: %s: code %d: %s", session.server, session.peer_text, command.code, error)
     else:
-        _log.error("%s: %s: code %d failed", server, session.peer_text, command.code, exc_info=error)
+        _log.error("%s: %s: code %d failed", session.server, session.peer_text, command.code, exc_info=error)
     return command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
@@ -111,7 +109,6 @@ class Dispatcher:
         turns: Turns,
         runs: RunTable = NO_RUNS,
         batches: Batches | None = None,
-        name: str = "",
         gate: Gate | None = None,
         fast_failure: FastFailure | None = None,
     ) -> None:
@@ -119,7 +116,6 @@ class Dispatcher:
         self._handlers = handlers
         self._runs = runs if gate is None else NO_RUNS
         self._batches = batches or _NoBatches()
-        self._name = name
         self._gate = gate
         self._fast_failure = fast_failure or FastFailure()
 
@@ -284,4 +280,4 @@ class Dispatcher:
             self._batches.end_batch()
 
     def _reply_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
-        session.respond(command, failure_reply(session, command, error, self._name))
+        session.respond(command, failure_reply(session, command, error))

@@ -66,7 +66,7 @@ class Server:
     ) -> None:
         self.sessions: set[Session] = set()
         self._turns = turns or Turns()
-        self._dispatcher = Dispatcher(handlers, self._turns, runs, batches, name, gate, fast_failure)
+        self._dispatcher = Dispatcher(handlers, self._turns, runs, batches, gate, fast_failure)
         self._limits = limits or ServerLimits()
         self._name = name
         self._direct = direct
@@ -171,6 +171,7 @@ class Server:
             wake=self._request_flush,
             direct=self._direct,
             turns=self._turns,
+            server=self._name,
         )
         self.sessions.add(session)
         return session

@@ -68,6 +68,7 @@ class Session:
         "outgoing_bytes",
         "peer",
         "peer_text",
+        "server",
         "transport",
         "turns",
     )
@@ -82,8 +83,10 @@ class Session:
         wake: Callable[[Session], None],
         direct: DirectReaders = NO_DIRECT,
         turns: Turns | None = None,
+        server: str = "broker",
     ) -> None:
         self.id = next(_numbers)
+        self.server = server
         self.transport = transport
         self.turns = turns or Turns()
         self.connection = Connection(max_frame=limits.max_frame, max_header=limits.max_header, direct=direct)

@@ -22,6 +22,8 @@ ClickException = UsageError.__mro__[1]
 _OS_CODES: Mapping[int, ExitCode] = {
     errno.ENOENT: ExitCode.NOT_FOUND,
     errno.EEXIST: ExitCode.USAGE,
+    errno.EISDIR: ExitCode.USAGE,
+    errno.ENOTDIR: ExitCode.NOT_FOUND,
     errno.EACCES: ExitCode.NOT_PERMITTED,
     errno.EPERM: ExitCode.NOT_PERMITTED,
     errno.ECONNREFUSED: ExitCode.NO_CONNECTION,

@@ -76,6 +76,7 @@ class FakeSession:
     nursery: trio.Nursery | None = None
     peer: tuple[str, int] = ("127.0.0.1", 40000)
     closed: bool = False
+    server: str = "broker"
     in_batch: bool = False
     sent: list[tuple[RemotingCommand, bytes]] = field(default_factory=list)
     pushed: list[RemotingCommand] = field(default_factory=list)

@@ -66,10 +66,11 @@ async def served(
     *requests: RemotingCommand,
     batches: Batches | None = None,
     sender: type[Wire] = Wire,
+    name: str = "broker",
 ) -> list[RemotingCommand]:
     """The replies to requests that came in one read; by default their sender disconnects at once."""
     wire = sender(b"".join(encode_frame(one) for one in requests))
-    await Server(handlers, batches=batches).serve_transport(wire)
+    await Server(handlers, batches=batches, name=name).serve_transport(wire)
     return wire.replies()
 
 
@@ -101,9 +102,10 @@ async def test_work_that_fails_is_the_reply(caplog: pytest.LogCaptureFixture) ->
         batches.barrier = work
         return command.reply(0)
 
-    (reply,) = await served({LATER: handler}, request(LATER), batches=batches)
+    (reply,) = await served({LATER: handler}, request(LATER), batches=batches, name="name server")
     assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "ZeroDivisionError: oh")
-    assert "code 1005 failed" in caplog.text
+    (line,) = caplog.messages
+    assert line.startswith("name server: ") and line.endswith(": code 1005 failed")
 
 
 @pytest.fixture

@@ -154,7 +154,19 @@ def test_files_that_are_not_there(cli: Run, tmp_path: Path) -> None:
     assert cli("offsets", "reset", "--undo", str(tmp_path / "no.json")).code == ExitCode.NOT_FOUND
     assert cli("broker", "-c", str(tmp_path / "no.conf")).code == ExitCode.NOT_FOUND
     (tmp_path / "bad.json").write_text("{}")
-    assert cli("offsets", "reset", "--undo", str(tmp_path / "bad.json")).code == ExitCode.CORRUPT
+    assert cli("offsets", "reset", "--undo", str(tmp_path / "bad.json")).code == ExitCode.USAGE
+
+
+def test_a_folder_in_place_of_a_file(cli: Run, tmp_path: Path) -> None:
+    for command in (
+        ("offsets", "reset", "--undo"),
+        ("broker", "-c"),
+        ("send", "T", "--file"),
+        ("send", "T", "--jsonl", "--file"),
+    ):
+        result = cli(*command, str(tmp_path), "-n", "127.0.0.1:1")
+        assert (result.code, result.err.count("\n")) == (ExitCode.USAGE, 1), command
+        assert f"{tmp_path}: Is a directory" in result.err
 
 
 def test_help_names_arguments_as_they_are_typed(cli: Run) -> None:

@@ -13,6 +13,7 @@ from codec.addresses import join_address, split_address, split_addresses
         ("10.0.0.1:80", ("10.0.0.1", 80)),
         ("[::1]:9876", ("::1", 9876)),
         ("broker-a:65535", ("broker-a", 65535)),
+        ("[fe80::1%eth0]:1", ("fe80::1%eth0", 1)),
     ],
 )
 def test_addresses_are_split_and_joined(text: str, address: tuple[str, int]) -> None:
@@ -20,7 +21,24 @@ def test_addresses_are_split_and_joined(text: str, address: tuple[str, int]) -> 
     assert join_address(*address) == text
 
 
-@pytest.mark.parametrize("text", ["host", ":1", "host:", "host:x", "host:0", "host:65536", "host:\u0661", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "host",
+        ":1",
+        "host:",
+        "host:x",
+        "host:0",
+        "host:65536",
+        "host:\u0661",
+        "",
+        "x:1:2",
+        "[x]:1",
+        "[::1:1",
+        "::1]:1",
+        "9" * 5000 + ":1:" + "9" * 5000,
+    ],
+)
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address: host:port is expected"):
         split_address(text)

@@ -55,7 +55,7 @@ def load_undo(path: Path) -> tuple[str, str, ResetTarget]:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=UndoFile)
     except msgspec.DecodeError as error:
-        raise CommandError(f"{path}: not an undo file: {error}", ExitCode.CORRUPT) from error
+        raise CommandError(f"{path}: not an undo file: {error}", ExitCode.USAGE) from error
     old = {
         MessageQueue(found.topic, q.broker_name, q.queue_id): q.old for q in found.queues if q.old is not None
     }
