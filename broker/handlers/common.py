@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import lru_cache, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
@@ -44,10 +44,14 @@ def no_filtering(expression_type: str | None) -> Refusal:
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
+Soon = Reply[ReplyT, ReplyBodyT] | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT]] | None
+"""A reply, or what waits to give one; None for none, or a later one."""
+
+
 def when_compiled(
     broker: BrokerContext,
     expressions: Iterable[str | None],
-    handle: Callable[[], Reply[ReplyT, ReplyBodyT] | None],
+    handle: Callable[[], Soon[ReplyT, ReplyBodyT]],
 ) -> Answered[ReplyT, ReplyBodyT]:
     """The result of `handle`: at once, or after a thread has compiled the long expressions among these."""
     slow = broker.filters.compiler.slow(expressions)
@@ -55,14 +59,14 @@ def when_compiled(
 
 
 async def _compile_first(
-    broker: BrokerContext, expressions: list[str], handle: Callable[[], Reply[ReplyT, ReplyBodyT] | None]
+    broker: BrokerContext, expressions: list[str], handle: Callable[[], Soon[ReplyT, ReplyBodyT]]
 ) -> Reply[ReplyT, ReplyBodyT] | None:
     await broker.filters.compiler.prepare(expressions)
     reply = await broker.store.when_ready(handle)
     barrier, broker.store.barrier = broker.store.barrier, None
     if barrier is not None:
         await barrier()
-    return reply
+    return await reply if isinstance(reply, Coroutine) else reply
 
 
 def no_topic(topic: str, before_faq: str = "") -> Refusal:

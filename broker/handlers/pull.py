@@ -18,7 +18,7 @@ import trio
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
-from broker.handlers.common import FAQ, no_filtering, no_topic, when_compiled
+from broker.handlers.common import FAQ, Soon, no_filtering, no_topic, when_compiled
 from broker.handlers.offsets import commit
 from broker.net.dispatch import failure_reply
 from broker.net.handling import Answered, Reply, Request, encoder
@@ -82,7 +82,7 @@ def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageRes
     return when_compiled(broker, [request.header.subscription], partial(_pull, broker, request))
 
 
-def _pull(broker: BrokerContext, request: PullRequest) -> PullReply | None:
+def _pull(broker: BrokerContext, request: PullRequest) -> Soon[PullMessageResponseHeader, bytes]:
     header = request.header
     try:
         wanted = _check(broker, request.session, header)
@@ -96,7 +96,18 @@ def _pull(broker: BrokerContext, request: PullRequest) -> PullReply | None:
     may_wait = header.sys_flag & SUSPEND and not request.command.is_oneway
     if code == ResponseCode.PULL_NOT_FOUND and may_wait and _hold(broker, request, result, wanted):
         return None
-    return _reply(broker, header, result)
+    reply = _reply(broker, header, result)
+    return _once_flushed(broker, reply, result.end) if _is_unflushed(broker, result) else reply
+
+
+def _is_unflushed(broker: BrokerContext, result: GetResult) -> bool:
+    return broker.sync_flush and result.end > broker.store.flushed_offset
+
+
+async def _once_flushed(broker: BrokerContext, reply: PullReply, end: int) -> PullReply:
+    """With SYNC_FLUSH nobody reads what a power cut may take, unless the flush fails or takes too long."""
+    await broker.store.wait_flushed(end)
+    return reply
 
 
 def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted: Wanted) -> bool:
@@ -149,8 +160,12 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
     header, session, command = request.header, request.session, request.command
     session.in_batch = True
     try:
-        reply = _reply(broker, header, _get(broker, header, _check(broker, session, header)))
-        session.respond(command, _encode(command, reply), reply.views)
+        result = _get(broker, header, _check(broker, session, header))
+        reply = _reply(broker, header, result)
+        if _is_unflushed(broker, result):
+            session.spawn(_answer_once_flushed, broker, request, reply, result.end)
+        else:
+            session.respond(command, _encode(command, reply), reply.views)
     except Refusal as refusal:
         session.respond(command, command.reply(refusal.code, refusal.remark, {}))
     except NotReady:
@@ -160,6 +175,13 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
     finally:
         session.in_batch = False
         session.flush()
+
+
+async def _answer_once_flushed(
+    broker: BrokerContext, request: PullRequest, reply: PullReply, end: int
+) -> None:
+    await _once_flushed(broker, reply, end)
+    request.session.respond(request.command, _encode(request.command, reply), reply.views)
 
 
 def _code(status: GetStatus, offset: int) -> ResponseCode:

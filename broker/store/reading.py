@@ -141,6 +141,7 @@ class Reader:
             batch.count,
             batch.size,
             physical < on_disk_before,
+            batch.ends[-1] if batch.count else 0,
         )
 
     def _passes(self, queue: ConsumeQueue, address: int, accepts_code: AcceptsCode) -> bool:

@@ -80,7 +80,10 @@ ArrivalListener = Callable[[Sequence[Arrival]], None]
 
 
 class GetResult(NamedTuple):
-    """Records of one queue: `views` of the mapped files, which together are the `count` records."""
+    """Records of one queue: `views` of the mapped files, which together are the `count` records.
+
+    `end` is where the last of them ends in the commit log.
+    """
 
     status: GetStatus
     next_begin_offset: int
@@ -90,6 +93,7 @@ class GetResult(NamedTuple):
     count: int = 0  # type: ignore[assignment]  # tuple.count is not used
     size: int = 0
     slow: bool = False
+    end: int = 0
 
 
 class QueryResult(NamedTuple):

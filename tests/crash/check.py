@@ -18,13 +18,13 @@ def check(model: Model, image: Image) -> None:
     behind = image.bytes_behind_log()
     assert not behind, f"{behind} bytes behind the log"
     by_number = _by_number(model, image)
-    _check_queues(model, image)
     for sent in model.messages.values():
         records = by_number[sent.number]
         assert records or not sent.must or sent.lost, f"message {sent.number} is lost: {sent}"
         assert not (records and sent.lost), f"message {sent.number} came back: {sent}"
         _check_copies(sent, records)
         _check_place(sent, records)
+    _check_queues(model, image)
     _check_index(image)
     _check_reads(model, image)
     _check_offsets(model, image)

@@ -39,15 +39,16 @@ IDLE_S = 60
 
 
 class Programme:
-    """The course of one seed. `counts` are what it has met."""
+    """The course of one seed. `counts` are what it has met, `image` is the last that was checked."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.seed = seed
         self.counts: Counter[str] = Counter()
         self._rng = random.Random(seed)
         self._folder = folder
-        self._model = Model()
+        self.model = Model()
         self._images = 0
+        self.image = Image({})
 
     def sessions(self) -> Iterator[tuple[Plan, Fault | None]]:
         for _ in range(ENDS):
@@ -57,20 +58,20 @@ class Programme:
         clock = Clock()
         disk = SimulatedDisk(self._rng.getrandbits(32), now_ms=clock)
         for plan, fault in self.sessions():
-            session = Session(self._model, disk, clock, self._rng, plan, fault)
+            session = Session(self.model, disk, clock, self._rng, plan, fault)
             session.opened = self._recovered
             await session.run()
             assert session.after is not None
             self._count(session)
             disk = session.after
-        last = Session(self._model, disk, clock, self._rng, Plan(1, 0, 0, None))
+        last = Session(self.model, disk, clock, self._rng, Plan(1, 0, 0, None))
         last.opened = self._recovered
         await last.live(partial(self._finish, last, clock))
-        image = image_of(disk.contents())
-        check(self._model, image)
-        check_done(self._model, image)
-        self._verify(image)
-        self.counts["messages"] += len(self._model.messages)
+        self.image = image_of(disk.contents())
+        check(self.model, self.image)
+        check_done(self.model, self.image)
+        self._verify(self.image)
+        self.counts["messages"] += len(self.model.messages)
 
     def _count(self, session: Session) -> None:
         journal, fault = session.plan.journal, session.fault
@@ -86,9 +87,9 @@ class Programme:
 
     def _recovered(self, session: Session) -> None:
         image = image_of(session.disk.contents())
-        check(self._model, image)
+        check(self.model, image)
         self._verify(image)
-        self._model.settle(image, trio.current_time())
+        self.model.settle(image, trio.current_time())
 
     def _verify(self, image: Image) -> None:
         """`rmq inspect verify` agrees."""

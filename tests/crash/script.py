@@ -356,13 +356,22 @@ class Session:
         queue_id = self.rng.randrange(TOPICS[topic])
         commits = self.model.commits.setdefault((topic, group, queue_id), [])
         position = commits[-1].offset if commits else 0
-        header = pull_header(topic, queue_id, position, group=group, count=self.rng.choice((1, 4, 32)))
+        is_patient = self.rng.random() < 0.3
+        header = pull_header(
+            topic,
+            queue_id,
+            position,
+            group=group,
+            count=self.rng.choice((1, 4, 32)),
+            sys_flag=6 if is_patient else 4,
+            suspend_ms=1000,
+        )
         reply = await self._ask(wire, RequestCode.PULL_MESSAGE, header)
         if reply.code != ResponseCode.SUCCESS:
             return
         for message in decode_records(reply.body):
             number = int(message.body.split(b":")[0])
-            self.model.read[topic, queue_id, message.queue_offset] = number, False
+            self.model.read[topic, queue_id, message.queue_offset] = number, self.sync and self.fault is None
             position = message.queue_offset + 1
         commit = Commit(trio.current_time(), position)
         commits.append(commit)

@@ -1,0 +1,166 @@
+"""The checker sees what is wrong: each fault is planted in the image of a sound store, or in what is known."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.crash.check import check, check_done
+from tests.crash.image import Entry, Image, Record
+from tests.crash.model import Kind, Model, Sent, record_number
+from tests.crash.programme import Programme, run
+
+SEED = 5
+Fault = Callable[[Model, Image], None]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Programme:
+    programme = Programme(SEED, tmp_path_factory.mktemp("sound"))
+    run(programme)
+    return programme
+
+
+def _one(model: Model, kind: Kind = Kind.PLAIN) -> Sent:
+    """A message that has to be there, and is."""
+    return next(sent for sent in model.messages.values() if sent.kind is kind and sent.must and sent.there)
+
+
+def _record(model: Model, image: Image, kind: Kind = Kind.PLAIN) -> Record:
+    sent = _one(model, kind)
+    return next(
+        record
+        for record in image.records
+        if record_number(record) == sent.number and record.topic == sent.topic
+    )
+
+
+def _without(image: Image, record: Record) -> None:
+    image.records.remove(record)
+    image.queues[record.topic, record.queue_id].pop(record.queue_offset, None)
+    for offsets in image.indexed.values():
+        offsets.discard(record.offset)
+
+
+def lost(model: Model, image: Image) -> None:
+    sent = _one(model)
+    for record in [record for record in image.records if record_number(record) == sent.number]:
+        _without(image, record)
+
+
+def stored_twice(model: Model, image: Image) -> None:
+    record = _record(model, image)
+    queue = image.queues[record.topic, record.queue_id]
+    again = record._replace(offset=image.log_end, queue_offset=len(queue))
+    image.records.append(again)
+    queue[again.queue_offset] = queue[record.queue_offset]._replace(offset=again.offset)
+    for offsets in image.indexed.values():
+        offsets |= {again.offset} if record.offset in offsets else set()
+
+
+def nobody_sent_it(model: Model, image: Image) -> None:
+    del model.messages[record_number(_record(model, image))]
+
+
+def came_back(model: Model, image: Image) -> None:
+    _one(model).lost = True
+
+
+def elsewhere(model: Model, image: Image) -> None:
+    sent = _one(model)
+    assert sent.place is not None
+    sent.place = sent.place[0] + 1, sent.place[1]
+
+
+def no_entry(model: Model, image: Image) -> None:
+    record = _record(model, image)
+    del image.queues[record.topic, record.queue_id][record.queue_offset]
+
+
+def wrong_entry(model: Model, image: Image) -> None:
+    record = _record(model, image)
+    image.queues[record.topic, record.queue_id][record.queue_offset] = Entry(record.offset, record.size, 1)
+
+
+def entry_without_record(model: Model, image: Image) -> None:
+    queue = image.queues["A", 0]
+    queue[len(queue)] = Entry(0, 100, 0)
+
+
+def not_indexed(model: Model, image: Image) -> None:
+    record = _record(model, image)
+    for offsets in image.indexed.values():
+        offsets.discard(record.offset)
+
+
+def indexed_where_nothing_is(model: Model, image: Image) -> None:
+    image.indexed[1] = {image.log_end}
+
+
+def early(model: Model, image: Image) -> None:
+    sent = _one(model, Kind.DELAYED)
+    parked = next(record for record in image.records if record_number(record) == sent.number)
+    copy = _record(model, image, Kind.DELAYED)
+    image.records[image.records.index(copy)] = copy._replace(stored=parked.stored + 1)
+
+
+def read_and_gone(model: Model, image: Image) -> None:
+    model.read["A", 0, 10_000] = _one(model).number, True
+
+
+def committed_and_gone(model: Model, image: Image) -> None:
+    next(iter(model.commits.values()))[-1].offset += 1
+
+
+def topic_gone(model: Model, image: Image) -> None:
+    model.topics["NoSuchTopic"] = True
+
+
+def topic_back(model: Model, image: Image) -> None:
+    model.topics["A"] = False
+
+
+def never_delivered(model: Model, image: Image) -> None:
+    _without(image, _record(model, image, Kind.DELAYED))
+
+
+FAULTS: dict[Fault, str] = {
+    lost: "is lost",
+    stored_twice: "is stored 2 times",
+    nobody_sent_it: "nobody sent",
+    came_back: "came back",
+    elsewhere: "is stored as",
+    no_entry: "no entries for",
+    wrong_entry: "code=1",
+    entry_without_record: "no records for",
+    not_indexed: "does not lead to",
+    indexed_where_nothing_is: "where no record is",
+    early: "ms early",
+    read_and_gone: "a reader got",
+    committed_and_gone: "was never committed",
+    topic_gone: "was acknowledged",
+    topic_back: "was acknowledged",
+    never_delivered: "never delivered|no record before|no entries for",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_is_found(sound: Programme, fault: Fault) -> None:
+    model, image = copy.deepcopy(sound.model), copy.deepcopy(sound.image)
+    check(model, image)
+    fault(model, image)
+    with pytest.raises(AssertionError, match=FAULTS[fault]):
+        check(model, image)
+        check_done(model, image)
+
+
+def test_a_seed_goes_the_same_way_each_time(tmp_path: Path) -> None:
+    contents = []
+    for name in ("first", "second"):
+        programme = Programme(SEED, tmp_path / name)
+        run(programme)
+        contents.append(programme.image.content)
+    assert contents[0] == contents[1]
