@@ -126,23 +126,23 @@ class Dispatcher:
     async def handle(
         self, session: Session, commands: list[RemotingCommand], pace: Pace | None = None
     ) -> None:
-        """Handles what one read brought, with a `pace` in as many turns as it takes; waits while the peer
-        does not read its replies."""
-        position, since = 0, pace
-        if since is None and len(commands) > 1:
-            since = self._turns.pace()
+        """Handles what one read brought, in as many turns as it takes; waits while the peer does not read
+        its replies. `pace` is that of the read, if it began before."""
+        position = 0
+        if pace is None and len(commands) > 1:
+            pace = self._turns.pace()
         while position < len(commands):
             last = min(position + REPLIES_PER_WRITE, len(commands))
-            if since is not None and since.took(LONGEST_LOOK) > self._fast_failure.shortest:
-                last = self._refuse_late(session, commands, position, last, since.took(0.0))
-            position, missing = self._handle_some(session, commands, position, last)
+            if pace is not None and pace.took(LONGEST_LOOK) > self._fast_failure.shortest:
+                last = self._refuse_late(session, commands, position, last, pace.took(0.0))
+            position, missing = self._handle_some(session, commands, position, last, pace)
             if missing is not None:
                 await self._retry(session, commands[position], missing, self._batches.barrier)
                 position += 1
             if session.is_congested:
                 await session.drained()
-                if since is not None:
-                    since.took(0.0)  # the peer itself was slow
+                if pace is not None:
+                    pace.took(0.0)  # the peer itself was slow
             if pace is not None:
                 await pace.step()
 
@@ -164,9 +164,9 @@ class Dispatcher:
         return position + len(kept)
 
     def _handle_some(
-        self, session: Session, commands: list[RemotingCommand], position: int, last: int
+        self, session: Session, commands: list[RemotingCommand], position: int, last: int, pace: Pace | None
     ) -> tuple[int, NotReady | None]:
-        """Handles commands from `position` to `last` for one write.
+        """Handles commands from `position` to `last` for one write, at least one, until the turn is over.
 
         Returns the position behind them, or that of one that passed the gate and must wait, with its reason.
         """
@@ -180,6 +180,8 @@ class Dispatcher:
                 run = runs.get(command.code)
                 if run is not None and (handled := self._call_run(session, run, commands[position:last])):
                     position += handled
+                    if pace is not None and pace.is_over:
+                        break
                     continue
             if command.flag & RPC_RESPONSE:
                 session.answered(command)
@@ -191,6 +193,8 @@ class Dispatcher:
                     self._defer(session, command, missing)
                     missing = None
             position += 1
+            if pace is not None and pace.is_over:
+                break
         session.in_batch = False
         session.flush()
         self._batches.end_batch()

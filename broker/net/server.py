@@ -37,7 +37,7 @@ ACCEPTS_PER_WAKE = 64
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
 SHORT_READ = 8 * 1024
-"""A read of so many bytes never takes longer than a turn."""
+"""A read of so many bytes is decoded in much less than a turn."""
 LONG_PIECE = 64 * 1024
 """The bytes to decode at a time of a connection whose last read took more than a turn."""
 

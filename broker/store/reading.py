@@ -1,9 +1,9 @@
 """Reads of one queue: a window of entries, filtered, and the records they point at (Java
 `DefaultMessageStore.getMessage`).
 
-The window is `max(16000, max_nums * 20)` bytes of entries and ends with the queue file. A batch is full by
-count or bytes; the limits are smaller for records that are far behind the log's end ("in disk": more than
-40 % of the machine's RAM). Neighbouring records are returned as one view.
+The window is `max(16000, max_nums * 20)` bytes of entries, here at most 64,000, and ends with the queue file.
+A batch is full by count or bytes; the limits are smaller for records that are far behind the log's end ("in
+disk": more than 40 % of the machine's RAM). Neighbouring records are returned as one view.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.consume_queue_ext import HIGHEST_ADDRESS, ExtensionEntry
 
 WINDOW_BYTES = 16_000
+LONGEST_WINDOW = 64_000
 
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
@@ -151,7 +152,9 @@ class Reader:
 
     def _window(self, queue: ConsumeQueue, offset: int, max_nums: int) -> Iterator[tuple[int, int, int]]:
         """The entries to look at; NotReady if they must be read from the disk."""
-        place = queue.place(offset, max(WINDOW_BYTES, max_nums * ENTRY_SIZE) // ENTRY_SIZE)
+        place = queue.place(
+            offset, min(max(WINDOW_BYTES, max_nums * ENTRY_SIZE), LONGEST_WINDOW) // ENTRY_SIZE
+        )
         if place is not None and self._readiness.strict and not self._readiness.knows(*place):
             self._readiness.require(*place, queue.written_in(place[0]))
         return entries_at(place)

@@ -15,7 +15,6 @@ from broker.net.dispatch import REPLIES_PER_WRITE
 from broker.net.fast_failure import FastFailure, limits_of
 from broker.net.server import Server
 from broker.net.session import Session
-from broker.net.turns import TURN_SECONDS
 from codec.codes import RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand
 from tests.broker.serving import ECHO, Client, echo, request
@@ -69,11 +68,11 @@ async def codes_after(
 async def test_sends_that_waited_behind_others_are_refused(
     nursery: trio.Nursery, mock_clock: trio.testing.MockClock
 ) -> None:
-    """16 sends of each 32 requests take 32 ms together: the limit of 200 ms is over after seven times."""
+    """Each of them takes 2 ms: after 100 the limit is over."""
     count = 10 * REPLIES_PER_WRITE
-    codes = await codes_after(nursery, mock_clock, dict.fromkeys(range(count), TURN_SECONDS), count)
+    codes = await codes_after(nursery, mock_clock, dict.fromkeys(range(count), 0.002), count)
     accepted = codes.index(BUSY)
-    assert accepted == 7 * REPLIES_PER_WRITE // 2
+    assert accepted == 100
     assert codes == [OK] * accepted + [BUSY] * (len(codes) - accepted)
 
 

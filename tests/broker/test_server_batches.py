@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import trio.testing
+
 from broker.net.dispatch import REPLIES_PER_WRITE, Barrier, RunHandler
 from broker.net.limits import ServerLimits, SessionLimits
 from broker.net.server import Server
@@ -33,7 +35,7 @@ async def _served(deeds: list[object], data: bytes, limits: ServerLimits | None 
     await server.serve_transport(Wire(data, deeds))
 
 
-async def test_a_batch_ends_after_its_replies_are_sent() -> None:
+async def test_a_batch_ends_after_its_replies_are_sent(mock_clock: trio.testing.MockClock) -> None:
     deeds: list[object] = []
     frames = [encode_frame(request(opaque=n)) for n in range(3)]
     replies = [len(encode_frame(echo(None, request(opaque=n)))) for n in range(3)]  # type: ignore[arg-type]
@@ -41,7 +43,7 @@ async def test_a_batch_ends_after_its_replies_are_sent() -> None:
     assert deeds == ["begin", sum(replies), "end"]
 
 
-async def test_a_long_batch_is_answered_in_parts() -> None:
+async def test_a_long_batch_is_answered_in_parts(mock_clock: trio.testing.MockClock) -> None:
     deeds: list[object] = []
     await _served(deeds, encode_frame(request(opaque=1)) * (2 * REPLIES_PER_WRITE + 1))
     reply = len(encode_frame(echo(None, request(opaque=1))))  # type: ignore[arg-type]

@@ -384,3 +384,11 @@ def test_pages_that_leave_memory_come_back(tmp_path: Path, monkeypatch: pytest.M
         for _ in range(2):
             assert numbers(store, "TopicA", 0) == list(range(400))
         assert len(store.query("TopicA", "k17", 9, 0, 1 << 50).views) == 1
+
+
+def test_one_get_looks_at_few_entries_however_many_messages_it_asks_for(tmp_path: Path) -> None:
+    with loaded(small_config(tmp_path, mapped_file_size_consume_queue=100_000)) as store:
+        for number in range(3300):
+            store.append(message(number))
+        found = store.get("TopicA", 0, 0, 1 << 30, accepts_code=lambda _code: False)
+    assert (found.status, found.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 3200)
