@@ -62,9 +62,6 @@ class MappedFile(Protocol):
     def load_pages(self, position: int, length: int) -> None:
         """Reads pages into the page cache. Blocks; does nothing for a file that was removed."""
 
-    def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        """Starts and ends of the ranges behind `position` that may hold other bytes than zeros. Blocks."""
-
     def clear_from(self, position: int) -> bool:
         """Zeroes everything from `position` on and keeps the modification time; False if nothing was to be
         done. Blocks."""
@@ -80,11 +77,20 @@ class MappedFile(Protocol):
 class Disk(Protocol):
     """Files and folders, by absolute path."""
 
-    def open_mapped(self, path: Path, size: int) -> MappedFile:
-        """Maps a file, which is created or extended with zeros to `size` bytes (sparse)."""
+    def open_mapped(self, path: Path, size: int, *, may_create: bool = True) -> MappedFile:
+        """Maps a file, which is created or extended with zeros to `size` bytes (sparse). FileNotFoundError."""
+
+    def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
+        """Starts and ends of the ranges of [position, size) of a file that may hold other bytes than zeros.
+
+        FileNotFoundError.
+        """
 
     def read(self, path: Path) -> bytes:
         """The whole content. FileNotFoundError."""
+
+    def read_part(self, path: Path, position: int, length: int) -> bytes:
+        """Bytes of a file; fewer where it ends. FileNotFoundError."""
 
     def write(self, path: Path, content: bytes) -> None:
         """Makes `content` the whole content, in place: a power cut leaves any mix of old and new pages."""

@@ -34,10 +34,10 @@ class RealMappedFile:
 
     __slots__ = ("_address", "_map", "_path", "_size", "found_size", "view")
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(self, path: Path, size: int, *, may_create: bool = True) -> None:
         self._path = path
         self._size = size
-        with opened(path, os.O_RDWR | os.O_CREAT) as fd:
+        with opened(path, os.O_RDWR | (os.O_CREAT if may_create else 0)) as fd:
             self.found_size = os.fstat(fd).st_size
             if self.found_size != size:
                 os.ftruncate(fd, size)
@@ -86,22 +86,9 @@ class RealMappedFile:
             for start in range(position, position + length, LOAD_BYTES):
                 os.preadv(fd, [buffer], start)
 
-    def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        with opened(self._path, os.O_RDONLY) as fd:
-            end = position
-            while end < self._size:
-                try:
-                    start = os.lseek(fd, end, os.SEEK_DATA)
-                except OSError as error:
-                    if error.errno != errno.ENXIO:
-                        raise
-                    return  # there is only a hole
-                end = os.lseek(fd, start, os.SEEK_HOLE)
-                yield start, min(end, self._size)
-
     def clear_from(self, position: int) -> bool:
         page_end = min(-(-position // PAGE) * PAGE, self._size)
-        if not any(self.view[position:page_end]) and not any(self.data_ranges(page_end)):
+        if not any(self.view[position:page_end]) and not any(data_ranges(self._path, page_end, self._size)):
             return False
         state = self._path.stat()
         with opened(self._path, os.O_RDWR) as fd:
@@ -118,6 +105,21 @@ class RealMappedFile:
         self.view.release()
         with contextlib.suppress(BufferError):
             self._map.close()
+
+
+def data_ranges(path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
+    """See `Disk.data_ranges`."""
+    with opened(path, os.O_RDONLY) as fd:
+        end = position
+        while end < size:
+            try:
+                start = os.lseek(fd, end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                return  # there is only a hole
+            end = os.lseek(fd, start, os.SEEK_HOLE)
+            yield start, min(end, size)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from broker.disk.folders import DurableFolders
 from broker.disk.interface import FileState, MappedFile, Usage
 from broker.disk.lock import hold_folder, hold_lock, is_same, unusable
-from broker.disk.mapped import RealMappedFile, opened
+from broker.disk.mapped import RealMappedFile, data_ranges, opened
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -20,11 +20,18 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class RealDisk(DurableFolders):
     """The operating system's files; see `Disk`."""
 
-    def open_mapped(self, path: Path, size: int) -> MappedFile:
-        return RealMappedFile(path, size)
+    def open_mapped(self, path: Path, size: int, *, may_create: bool = True) -> MappedFile:
+        return RealMappedFile(path, size, may_create=may_create)
+
+    def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
+        return data_ranges(path, position, size)
 
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
+
+    def read_part(self, path: Path, position: int, length: int) -> bytes:
+        with opened(path, os.O_RDONLY) as fd:
+            return os.pread(fd, length, position)
 
     def write(self, path: Path, content: bytes) -> None:
         with opened(path, os.O_RDWR | os.O_CREAT) as fd:

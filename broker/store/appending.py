@@ -18,7 +18,8 @@ from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
 from broker.store.late_arrivals import MOST_LATE, LateArrivals
 from broker.store.readiness import Readiness
-from broker.store.segment import Segment, SegmentList
+from broker.store.segment import Segment
+from broker.store.segment_list import SegmentList
 from broker.store.statistics import Statistics
 from broker.store.values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.store.segment import Place, Reservation, Segment, SegmentList
+from broker.store.segment import Place, Reservation, Segment
+from broker.store.segment_list import SegmentList
 from codec.errors import CorruptionError
 from codec.store.record import peek_record, store_timestamp_at
 from codec.store.record_encoder import encode_filler

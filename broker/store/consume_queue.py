@@ -17,14 +17,22 @@ from pathlib import Path
 
 from broker.disk import Disk
 from broker.store.consume_queue_ext import QueueExtension, Require
-from broker.store.queue_entries import NOTHING, entries_at, found_entries, has_entries_behind
-from broker.store.segment import Place, Reservation, Segment, SegmentList
+from broker.store.mappings import Mappings
+from broker.store.queue_entries import (
+    entries_at,
+    found_entries,
+    has_entries_behind,
+    trusted_end,
+    valid_end,
+)
+from broker.store.segment import Place, Reservation, Segment
+from broker.store.segment_list import SegmentList
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from codec.store.consume_queue_ext import ExtensionEntry, is_address
 from codec.store.file_names import RECOVERED_FILES
 
 _pack = ENTRY.struct.pack_into
-_unpack = ENTRY.struct.unpack_from
+_unpack = ENTRY.struct.unpack
 
 
 class QueueGap(Exception):
@@ -41,6 +49,7 @@ class ConsumeQueue:
     __slots__ = (
         "_limit",
         "_position",
+        "_touched",
         "_view",
         "extension",
         "flushed",
@@ -63,11 +72,14 @@ class ConsumeQueue:
         folder: Path,
         file_size: int,
         extension: QueueExtension | None = None,
+        mappings: Mappings | None = None,
+        touched: dict[ConsumeQueue, None] | None = None,
     ) -> None:
+        self._touched = {} if touched is None else touched
         self.topic = topic
         self.queue_id = queue_id
         size = file_size // ENTRY_SIZE * ENTRY_SIZE
-        self.segments = SegmentList(disk, folder, size, "mappedFileSizeConsumeQueue")
+        self.segments = SegmentList(disk, folder, size, "mappedFileSizeConsumeQueue", mappings=mappings)
         self._view = memoryview(b"")
         self._position = self._limit = 0
         self.next_offset = 0
@@ -142,12 +154,22 @@ class ConsumeQueue:
         return self._position
 
     def _attach(self, segment: Segment, position: int) -> None:
-        self._view = segment.view
+        self._continue_in(segment, position)
+        self.set_ready()
+
+    def _continue_in(self, segment: Segment, position: int) -> None:
+        """Has the next entry go to a place, once `set_ready` was called: the file may be unmapped."""
+        segment.on_unmapped = self._lose
         self._position = position
         self.next_offset = (segment.start + position) // ENTRY_SIZE
         self.full_at = segment.end // ENTRY_SIZE
         segment.note_written(position)
-        self.set_ready()
+
+    def _lose(self, segment: Segment) -> None:
+        """Notes that a file is unmapped."""
+        if self.segments.segments and self.segments.segments[-1] is segment:
+            self._view = memoryview(b"")
+            self._limit = self.ready_until = 0
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
         """The list that needs a file before so many entries fit, and where that begins; None if none."""
@@ -158,7 +180,7 @@ class ConsumeQueue:
         return self.extension.missing_file(entries) if self.extension is not None else None
 
     def shared_pages(self) -> list[Place]:
-        """Files and positions of the pages that the next entry shares with earlier ones."""
+        """As `SegmentList.shared_pages`, for the next entry and its extension."""
         pages = self.segments.shared_pages(self.end)
         if self.extension is not None:
             pages += self.extension.segments.shared_pages(self.extension.end)
@@ -170,9 +192,11 @@ class ConsumeQueue:
         return missing or (self.extension.unreserved(entries) if self.extension is not None else None)
 
     def set_ready(self) -> None:
-        """Notes that entries need nothing of the disk as far as their blocks are reserved."""
+        """Notes that entries need nothing of the disk as far as their blocks are reserved, and may come."""
         if self.full_at:
             last = self.segments.segments[-1]
+            self._view = last.view
+            self._touched[self] = None
             self._limit = last.reserved // ENTRY_SIZE * ENTRY_SIZE
             self.ready_until = (last.start + last.reserved) // ENTRY_SIZE
 
@@ -200,7 +224,7 @@ class ConsumeQueue:
         segment = self.segments.find(queue_offset * ENTRY_SIZE)
         if segment is None or queue_offset >= self.next_offset:
             raise IndexError(queue_offset)
-        return _unpack(segment.view, queue_offset * ENTRY_SIZE - segment.start)
+        return _unpack(segment.part(queue_offset * ENTRY_SIZE - segment.start, ENTRY_SIZE))
 
     def place(self, queue_offset: int, count: int) -> tuple[Segment, int, int] | None:
         """File, position and length of at most `count` entries, not beyond the file of the first."""
@@ -232,7 +256,7 @@ class ConsumeQueue:
         return queue_offset + per_file - queue_offset % per_file
 
     def load(self) -> None:
-        """Maps the files. StoreSizeMismatch; a queue with a gap between its files must be rebuilt."""
+        """Finds the files. StoreSizeMismatch; a queue with a gap between its files must be rebuilt."""
         self.must_rebuild = not self.segments.load(derived=True)
         if self.extension is not None:
             self.extension.load()
@@ -244,19 +268,7 @@ class ConsumeQueue:
         """
         segments = self.segments.segments
         self.min_offset = self.segments.start // ENTRY_SIZE
-        end = self.segments.start
-        reached = 0
-        for segment in segments[-RECOVERED_FILES:]:
-            end = segment.start
-            for offset, size, _ in found_entries(segment):
-                if size != FILLER_SIZE:
-                    if offset < reached or size <= 0:
-                        break
-                    reached = offset + size
-                end += ENTRY_SIZE
-            if end != segment.end:
-                break
-        self.max_physical_offset = reached
+        end, self.max_physical_offset = valid_end(segments[-RECOVERED_FILES:], self.segments.start)
         self.must_rebuild = self.must_rebuild or has_entries_behind(segments, end, sure_until)
         self._end_at(end)
 
@@ -268,18 +280,7 @@ class ConsumeQueue:
     def distrust(self, physical_start: int) -> None:
         """Removes all but the whole entries of records before `physical_start`: after a power cut any page
         behind them may be lost, or stale. Blocks."""
-        keep = self.segments.start // ENTRY_SIZE
-        last = -1
-        for segment in reversed(self.segments.segments):
-            offset, size, _ = next(found_entries(segment), NOTHING)
-            if size == FILLER_SIZE or (size > 0 and 0 <= offset < physical_start):
-                keep = segment.start // ENTRY_SIZE
-                for offset, size, _ in found_entries(segment):
-                    if size != FILLER_SIZE and not (size > 0 and last < offset < physical_start):
-                        break
-                    last = max(last, offset if size != FILLER_SIZE else -1)
-                    keep += 1
-                break
+        keep = trusted_end(self.segments.segments, physical_start) // ENTRY_SIZE
         if keep < self.next_offset:
             self._keep(keep)
 
@@ -294,6 +295,7 @@ class ConsumeQueue:
     def mark_unsynced(self, physical_offset: int) -> None:
         """Has the next flush sync the entries of records from `physical_offset` on."""
         self.flushed = min(self.flushed, self.first_at(physical_offset) * ENTRY_SIZE)
+        self._touched[self] = None
         if self.extension is not None:
             self.extension.flushed = self.extension.segments.start
 
@@ -322,8 +324,8 @@ class ConsumeQueue:
         if segment is None:
             self.release_views()
         else:
-            self._attach(segment, end - segment.start)
-            self.ready_until = 0
+            self._continue_in(segment, end - segment.start)
+            self._limit = self.ready_until = 0
         if self.extension is not None and not self.extension.end_behind(self._last_address()):
             self.must_rebuild = True
 

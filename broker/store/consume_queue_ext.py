@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from broker.disk import Disk
-from broker.store.segment import Reservation, Segment, SegmentList
+from broker.store.segment import Reservation, Segment
+from broker.store.segment_list import SegmentList
 from codec.errors import CorruptionError, LocalProtocolError
 from codec.store.consume_queue_ext import (
     END_OF_FILE,

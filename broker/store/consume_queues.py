@@ -11,6 +11,7 @@ from zlib import crc32
 from broker.disk import Disk
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import QueueExtension
+from broker.store.mappings import Mappings
 
 
 class ConsumeQueues:
@@ -20,7 +21,16 @@ class ConsumeQueues:
     without.
     """
 
-    __slots__ = ("_disk", "_extensions", "_file_size", "_folder", "by_topic")
+    __slots__ = (
+        "_disk",
+        "_extensions",
+        "_file_size",
+        "_folder",
+        "by_topic",
+        "filling",
+        "mappings",
+        "touched",
+    )
 
     def __init__(
         self, disk: Disk, folder: Path, file_size: int, extensions: tuple[Path, int] | None = None
@@ -30,6 +40,11 @@ class ConsumeQueues:
         self._file_size = file_size
         self._extensions = extensions
         self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
+        self.mappings = Mappings()
+        self.touched: dict[ConsumeQueue, None] = {}
+        """Queues that may have entries which are not flushed, in order: no more than these are looked at."""
+        self.filling: list[ConsumeQueue] = []
+        """Queues that were flushed and are nearly full."""
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         for queues in self.by_topic.values():
@@ -48,17 +63,38 @@ class ConsumeQueues:
             if self._extensions is not None:
                 extension = QueueExtension(self._disk, self._extensions[0] / place, self._extensions[1])
             queue = queues[queue_id] = ConsumeQueue(
-                self._disk, topic, queue_id, self._folder / place, self._file_size, extension
+                self._disk,
+                topic,
+                queue_id,
+                self._folder / place,
+                self._file_size,
+                extension,
+                self.mappings,
+                self.touched,
             )
         return queue
 
     def load(self) -> None:
-        """Maps every queue folder. StoreSizeMismatch, StoreDamaged. Blocks."""
+        """Finds the files of every queue. StoreSizeMismatch, StoreDamaged. Blocks."""
         for topic in self._disk.list(self._folder):
             for folder in self._disk.list(topic):
                 state = self._disk.state(folder)
                 if state is not None and state.is_folder and folder.name.isdigit():
                     self.ensure(topic.name, int(folder.name)).load()
+
+    def nearly_full(self) -> list[ConsumeQueue]:
+        """The queues that need a file soon; those that were flushed are named once."""
+        queues, self.filling = [*self.touched, *self.filling], []
+        return [queue for queue in queues if queue.nearly_full]
+
+    def note_flushed(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Forgets those of some queues that have nothing left to flush."""
+        for queue in queues:
+            if queue.flushed >= queue.end:
+                queue.ready_until = 0  # the next entry comes with `set_ready`
+                self.touched.pop(queue, None)
+                if queue.nearly_full:
+                    self.filling.append(queue)
 
     @property
     def max_physical_offset(self) -> int:

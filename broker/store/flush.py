@@ -208,7 +208,8 @@ class Flusher:
             _log.warning("the checkpoint cannot be saved: %s", error)
 
     async def _flush_queues(self, least_pages: int) -> None:
-        dirty = [queue for queue in self._queues if _dirty_pages(queue.flushed, queue.end) >= least_pages]
+        touched = list(self._queues.touched)
+        dirty = [queue for queue in touched if _dirty_pages(queue.flushed, queue.end) >= least_pages]
         ends = [(queue, queue.end) for queue in dirty]
         extensions = [queue.extension for queue in dirty if queue.extension is not None]
         # first what the entries hold addresses of
@@ -216,6 +217,7 @@ class Flusher:
         await self._flush_to(ends)
         for queue in dirty:
             queue.ready_until = 0  # pages that are clean may leave the memory
+        self._queues.note_flushed(touched)
 
     async def _flush_to(self, ends: Sequence[tuple[ConsumeQueue | QueueExtension, int]]) -> None:
         segments = [segment for part, end in ends for segment in part.segments.between(part.flushed, end)]

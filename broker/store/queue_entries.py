@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from broker.store.segment import Segment
-from codec.store.consume_queue import ENTRY, ENTRY_SIZE
+from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER_SIZE
 
 NOTHING = (0, 0, 0)
 """An entry that was never written."""
@@ -23,7 +23,39 @@ def entries_at(place: tuple[Segment, int, int] | None) -> Iterator[tuple[int, in
 
 def found_entries(segment: Segment) -> Iterator[tuple[int, int, int]]:
     """The entries that a file may have held when it was loaded."""
-    return _walk(segment.view[: _found_end(segment)])
+    return _walk(segment.part(0, _found_end(segment)))
+
+
+def valid_end(segments: Iterable[Segment], start: int) -> tuple[int, int]:
+    """The byte offset behind the valid entries of some files, and the end of the last record that they name."""
+    end, reached = start, 0
+    for segment in segments:
+        end = segment.start
+        for offset, size, _ in found_entries(segment):
+            if size != FILLER_SIZE:
+                if offset < reached or size <= 0:
+                    break
+                reached = offset + size
+            end += ENTRY_SIZE
+        if end != segment.end:
+            break
+    return end, reached
+
+
+def trusted_end(segments: Sequence[Segment], physical_start: int) -> int:
+    """The byte offset behind the whole entries of records before `physical_start`."""
+    end, last = segments[0].start if segments else 0, -1
+    for segment in reversed(segments):
+        offset, size, _ = next(found_entries(segment), NOTHING)
+        if size == FILLER_SIZE or (size > 0 and 0 <= offset < physical_start):
+            end = segment.start
+            for offset, size, _ in found_entries(segment):
+                if size != FILLER_SIZE and not (size > 0 and last < offset < physical_start):
+                    break
+                last = max(last, offset if size != FILLER_SIZE else -1)
+                end += ENTRY_SIZE
+            break
+    return end
 
 
 def has_entries_behind(segments: Iterable[Segment], end: int, sure_until: int) -> bool:
@@ -33,7 +65,7 @@ def has_entries_behind(segments: Iterable[Segment], end: int, sure_until: int) -
         for start, stop in segment.data_ranges(max(position, 0)) if position < segment.size else ():
             first = max(start // ENTRY_SIZE * ENTRY_SIZE, position)
             last = min(-(-stop // ENTRY_SIZE) * ENTRY_SIZE, _found_end(segment))
-            for entry in _walk(segment.view[first : max(first, last)]):
+            for entry in _walk(segment.part(first, max(last - first, 0))):
                 if any(entry) and entry[0] < sure_until:
                     return True
     return False

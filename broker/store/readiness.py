@@ -15,12 +15,15 @@ from typing import Any, TypeVar
 import trio
 
 from broker.errors import NotReady
-from broker.store.segment import Place, Segment, SegmentList
+from broker.store.mappings import Mappings
+from broker.store.segment import Place, Segment
+from broker.store.segment_list import SegmentList
 
 CHUNK = 256 * 1024
 KNOWN_SECONDS = 1.0
 """The time for which a chunk counts as resident after it was seen so."""
 
+UNMAPPED_IN_A_TURN = 256
 KNOWN_CHUNKS = 64
 """Longer ranges are looked at in parts."""
 
@@ -34,7 +37,8 @@ T = TypeVar("T")
 class Readiness:
     """The work that the disk must do before the event loop can make a call."""
 
-    def __init__(self, in_thread: InThread) -> None:
+    def __init__(self, in_thread: InThread, mappings: Mappings | None = None) -> None:
+        self._mappings = Mappings() if mappings is None else mappings
         self.strict = False
         self.is_running = False
         """False until the store is open: nothing is strict then."""
@@ -47,12 +51,17 @@ class Readiness:
         """Held by creations and removals of files, in the order of the calls: a name can be used again."""
 
     async def forget(self) -> None:
-        """The service: what is known gets old."""
+        """The service: what is known gets old, and files that are not used any more are unmapped."""
         while True:
             await trio.sleep(KNOWN_SECONDS)
             self._resident = set()
             self._times = {}
             self.refusals = {}
+            while unmapped := self._mappings.trim(UNMAPPED_IN_A_TURN):
+                for segment in unmapped:
+                    chunks = range(-(-segment.size // CHUNK))
+                    self._resident.difference_update([(segment, number) for number in chunks])
+                await trio.lowlevel.checkpoint()
 
     def attempt(self, function: Callable[..., T], *arguments: object) -> T:
         """Calls a function that uses the store. Raises NotReady where it would have to wait for the disk."""
@@ -123,7 +132,7 @@ class Readiness:
 
         async def ready() -> None:
             await self._in_thread(load)
-            self._resident.update(wanted)
+            self._resident.update(chunk for chunk in wanted if chunk[0].is_mapped)
 
         return NotReady(ready)
 
@@ -140,7 +149,8 @@ class Readiness:
 
         async def ready() -> None:
             await self._in_thread(load)
-            done()
+            if all(segment.is_mapped for segment, _ in cold):  # else the caller asks again
+                done()
 
         raise NotReady(ready, in_order=True)
 
@@ -176,7 +186,8 @@ class Readiness:
                 await self._in_thread(segment.reserve, end)
             except OSError as error:
                 self.refusals[segment] = error
-            done()
+            if segment.is_mapped:
+                done()
 
         return NotReady(ready, in_order=True)
 

@@ -1,35 +1,26 @@
-"""Preallocated, memory-mapped files of a rolling queue, named by their start offset (Java `MappedFile`,
-`MappedFileQueue`).
+"""Preallocated, memory-mapped files of a rolling queue, named by their start offset (Java `MappedFile`).
 
 * Files are created at full size, sparse. The name is the start offset, 20 digits.
 * What is written next has its blocks on the disk before (`Segment.reserve`): a page that the disk has no room
   for would end the process.
 * Slices of `view` may outlive the segment: removing it unlinks the file at once, the memory is freed with the
   last slice.
-* Lists of segments are replaced, never changed in place, so that worker threads may read them.
-
-Loading ignores other names, removes an empty last file (created, never sized), and extends a short last file
-with zeros, which leaves it to recovery; any other length is refused with the file, the size and the setting.
+* Files of consume queues are mapped while they are used: see mappings.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import logging
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from broker.disk import PAGE, Disk
-from broker.errors import StoreDamaged, StoreSizeMismatch
-from codec.store.file_names import file_name, is_file_name
+from broker.disk import PAGE, Disk, MappedFile
+from broker.store.mappings import Mappings
 
 MOST_RESERVED = 4 << 20
 """Bytes that are reserved ahead at most; less in a file that does not hold as much."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-_log = logging.getLogger(__name__)
 
 
 class Segment:
@@ -44,38 +35,97 @@ class Segment:
     __slots__ = (
         "_disk",
         "_file",
-        "data_ranges",
+        "_mappings",
         "found_size",
         "fresh",
         "is_cleared",
-        "is_resident",
-        "load_pages",
+        "on_unmapped",
         "path",
-        "release_pages",
         "reserved",
         "size",
         "start",
         "step",
-        "view",
+        "used",
     )
 
-    def __init__(self, disk: Disk, path: Path, start: int, size: int, step: int = 0) -> None:
-        """Opens the file, creates or extends it with zeros to `size`. OSError if the disk refuses."""
+    def __init__(
+        self,
+        disk: Disk,
+        path: Path,
+        start: int,
+        size: int,
+        step: int = 0,
+        mappings: Mappings | None = None,
+        length: int | None = None,
+    ) -> None:
+        """Maps the file, creates or extends it with zeros to `size`. OSError if the disk refuses.
+
+        With `mappings`, one that is known to have its `length` is mapped when it is used, and not for ever.
+        """
         self._disk = disk
+        self._mappings = mappings
+        self._file: MappedFile | None = None
+        self.on_unmapped: Callable[[Segment], None] | None = None
         self.path = path
         self.start = start
         self.size = size
-        self._file = disk.open_mapped(path, size)
-        self.fresh = self._file.found_size == 0
-        self.found_size = self._file.found_size or size
+        self.used = False
+        is_whole = mappings is not None and length == size
+        found = size if is_whole else self._map(may_create=True).found_size
+        self.fresh = found == 0
+        self.found_size = found or size
         self.is_cleared = False
         self.reserved = 0
         self.step = step
-        self.view = self._file.view
-        self.data_ranges = self._file.data_ranges
-        self.is_resident = self._file.is_resident
-        self.load_pages = self._file.load_pages
-        self.release_pages = self._file.release_pages
+
+    def _map(self, *, may_create: bool = False) -> MappedFile:
+        self._file = file = self._disk.open_mapped(self.path, self.size, may_create=may_create)
+        if self._mappings is not None:
+            self._mappings.add(self)
+        return file
+
+    @property
+    def is_mapped(self) -> bool:
+        """False for a file that is not mapped at the moment: it is on its first use, which blocks."""
+        return self._file is not None
+
+    @property
+    def view(self) -> memoryview:
+        """The whole file. Blocks if it is not mapped."""
+        return (self._file or self._map()).view
+
+    def part(self, position: int, length: int) -> memoryview:
+        """Bytes of the file, read from the disk (blocks) if it is not mapped."""
+        if self._file is not None:
+            return self._file.view[position : position + length]
+        return memoryview(self._disk.read_part(self.path, position, length))
+
+    def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
+        """Starts and ends of the ranges behind `position` that may hold other bytes than zeros. Blocks."""
+        return self._disk.data_ranges(self.path, position, self.size)
+
+    def is_resident(self, position: int, length: int) -> bool:
+        """True if reading these bytes does not wait for the disk. Does not block."""
+        self.used = True
+        return self._file is not None and self._file.is_resident(position, length)
+
+    def load_pages(self, position: int, length: int) -> None:
+        """Maps the file and reads pages. Blocks; does nothing for a file that was removed."""
+        with contextlib.suppress(FileNotFoundError):
+            (self._file or self._map()).load_pages(position, length)
+
+    def release_pages(self, position: int, length: int) -> None:
+        """Drops whole pages, dirty ones too, from the memory of this process; the page cache keeps them."""
+        if self._file is not None:
+            self._file.release_pages(position, length)
+
+    def unmap(self) -> None:
+        """Frees the mapping until the next use; what was written through it stays."""
+        file, self._file = self._file, None
+        if file is not None:
+            if self.on_unmapped is not None:
+                self.on_unmapped(self)
+            file.close()
 
     @property
     def end(self) -> int:
@@ -93,9 +143,15 @@ class Segment:
         Keeps the modification time, on which search by time and retention depend. Touches nothing if all is
         zero.
         """
-        if position < self.size and self._file.clear_from(position):
+        if position >= self.size or not (self.is_mapped or self._has_data(position)):
+            return
+        if (self._file or self._map()).clear_from(position):
             self.is_cleared = True
             self.reserved = min(self.reserved, position // PAGE * PAGE)
+
+    def _has_data(self, position: int) -> bool:
+        page_end = min(-(-position // PAGE) * PAGE, self.size)
+        return any(self.part(position, page_end - position)) or any(self.data_ranges(page_end))
 
     def note_written(self, end: int) -> None:
         """Notes that everything before `end` was written once, and so has its blocks."""
@@ -112,7 +168,9 @@ class Segment:
         for more in (max(min(end, MOST_RESERVED), self.step), 0):
             wanted = min(-(-(end + more) // PAGE) * PAGE, self.size)
             try:
-                self._file.reserve(begin, wanted - begin)
+                (self._file or self._map()).reserve(begin, wanted - begin)
+            except FileNotFoundError:
+                return  # it was removed meanwhile
             except OSError as error:
                 if not more or error.errno not in DISK_FULL:
                     raise
@@ -121,17 +179,24 @@ class Segment:
                 return
 
     def populate_pages(self, position: int, length: int) -> bool:
-        """Allocates and maps pages that will be written soon; False where the kernel cannot. Blocks."""
+        """Allocates and maps pages that will be written soon; False where the kernel cannot. Blocks.
+
+        ValueError if the file was closed.
+        """
+        if self._file is None:
+            raise ValueError(f"{self.path} is closed")
         return self._file.populate_pages(position, length)
 
     def rewrite(self, start: int, end: int) -> None:
         """Has the next sync write the bytes [start, end) of the sequence that are in this file. Blocks."""
         begin, stop = max(start - self.start, 0), min(end - self.start, self.size)
-        self._file.rewrite(begin, stop - begin)
+        (self._file or self._map()).rewrite(begin, stop - begin)
 
     def close(self) -> None:
         """Unmaps, now or when the last slice that was given out is gone."""
-        self._file.close()
+        if self._mappings is not None:
+            self._mappings.discard(self)
+        self.unmap()
 
     def destroy(self) -> None:
         """Removes the file and closes. Blocks."""
@@ -145,247 +210,3 @@ Place = tuple[Segment, int]
 
 Reservation = tuple[Segment, int]
 """A file and the position up to which its blocks are wanted."""
-
-
-def _files(disk: Disk, folder: Path) -> list[Path]:
-    return [path for path in disk.list(folder) if is_file_name(path.name)]
-
-
-def adopted_size(disk: Disk, folder: Path) -> int | None:
-    """The segment size by the first two names, else by the only file; None for an empty folder."""
-    files = _files(disk, folder)
-    if len(files) > 1:
-        return int(files[1].name) - int(files[0].name)
-    return (_length(disk, files[0]) or None) if files else None
-
-
-def _length(disk: Disk, path: Path) -> int:
-    state = disk.state(path)
-    return 0 if state is None else state.size
-
-
-class SegmentList:
-    """Segments in order of their start; `size` is the length of each, `step` what they reserve ahead at least."""
-
-    __slots__ = (
-        "_gone",
-        "_has_removed",
-        "_spare",
-        "disk",
-        "folder",
-        "refused",
-        "segments",
-        "setting",
-        "size",
-        "step",
-    )
-
-    def __init__(self, disk: Disk, folder: Path, size: int, setting: str, step: int = 0) -> None:
-        self.disk = disk
-        self.folder = folder
-        self.size = size
-        self.setting = setting
-        self.step = step
-        self.segments: list[Segment] = []
-        self.refused: OSError | None = None
-        """The reason why the file that was wanted last could not be built ahead."""
-        self._spare: Segment | None = None
-        self._gone = self._has_removed = False
-
-    def load(self, *, derived: bool = False) -> bool:
-        """Maps the files of the folder. StoreSizeMismatch.
-
-        A file missing between two others is StoreDamaged, or for `derived` data False: all of it must be
-        rebuilt.
-        """
-        files = _files(self.disk, self.folder)
-        while files and _length(self.disk, files[-1]) == 0:
-            self.disk.unlink(files.pop())
-        lengths = [_length(self.disk, path) for path in files]
-        whole = True
-        for path, length in zip(files[:-1], lengths, strict=False):
-            if length < self.size and self.size in lengths:
-                whole = False
-                if not derived:
-                    raise StoreDamaged(
-                        f"{path} is cut off: it has {length} of {self.size} bytes. Restore it, or copy what can "
-                        f"be read with 'rmq inspect salvage'"
-                    )
-            else:
-                self._check_length(path, length, last=False)
-        if files:
-            self._check_length(files[-1], lengths[-1], last=True)
-        starts = [int(path.name) for path in files]
-        for previous, start in pairwise(starts):
-            if start == previous + self.size:
-                continue
-            whole = False
-            if not derived:
-                raise StoreDamaged(
-                    f"{self.folder}: {file_name(previous + self.size)} is missing before {file_name(start)}; "
-                    f"restore it, or move the files before it away (their content is lost then)"
-                )
-        self.segments = [
-            Segment(self.disk, path, start, self.size, self.step)
-            for path, start in zip(files, starts, strict=True)
-        ]
-        for segment in self.segments:
-            written = max((stop for _, stop in segment.data_ranges(0)), default=0)
-            segment.found_size = min(segment.found_size, written)
-        return whole
-
-    def _check_length(self, path: Path, length: int, *, last: bool) -> None:
-        if length == self.size:
-            return
-        if last and length < self.size:
-            text = "%s is %d bytes short of %d; recovery decides what of it is valid"
-            _log.warning(text, path, self.size - length, self.size)
-            return
-        raise StoreSizeMismatch(
-            f"{path} is {length} bytes long, but {self.setting} is {self.size}: "
-            f"set {self.setting}={length}, or use another folder"
-        )
-
-    @property
-    def start(self) -> int:
-        """Offset of the first byte; 0 if there is no segment."""
-        segments = self.segments
-        return segments[0].start if segments else 0
-
-    def find(self, offset: int) -> Segment | None:
-        """The segment that holds the byte at `offset`."""
-        segments = self.segments
-        if not segments:
-            return None
-        index = (offset - segments[0].start) // self.size
-        return segments[index] if 0 <= index < len(segments) else None
-
-    def shared_pages(self, end: int) -> list[Place]:
-        """The file and position where writing continues at `end`; none if a page begins there: that is new."""
-        segment = self.find(end)
-        return [(segment, end - segment.start)] if segment and (end - segment.start) % PAGE else []
-
-    # --- growing
-
-    def is_ready(self, start: int) -> bool:
-        """True if `append(start)` needs nothing of the disk."""
-        return self._spare is not None and self._spare.start == start
-
-    def wants(self, start: int) -> bool:
-        """True if the file that begins at `start` is the next one and neither here nor prepared."""
-        follows = not self.segments or self.segments[-1].end == start
-        return follows and not self._gone and not self.is_ready(start)
-
-    def append(self, start: int) -> Segment:
-        """Adds the segment that begins at `start`: the prepared one, or a new one (blocks, OSError)."""
-        spare, self._spare = self._spare, None
-        segment = spare if spare is not None and spare.start == start else self.build(start)
-        self.segments = [*self.segments, segment]
-        return segment
-
-    def build(self, start: int) -> Segment:
-        """Creates the file without adding it. Blocks; safe in a worker thread.
-
-        Name and length are durable at once: after a power cut no file is missing, or empty, before one that
-        is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it, and
-        so is one that the disk has no room for.
-        """
-        self.disk.make_folder(self.folder)
-        segment = Segment(self.disk, self.folder / file_name(start), start, self.size, self.step)
-        try:
-            segment.reserve(1)
-            self.disk.sync_file(segment.path)
-            self.disk.sync_folder(self.folder)
-        except OSError:
-            segment.close()
-            with contextlib.suppress(OSError):
-                self.disk.unlink(segment.path)
-            raise
-        return segment
-
-    def unreserved(self, begin: int, end: int) -> Reservation | None:
-        """The file, and the position in it, up to which blocks are missing to write [begin, end)."""
-        for segment in (*self.segments[-1:], self._spare):
-            if segment is not None and segment.end > begin:
-                wanted = min(end - segment.start, segment.size)
-                if wanted > segment.reserved:
-                    return segment, wanted
-        return None
-
-    def offer(self, segment: Segment) -> None:
-        """Keeps a file that was built ahead for `append`; closes it if it is not wanted any more."""
-        if self.wants(segment.start):
-            self._spare = segment
-        else:
-            segment.close()
-
-    # --- shrinking
-
-    def cut(self, end: int) -> None:
-        """Removes segments that begin after `end` and zeroes the bytes from `end` on. Blocks.
-
-        Removals are made durable one by one: a power cut leaves no segment behind a missing one.
-        """
-        while self.segments and self.segments[-1].start > end:
-            self._remove_last()
-            self.disk.sync_folder(self.folder)
-            self._has_removed = False
-        for segment in self.segments[-2:]:
-            segment.clear_from(max(end - segment.start, 0))
-
-    def drop_from(self, start: int) -> None:
-        """Removes the last segment if it begins at `start`. Blocks."""
-        if self.segments and self.segments[-1].start == start:
-            self._remove_last()
-
-    def _remove_last(self) -> None:
-        last, self.segments = self.segments[-1], self.segments[:-1]
-        last.destroy()
-        self._has_removed = True
-
-    def sync_cuts(self) -> None:
-        """Makes durable what `cut` and `drop_from` did: what a power cut brought back would lie behind, or
-        between, new bytes. Blocks."""
-        for segment in self.segments:
-            if segment.is_cleared:
-                self.disk.sync_file(segment.path)
-                segment.is_cleared = False
-        if self._has_removed:
-            self.disk.sync_folder(self.folder)
-            self._has_removed = False
-
-    def take_first(self) -> Segment:
-        """Takes the first segment out; the caller destroys it."""
-        first, self.segments = self.segments[0], self.segments[1:]
-        return first
-
-    def take_all(self) -> Callable[[], None]:
-        """Takes all segments out. The result removes their files durably, and an empty folder; it blocks."""
-        segments = [*self.segments, *([self._spare] if self._spare is not None else [])]
-        self.segments, self._spare, self._gone = [], None, True
-
-        def destroy() -> None:
-            for segment in segments:
-                segment.destroy()
-            self.disk.sync_folder(self.folder)
-            self.disk.remove_empty_folder(self.folder)
-
-        return destroy
-
-    def rewrite(self, start: int, end: int) -> None:
-        """Has the next sync write [start, end), even where one that failed should have. Blocks."""
-        for segment in self.between(start, end):
-            segment.rewrite(start, end)
-
-    def between(self, start: int, end: int) -> list[Segment]:
-        """Segments that hold any byte of [start, end)."""
-        return [segment for segment in self.segments if segment.start < end and segment.end > start]
-
-    def close(self) -> None:
-        """Unmaps all; a file that was prepared and not used is removed, as Java does."""
-        if self._spare is not None:
-            self._spare.destroy()
-            self._spare = None
-        for segment in self.segments:
-            segment.close()
-        self.segments = []

@@ -33,7 +33,7 @@ from broker.store.reading import Reader
 from broker.store.recovery import RecoveryReport, Stop, recover
 from broker.store.retention import Retention
 from broker.store.search import KeySearch, Search
-from broker.store.segment import SegmentList, adopted_size
+from broker.store.segment_list import SegmentList, adopted_size
 from broker.store.statistics import Statistics
 from broker.store.unsupported import refuse_unsupported
 from broker.store.values import ArrivalListener, BitMapOf, QueryResult
@@ -62,7 +62,6 @@ class MessageStore:
         self._now_ms = now_ms
         self._in_thread = in_thread
         self._disk = disk
-        self._readiness = readiness = Readiness(in_thread)
         log_folder = config.commit_log_folder
         log_size = (
             config.mapped_file_size_commit_log or adopted_size(disk, log_folder) or COMMIT_LOG_FILE_SIZE
@@ -79,6 +78,7 @@ class MessageStore:
             queue_size,
             extensions if config.enable_consume_queue_ext else None,
         )
+        self._readiness = readiness = Readiness(in_thread, queues.mappings)
         slots, items = config.max_hash_slot_num, config.max_index_num
         self._index = index = (
             Index(disk, config.index_folder, slots, items, now_ms=now_ms)
@@ -184,7 +184,7 @@ class MessageStore:
 
     def start(self, services: Services) -> None:
         """Starts the services."""
-        self._readiness.is_running = True
+        self._readiness.is_running = self._queues.mappings.is_running = True
         self._flusher.start(services)
         services.start("retention", self.retention.run)
         services.start("free space", self.retention.watch_space)

@@ -63,14 +63,9 @@ class _Mapped:
         self._disk.call("load")
         self._file.cold.difference_update(self._pages(position, length))
 
-    def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        length = max(len(self.view) - position, 0)
-        if self.view[position:].tobytes() != bytes(length):
-            yield position, position + length
-
     def clear_from(self, position: int) -> bool:
         self._disk.call("clear")
-        if not any(self.data_ranges(position)):
+        if not any(self.view[position:]):
             return False
         self.view[position:] = bytes(len(self.view) - position)
         self._file.see()
@@ -161,21 +156,31 @@ class SimulatedDisk(DurableFolders):
 
     # --- the interface
 
-    def open_mapped(self, path: Path, size: int) -> MappedFile:
+    def open_mapped(self, path: Path, size: int, *, may_create: bool = True) -> MappedFile:
         self.call("open")
-        file = self._create(path)
+        file = self._create(path) if may_create else self._file(path)
         found = len(file.buffer)
         if found != size or isinstance(file.buffer, bytes):
             file.resize(size)
         file.see()
         return _Mapped(self, file, found)
 
+    def _file(self, path: Path) -> File:
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return self._files[path]
+
+    def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
+        if any(memoryview(self._file(path).buffer)[position:size].tobytes().strip(b"\0")):
+            yield position, size
+
     def read(self, path: Path) -> bytes:
         self.call("read")
-        file = self._files.get(path)
-        if file is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        return file.content()
+        return self._file(path).content()
+
+    def read_part(self, path: Path, position: int, length: int) -> bytes:
+        self.call("read")
+        return bytes(memoryview(self._file(path).buffer)[position : position + length])
 
     def write(self, path: Path, content: bytes) -> None:
         self.call("write")

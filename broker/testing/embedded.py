@@ -28,7 +28,7 @@ from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
 from broker.node import open_broker
-from broker.store.segment import adopted_size
+from broker.store.segment_list import adopted_size
 from codec.store.index_file import index_file_size
 
 LIGHT_FILES = {

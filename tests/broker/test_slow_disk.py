@@ -19,6 +19,7 @@ import trio.testing
 
 import broker
 from broker.filters.compiler import LONG
+from broker.store.mappings import Mappings
 from broker.testing.disk import SimulatedDisk
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.headers.offsets import ResetOffsetRequestHeader
@@ -316,4 +317,33 @@ async def test_a_pull_reads_cold_pages_in_a_worker_after_its_expression_was_comp
         result = await consumer.pull(BUSY, 0, expression=expression, expression_type="SQL92")
         assert [message.body for message in result.messages] == [b"found"]
         assert disk.calls["load"]
+        assert disk.calls_in_loop == {}
+
+
+async def test_queues_are_mapped_in_workers(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few files may be mapped, so that each send and pull finds its queue cold."""
+    monkeypatch.setattr(Mappings, "most", 3)
+    disk = SimulatedDisk(loses_power=False)
+    queues = [MessageQueue("Many", "broker-a", n % 4) for n in range(4)]
+    queues += [MessageQueue(f"Topic{n}", "broker-a", 0) for n in range(8)]
+    async with (
+        broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster,
+        Producer(**cluster.client(), timeout=60, send_timeout=60) as producer,
+        PullConsumer("G", **cluster.client(), timeout=60) as consumer,
+    ):
+        for queue in queues:
+            await producer.send(Message.of(queue.topic, b"0"), queue=queue)
+        disk.calls.clear()
+        disk.calls_in_loop.clear()
+        disk.call_seconds = CALL_SECONDS
+        for number in range(1, 6):
+            for queue in queues:
+                await producer.send(Message.of(queue.topic, b"%d" % number), queue=queue)
+            await trio.sleep(number)  # files that were not used are unmapped
+        for queue in queues:
+            found = (await consumer.pull(queue, 0)).messages
+            assert [message.body for message in found] == [b"%d" % number for number in range(6)]
+        assert disk.calls["open"] > 4 * len(queues)
         assert disk.calls_in_loop == {}

@@ -14,7 +14,8 @@ from msgspec import structs
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.net.server import Server
 from broker.store import MessageStore
-from broker.store.segment import Segment, SegmentList
+from broker.store.segment import Segment
+from broker.store.segment_list import SegmentList
 from codec.bodies.config import TopicConfig
 from codec.codes import ResponseCode
 from codec.headers.base import to_ext

@@ -16,7 +16,7 @@ import trio.testing
 
 from broker.store import AppendResult, MessageStore, PutStatus, open_store
 from broker.store.flush import sync_files
-from broker.store.segment import SegmentList
+from broker.store.segment_list import SegmentList
 from broker.testing.disk import SimulatedDisk
 from tests.broker.store.support import HOST, START_MS, Clock, loaded, message, numbers, small_config
 

@@ -14,7 +14,8 @@ import pytest
 from broker.disk import PAGE, REAL, load_table, save_table
 from broker.disk.lock import hold_lock
 from broker.store import StoreDamaged, StoreError, StoreLocked
-from broker.store.segment import Segment, SegmentList
+from broker.store.segment import Segment
+from broker.store.segment_list import SegmentList
 from broker.testing.disk import SimulatedDisk
 from codec.errors import BodyError
 

@@ -1,0 +1,287 @@
+"""A list of preallocated files (Java `MappedFileQueue`): found, grown ahead in worker threads, cut, removed.
+
+Lists of segments are replaced, never changed in place, so that worker threads may read them.
+
+Loading ignores other names, removes an empty last file (created, never sized), and extends a short last file
+with zeros, which leaves it to recovery; any other length is refused with the file, the size and the setting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from broker.disk import PAGE, Disk
+from broker.errors import StoreDamaged, StoreSizeMismatch
+from broker.store.mappings import Mappings
+from broker.store.segment import Place, Reservation, Segment
+from codec.store.file_names import file_name, is_file_name
+
+_log = logging.getLogger(__name__)
+
+
+def _files(disk: Disk, folder: Path) -> list[Path]:
+    return [path for path in disk.list(folder) if is_file_name(path.name)]
+
+
+def adopted_size(disk: Disk, folder: Path) -> int | None:
+    """The segment size by the first two names, else by the only file; None for an empty folder."""
+    files = _files(disk, folder)
+    if len(files) > 1:
+        return int(files[1].name) - int(files[0].name)
+    return (_length(disk, files[0]) or None) if files else None
+
+
+def _length(disk: Disk, path: Path) -> int:
+    state = disk.state(path)
+    return 0 if state is None else state.size
+
+
+class SegmentList:
+    """Segments in order of their start; `size` is the length of each, `step` what they reserve ahead at least."""
+
+    __slots__ = (
+        "_gone",
+        "_has_removed",
+        "_spare",
+        "disk",
+        "folder",
+        "mappings",
+        "refused",
+        "segments",
+        "setting",
+        "size",
+        "step",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: Path,
+        size: int,
+        setting: str,
+        step: int = 0,
+        mappings: Mappings | None = None,
+    ) -> None:
+        self.disk = disk
+        self.mappings = mappings
+        self.folder = folder
+        self.size = size
+        self.setting = setting
+        self.step = step
+        self.segments: list[Segment] = []
+        self.refused: OSError | None = None
+        """The reason why the file that was wanted last could not be built ahead."""
+        self._spare: Segment | None = None
+        self._gone = self._has_removed = False
+
+    def load(self, *, derived: bool = False) -> bool:
+        """Finds the files of the folder, and maps them unless there are `mappings`. StoreSizeMismatch.
+
+        A file missing between two others is StoreDamaged, or for `derived` data False: all of it must be
+        rebuilt.
+        """
+        files = _files(self.disk, self.folder)
+        while files and _length(self.disk, files[-1]) == 0:
+            self.disk.unlink(files.pop())
+        lengths = [_length(self.disk, path) for path in files]
+        whole = True
+        for path, length in zip(files[:-1], lengths, strict=False):
+            if length < self.size and self.size in lengths:
+                whole = False
+                if not derived:
+                    raise StoreDamaged(
+                        f"{path} is cut off: it has {length} of {self.size} bytes. Restore it, or copy what can "
+                        f"be read with 'rmq inspect salvage'"
+                    )
+            else:
+                self._check_length(path, length, last=False)
+        if files:
+            self._check_length(files[-1], lengths[-1], last=True)
+        starts = [int(path.name) for path in files]
+        for previous, start in pairwise(starts):
+            if start == previous + self.size:
+                continue
+            whole = False
+            if not derived:
+                raise StoreDamaged(
+                    f"{self.folder}: {file_name(previous + self.size)} is missing before {file_name(start)}; "
+                    f"restore it, or move the files before it away (their content is lost then)"
+                )
+        self.segments = [
+            Segment(self.disk, path, start, self.size, self.step, self.mappings, length)
+            for path, start, length in zip(files, starts, lengths, strict=True)
+        ]
+        for segment in self.segments:
+            written = max((stop for _, stop in segment.data_ranges(0)), default=0)
+            segment.found_size = min(segment.found_size, written)
+        return whole
+
+    def _check_length(self, path: Path, length: int, *, last: bool) -> None:
+        if length == self.size:
+            return
+        if last and length < self.size:
+            text = "%s is %d bytes short of %d; recovery decides what of it is valid"
+            _log.warning(text, path, self.size - length, self.size)
+            return
+        raise StoreSizeMismatch(
+            f"{path} is {length} bytes long, but {self.setting} is {self.size}: "
+            f"set {self.setting}={length}, or use another folder"
+        )
+
+    @property
+    def start(self) -> int:
+        """Offset of the first byte; 0 if there is no segment."""
+        segments = self.segments
+        return segments[0].start if segments else 0
+
+    def find(self, offset: int) -> Segment | None:
+        """The segment that holds the byte at `offset`."""
+        segments = self.segments
+        if not segments:
+            return None
+        index = (offset - segments[0].start) // self.size
+        return segments[index] if 0 <= index < len(segments) else None
+
+    def shared_pages(self, end: int) -> list[Place]:
+        """The file and position where writing continues at `end`; none if a page begins there: that is new.
+
+        A file that is not mapped is named in any case.
+        """
+        segment = self.find(end)
+        if segment is None or (segment.is_mapped and (end - segment.start) % PAGE == 0):
+            return []
+        return [(segment, end - segment.start)]
+
+    # --- growing
+
+    def is_ready(self, start: int) -> bool:
+        """True if `append(start)` needs nothing of the disk."""
+        return self._spare is not None and self._spare.start == start
+
+    def wants(self, start: int) -> bool:
+        """True if the file that begins at `start` is the next one and neither here nor prepared."""
+        follows = not self.segments or self.segments[-1].end == start
+        return follows and not self._gone and not self.is_ready(start)
+
+    def append(self, start: int) -> Segment:
+        """Adds the segment that begins at `start`: the prepared one, or a new one (blocks, OSError)."""
+        spare, self._spare = self._spare, None
+        segment = spare if spare is not None and spare.start == start else self.build(start)
+        if self.mappings is not None:
+            self.mappings.add(segment)
+        self.segments = [*self.segments, segment]
+        return segment
+
+    def build(self, start: int) -> Segment:
+        """Creates the file without adding it. Blocks; safe in a worker thread.
+
+        Name and length are durable at once: after a power cut no file is missing, or empty, before one that
+        is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it, and
+        so is one that the disk has no room for.
+        """
+        self.disk.make_folder(self.folder)
+        path = self.folder / file_name(start)
+        segment = Segment(self.disk, path, start, self.size, self.step, self.mappings)
+        if self.mappings is not None:
+            self.mappings.discard(segment)  # it stays mapped until it is used
+        try:
+            segment.reserve(1)
+            self.disk.sync_file(segment.path)
+            self.disk.sync_folder(self.folder)
+        except OSError:
+            segment.close()
+            with contextlib.suppress(OSError):
+                self.disk.unlink(segment.path)
+            raise
+        return segment
+
+    def unreserved(self, begin: int, end: int) -> Reservation | None:
+        """The file, and the position in it, up to which blocks are missing to write [begin, end)."""
+        for segment in (*self.segments[-1:], self._spare):
+            if segment is not None and segment.end > begin:
+                wanted = min(end - segment.start, segment.size)
+                if wanted > segment.reserved:
+                    return segment, wanted
+        return None
+
+    def offer(self, segment: Segment) -> None:
+        """Keeps a file that was built ahead for `append`; closes it if it is not wanted any more."""
+        if self.wants(segment.start):
+            self._spare = segment
+        else:
+            segment.close()
+
+    # --- shrinking
+
+    def cut(self, end: int) -> None:
+        """Removes segments that begin after `end` and zeroes the bytes from `end` on. Blocks.
+
+        Removals are made durable one by one: a power cut leaves no segment behind a missing one.
+        """
+        while self.segments and self.segments[-1].start > end:
+            self._remove_last()
+            self.disk.sync_folder(self.folder)
+            self._has_removed = False
+        for segment in self.segments[-2:]:
+            segment.clear_from(max(end - segment.start, 0))
+
+    def drop_from(self, start: int) -> None:
+        """Removes the last segment if it begins at `start`. Blocks."""
+        if self.segments and self.segments[-1].start == start:
+            self._remove_last()
+
+    def _remove_last(self) -> None:
+        last, self.segments = self.segments[-1], self.segments[:-1]
+        last.destroy()
+        self._has_removed = True
+
+    def sync_cuts(self) -> None:
+        """Makes durable what `cut` and `drop_from` did: what a power cut brought back would lie behind, or
+        between, new bytes. Blocks."""
+        for segment in self.segments:
+            if segment.is_cleared:
+                self.disk.sync_file(segment.path)
+                segment.is_cleared = False
+        if self._has_removed:
+            self.disk.sync_folder(self.folder)
+            self._has_removed = False
+
+    def take_first(self) -> Segment:
+        """Takes the first segment out; the caller destroys it."""
+        first, self.segments = self.segments[0], self.segments[1:]
+        return first
+
+    def take_all(self) -> Callable[[], None]:
+        """Takes all segments out. The result removes their files durably, and an empty folder; it blocks."""
+        segments = [*self.segments, *([self._spare] if self._spare is not None else [])]
+        self.segments, self._spare, self._gone = [], None, True
+
+        def destroy() -> None:
+            for segment in segments:
+                segment.destroy()
+            self.disk.sync_folder(self.folder)
+            self.disk.remove_empty_folder(self.folder)
+
+        return destroy
+
+    def rewrite(self, start: int, end: int) -> None:
+        """Has the next sync write [start, end), even where one that failed should have. Blocks."""
+        for segment in self.between(start, end):
+            segment.rewrite(start, end)
+
+    def between(self, start: int, end: int) -> list[Segment]:
+        """Segments that hold any byte of [start, end)."""
+        return [segment for segment in self.segments if segment.start < end and segment.end > start]
+
+    def close(self) -> None:
+        """Unmaps all; a file that was prepared and not used is removed, as Java does."""
+        if self._spare is not None:
+            self._spare.destroy()
+            self._spare = None
+        for segment in self.segments:
+            segment.close()
+        self.segments = []
