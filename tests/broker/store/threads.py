@@ -26,10 +26,10 @@ class Threads:
 
     async def __call__(self, function: Any, *arguments: Any) -> Any:
         await trio.sleep(self.seconds)
-        if function is sync_files:
+        if sync_files in arguments:
             if self.failing:
                 raise OSError("no disk")
-            names = [path.parent.name for path in arguments[1]]
+            names = [path.parent.name for path in arguments[2]]
             self.flushed.append((round(trio.current_time() - self.opened_at, 3), names))
         return function(*arguments)
 
