@@ -2,133 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import os
 import random
 import signal
-import subprocess
-import sys
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import trio
 
-from codec.message import Message
-from codec.store.consume_queue import ENTRY
-from codec.store.record import decode_record, peek_record
-from codec.store.record_layout import MAGIC_FILLER
-from rmqcli.client import ClientError, Producer, SendResult, SendStatus
+from tests.crash.real_broker import Acked, Moment, check_store, load, running
 from tests.support import PATIENCE
-
-PRODUCERS = 4
-QUEUES = 4
-SEGMENT = 8 * 1024 * 1024
-
-Acked = dict[tuple[int, int], tuple[str, str]]  # (queue id, queue offset) -> (message id, body)
-
-
-class Moment(NamedTuple):
-    """When the broker is killed: so many acknowledgements of the round, then so many seconds."""
-
-    acknowledged: int
-    seconds: float
-
-
-@contextmanager
-def running(store: Path, flush: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    settings = [
-        f"mappedFileSizeCommitLog={SEGMENT}",
-        f"flushDiskType={flush}",
-        f"defaultTopicQueueNums={QUEUES}",
-    ]
-    command = [
-        sys.executable,
-        "-m",
-        "rmqcli",
-        "up",
-        "--json",
-        "--port",
-        "0",
-        "--namesrv-port",
-        "0",
-        "--store",
-        str(store),
-    ]
-    for setting in settings:
-        command += ["--set", setting]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process, json.loads(process.stdout.readline())["namesrv"]
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-async def load(
-    namesrv: str, acked: Acked, round_number: int, moment: Moment, process: subprocess.Popen[str]
-) -> None:
-    """Four producers send until the broker dies; every acknowledged message is recorded at once."""
-    enough, target = trio.Event(), len(acked) + moment.acknowledged
-
-    async def produce(number: int) -> None:
-        async with Producer(f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=2.0) as producer:
-            for n in itertools.count():
-                body = f"{round_number}-{number}-{n}-" + "x" * (n % 700)
-                try:
-                    result: SendResult = await producer.send(
-                        Message.of("Crash", body.encode(), keys=[f"{number}-{n}"])
-                    )
-                except ClientError:
-                    if enough.is_set():
-                        return
-                    continue  # a busy machine: timed out
-                assert result.status is SendStatus.SEND_OK
-                at = (result.message_queue.queue_id, result.queue_offset)
-                assert at not in acked, f"queue offset {at} was given twice"
-                acked[at] = (result.msg_id, body)
-                if len(acked) >= target:
-                    enough.set()
-
-    with trio.fail_after(PATIENCE):
-        async with trio.open_nursery() as nursery:
-            for number in range(PRODUCERS):
-                nursery.start_soon(produce, number)
-            await enough.wait()
-            await trio.sleep(moment.seconds)
-            os.kill(process.pid, signal.SIGKILL)
-
-
-def commit_log_records(store: Path) -> Iterator[tuple[int, int, int, bytes]]:
-    """(queue id, queue offset, commit-log offset, record) of the topic, walked by sizes alone."""
-    for segment in sorted((store / "commitlog").iterdir()):
-        data, position, base = segment.read_bytes(), 0, int(segment.name)
-        while position + 8 <= len(data):
-            head = peek_record(data, position)
-            if head.total_size == 0 or head.magic == MAGIC_FILLER:
-                break
-            message = decode_record(data, position, check_crc=True)
-            assert message.commit_log_offset == base + position
-            if message.topic == "Crash":
-                yield (
-                    message.queue_id,
-                    message.queue_offset,
-                    base + position,
-                    data[position : position + head.total_size],
-                )
-            position += head.total_size
-
-
-def consume_queue(store: Path, queue_id: int) -> list[tuple[int, int]]:
-    data = b"".join(p.read_bytes() for p in sorted((store / "consumequeue/Crash" / str(queue_id)).iterdir()))
-    entries = (ENTRY.unpack_from(data, at) for at in range(0, len(data), ENTRY.size))
-    return [(offset, size) for offset, size, _tags in entries if size > 0]
 
 
 @pytest.mark.parametrize(("flush", "most"), [("ASYNC_FLUSH", 3000), ("SYNC_FLUSH", 300)])
@@ -141,25 +23,11 @@ def test_what_was_acknowledged_survives(
     for number in range(rounds):
         with running(tmp_path, flush) as (process, namesrv):
             moment = Moment(chance.randint(1, most), chance.uniform(0.0, 0.1))
-            trio.run(load, namesrv, acked, number, moment, process)
+            trio.run(load, namesrv, acked, number, moment, process.kill)
             process.wait(PATIENCE)
     with running(tmp_path, flush) as (process, _):
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     assert not (tmp_path / "abort").exists()
 
-    from_log: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    bodies: dict[tuple[int, int], tuple[str, str]] = {}
-    for queue_id, queue_offset, at, record in commit_log_records(tmp_path):
-        message = decode_record(record)
-        from_log[queue_id].append((queue_offset, at, len(record)))
-        bodies[queue_id, queue_offset] = (message.msg_id, message.body.decode())
-    lost = {at: what for at, what in acked.items() if bodies.get(at) != what}
-    assert not lost, (
-        f"{len(lost)} of {len(acked)} acknowledged messages are gone or changed, first {next(iter(lost.items()))}"
-    )
-    for queue_id, records in from_log.items():
-        assert [offset for offset, _, _ in records] == list(range(len(records))), (
-            "gaps or duplicates in the queue offsets"
-        )
-        assert consume_queue(tmp_path, queue_id) == [(at, size) for _, at, size in records]
+    check_store(tmp_path, acked)
