@@ -14,8 +14,8 @@ from codec.message_batch import walk_batch
 from codec.properties import decode_properties
 
 INNER_BATCH, NEED_UNWRAP = MessageSysFlag.INNER_BATCH, MessageSysFlag.NEED_UNWRAP
-_WRAPPED = INNER_BATCH | NEED_UNWRAP
-_NOT_INNER = ~(_WRAPPED | MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK)
+WRAPPED = INNER_BATCH | NEED_UNWRAP
+NOT_INNER = ~(WRAPPED | MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK)
 
 
 def unwrapped(message: MessageExt, begin: int = 0) -> list[MessageExt]:
@@ -23,9 +23,9 @@ def unwrapped(message: MessageExt, begin: int = 0) -> list[MessageExt]:
 
     Raises BodyError for an inner batch that is none.
     """
-    if message.sys_flag & _WRAPPED != _WRAPPED:
+    if message.sys_flag & WRAPPED != WRAPPED:
         return [message]
-    sys_flag = message.sys_flag & _NOT_INNER
+    sys_flag = message.sys_flag & NOT_INNER
     return [
         replace(
             message,

@@ -20,6 +20,7 @@ import numpy as np
 
 from codec.errors import CorruptionError
 from codec.scan.arrow import scan_batches
+from codec.scan.inner_rows import inner_rows
 from codec.store.record import decode_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.export.errors import ExportError
@@ -116,7 +117,7 @@ def _scan(
         position = _check_places(batch, position, file.base or 0)
         taken = rows.apply(batch)
         if taken.num_rows:
-            yield taken
+            yield inner_rows(taken)
     _check_rest(file, data, position, end)
 
 
