@@ -105,18 +105,24 @@ class Programme:
 
 
 class Faulty(Programme):
-    """One in which the disk refuses one call of the first session."""
+    """One in which the disk refuses one call of a session: of the first, or the second, which recovers."""
 
     def __init__(
-        self, seed: int, folder: Path, *, sync: bool, call: int, errno: int, journal: Journal | None
+        self,
+        seed: int,
+        folder: Path,
+        fault: Fault,
+        *,
+        sync: bool,
+        journal: Journal | None,
+        in_second: bool = False,
     ) -> None:
         super().__init__(seed, folder)
-        self._plan = Plan(2, 8, 0, journal, sync)
-        self._fault = Fault(call, errno)
+        self._faults = (None, fault) if in_second else (fault, None)
+        self._plans = Plan(2 - in_second, 8, 0, journal, sync), Plan(1 + in_second, 4, 0, Journal.NONE, sync)
 
     def sessions(self) -> Iterator[tuple[Plan, Fault | None]]:
-        yield self._plan, self._fault
-        yield Plan(1, 4, 0, Journal.NONE, self._plan.sync), None
+        return zip(self._plans, self._faults, strict=True)
 
 
 def run(programme: Programme) -> Counter[str]:

@@ -132,7 +132,9 @@ class Session:
         self.refused_starts = 0
         self.after: SimulatedDisk | None = None
         self.opened: Callable[[Session], None] = lambda _: None
-        """Called when the store was recovered for the first time, before the broker changes anything."""
+        """Called when the store was recovered, before the broker changes anything: the first time, and after
+        stops that a disk may have kept from being clean."""
+        self._is_open = False
         self.calls = 0
         self.requests = self.replies = 0
         disk.on_call = self._count
@@ -207,9 +209,16 @@ class Session:
         with self.disk.worker():
             result = function(*arguments)
         if getattr(function, "__func__", None) is MessageStore.load and self.after is None:
-            opened, self.opened = self.opened, lambda _: None
-            opened(self)
+            self._note_open()
         return result
+
+    def _note_open(self) -> None:
+        if self._is_open and self.fault is None:
+            return  # after a clean stop
+        if self._is_open:
+            self.model.kill()
+        self._is_open = True
+        self.opened(self)
 
     # --- the clients
 

@@ -15,15 +15,22 @@ import pytest
 
 from broker.testing.power_cut import Journal
 from tests.crash.programme import Faulty, run
+from tests.crash.script import Fault
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
 SEED = 3
 
 
+@pytest.mark.parametrize("in_second", [False, True], ids=["", "after a recovery"])
 @pytest.mark.parametrize("sync", [False, True], ids=["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.__getitem__)
 def test_errors(
-    error: int, sync: bool, tmp_path: Path, request: pytest.FixtureRequest, show: Callable[[str], None]
+    error: int,
+    sync: bool,
+    in_second: bool,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    show: Callable[[str], None],
 ) -> None:
     logging.disable(logging.CRITICAL)  # pytest would keep what a broker says to each refusal
     request.addfinalizer(lambda: logging.disable(logging.NOTSET))
@@ -33,7 +40,8 @@ def test_errors(
     call = 1 + ERRORS.index(error) % step
     while True:
         journal = (None, *Journal)[call // step % 4]
-        faulty = Faulty(SEED, tmp_path / str(call), sync=sync, call=call, errno=error, journal=journal)
+        fault, folder = Fault(call, error), tmp_path / str(call)
+        faulty = Faulty(SEED, folder, fault, sync=sync, journal=journal, in_second=in_second)
         try:
             found = run(faulty)
         except Exception as failure:  # the other calls are tried, too
