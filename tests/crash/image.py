@@ -92,10 +92,9 @@ def read_record(data: bytes, position: int, offset: int) -> Record | None:
     if zlib.crc32(body) & 0x7FFFFFFF != crc or text_at > end:
         return None
     topic = data[topic_at + 1 : text_at - 2].decode()
-    if text_at + int.from_bytes(data[text_at - 2 : text_at], "big") != end:
+    # no CRC covers the properties, of which a page may not have got to the disk
+    if text_at + int.from_bytes(data[text_at - 2 : text_at], "big") != end or 0 in data[text_at:end]:
         return None
-    if 0 in data[text_at:end]:
-        return None  # no CRC covers the properties: a page of them never got to the disk
     text = data[text_at:end].decode()
     properties = dict(pair.split("\1", 1) for pair in text.split("\2") if "\1" in pair)
     return Record(offset, size, topic, queue_id, queue_offset, sys_flag, stored, body, properties)

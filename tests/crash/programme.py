@@ -34,7 +34,7 @@ from tests.crash.wire import Wire
 REPLAY = ".venv/bin/python -m tests.crash.programme"
 ENDS = 2
 """Power cuts and kills of one seed."""
-IDLE_S = 60
+IDLE_S = 25
 """Long enough for the longest delay, and for all checks of a half message."""
 
 
