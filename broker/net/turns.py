@@ -104,8 +104,9 @@ class Jobs:
     async def run(self) -> None:
         """The service."""
         while True:
-            await self._wake.wait()
-            self._wake = trio.Event()
+            if not self._jobs:
+                self._wake = trio.Event()
+                await self._wake.wait()
             pace = self._turns.pace()
             while self._jobs:
                 job = self._jobs.popleft()

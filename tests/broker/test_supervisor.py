@@ -43,6 +43,7 @@ STORE = [
 BROKER = [
     "delay level 1",
     "held pulls",
+    "long work",
     "client expiry",
     "transaction checks",
     "statistics",
@@ -55,11 +56,19 @@ BROKER = [
     "registration",
     "registration flush",
     "registration idle connections",
+    "registration incomplete frames",
     "broker flush",
     "broker idle connections",
+    "broker incomplete frames",
     "broker accept",
 ]
-NAMESRV = ["broker expiry", "namesrv flush", "namesrv idle connections", "namesrv accept"]
+NAMESRV = [
+    "broker expiry",
+    "namesrv flush",
+    "namesrv idle connections",
+    "namesrv incomplete frames",
+    "namesrv accept",
+]
 SERVICES = [*STORE, *BROKER, *NAMESRV]
 ONLY_ASYNC = "page ahead"
 """A service that SYNC_FLUSH does not have."""
