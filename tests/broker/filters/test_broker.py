@@ -83,7 +83,11 @@ async def test_a_pull_can_bring_its_own_filter(tmp_path: Path) -> None:
         assert (empty.code, empty.remark) == (23, "parse the consumer's subscription failed")
 
 
-@pytest.mark.parametrize("text", [None, "a = 2"], ids=["by group", "by header"])
+@pytest.mark.parametrize(
+    "text",
+    [None, "a = 2", "a = 2 AND MSG_REGION = 'DefaultRegion'"],
+    ids=["by group", "by header", "by region"],
+)
 async def test_a_pull_waits_for_a_message_that_it_wants(
     tmp_path: Path, autojump_clock: trio.abc.Clock, text: str | None
 ) -> None:
