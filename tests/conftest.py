@@ -139,6 +139,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--errors-step",
         type=int,
-        default=40,
+        default=60,
         help="every how many calls of a session to the disk one is refused, with each error",
     )
