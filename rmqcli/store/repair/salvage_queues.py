@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,8 +12,9 @@ from codec.store.dispatch import has_queue_entry
 from codec.store.record import RecordScan
 from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.sequences import messages_in
+from rmqcli.store.read.sequences import Sequences, messages_in
 from rmqcli.store.repair.queue_writer import MAX_GAP, MAX_OFFSET, is_folder
+from rmqcli.store.repair.salvage_order import sequences_of
 from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_between
 
 _FARTHEST = 64 * 1024 * 1024
@@ -48,6 +50,23 @@ def _gone_in_queues(scan: LogScan, store: Path, distrusted: Collection[Path]) ->
     return found
 
 
+def _in_sequence(found: list[Gone], kept: Sequences) -> Iterator[Gone]:
+    """Yields what fits between the kept records of its queue: other entries are another queue's, or garbage."""
+    for key, queued in groupby(sorted(found), lambda one: one[:2]):
+        runs, last = kept.queues.get(key, []), -1
+        begins = [run.begin for run in runs]
+        for one in queued:
+            number = bisect_right(begins, one.after)
+            before, after = runs[number - 1 : number], runs[number : number + 1]
+            again = bool(before and after) and after[0].first <= before[0].last  # the topic was created again
+            later = not before or before[0].last < one.queue_offset or again
+            follows = later and (not before or before[0].end <= one.after)
+            precedes = not after or one.queue_offset < after[0].first or after[0].first == 0
+            if follows and precedes and one.after > last:
+                last = one.after
+                yield one
+
+
 def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
     """Returns what entries point at past the last file, as far as records can be apart."""
     begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
@@ -66,6 +85,8 @@ def gone_offsets(scan: LogScan, store: Path, distrusted: Collection[Path] = ()) 
     `distrusted` queue files.
     """
     found = _gone_in_queues(scan, store, distrusted)
+    if found:
+        found = list(_in_sequence(found, sequences_of(scan)))
     known = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in found}
     last: dict[tuple[str, int], tuple[int, int]] = {}
     for file in scan.files:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from codec.message import MessageExt
+from codec.store.consume_queue import ENTRY
 from codec.store.record import decode_record
 from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.read.files import NamedFile
@@ -240,6 +241,25 @@ def test_swapped_queue_files_name_no_lost_offset(copy_java_store: Copy, tmp_path
     gone = salvage(store.root, tmp_path / "out").gone
     found = {(topic, queue, n) for topic, queue, a, b in gone for n in range(a, b + 1)}
     assert found <= {(line["topic"], line["queueId"], line["queueOffset"]) for line in lost}
+
+
+def test_entries_that_contradict_the_order_of_the_log_name_no_lost_offset(
+    copy_java_store: Copy, tmp_path: Path
+) -> None:
+    """The file of a queue leads into the lost stretch only, and has more entries than the queue has records."""
+    store = copy_java_store("store-clean")
+    key = "SeedCompressed", 0
+    of_queue = [line["phy"] for line in store.of_kind("msg") if (line["topic"], line["queueId"]) == key]
+    begin = 2 * COMMIT_LOG_FILE_SIZE
+    assert begin < of_queue[0] and len(of_queue) == 30
+    with store.commit_logs[2].open("r+b") as file:
+        file.write(bytes(of_queue[10] - begin))
+    entries = b"".join(ENTRY.pack(begin + 100 * number, 100, 0) for number in range(60))
+    path = store.root / "consumequeue/SeedCompressed/0" / f"{0:020d}"
+    path.write_bytes(entries.ljust(6000, b"\0"))
+    gone = salvage(store.root, tmp_path / "out").gone
+    assert [run for run in gone if run[:2] == key] == [(*key, 0, 9)]
+    assert verify_store(tmp_path / "out").sound
 
 
 @pytest.mark.parametrize("offset", [70_000, 1, -5, 1 << 60])
