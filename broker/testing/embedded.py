@@ -35,6 +35,12 @@ LIGHT_FILES = {
     "mapped_file_size_commit_log": 64 * 1024 * 1024,
     "mapped_file_size_consume_queue": 30_000 * 20,
 }
+ALONE: dict[str, Any] = {
+    "broker_name": "broker-a",
+    "vip_channel_enabled": False,
+    "broker_fast_failure_enable": False,
+}
+"""Defaults for tests: a refusal because a busy machine is slow would send clients nowhere."""
 LIGHT_INDEX = {"max_hash_slot_num": 100_000, "max_index_num": 400_000}
 
 
@@ -80,7 +86,7 @@ async def open_member(
 ) -> AsyncIterator[Cluster]:
     """Runs a broker on the store folder `root` inside the block; `surroundings` as of `open_broker`."""
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
-    own = {"broker_name": "broker-a", "vip_channel_enabled": False, **light_file_sizes(root, disk)}
+    own = ALONE | light_file_sizes(root, disk)
     config = checked_config({**own, **settings, **fixed})
     async with open_broker(config, disk=disk, **surroundings) as broker:
         yield Cluster(namesrv, broker.address, root, config.broker_name, config.broker_cluster_name)

@@ -35,7 +35,12 @@ StoreOption = Annotated[
     Path | None, Option("--store", metavar="DIR", help="Store folder; default: a temporary folder.")
 ]
 
-_DEFAULTS = {"brokerName": "broker-a", "brokerClusterName": "DefaultCluster"}
+# There is no other broker that senders could go to when this one is slow.
+_DEFAULTS = {
+    "brokerName": "broker-a",
+    "brokerClusterName": "DefaultCluster",
+    "brokerFastFailureEnable": "false",
+}
 
 
 @command(
