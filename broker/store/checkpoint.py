@@ -28,7 +28,8 @@ class Checkpoint:
 
     `log_offset`: records before it, with their queue entries, are on the disk; `index_offset`: full index
     files that end at or before it are. `queues_crc` is `ConsumeQueues.crc` at a clean stop, else OPEN or
-    REBUILDING. `is_current` is False if the times are not those that were saved with the offsets.
+    REBUILDING. `is_current` is False if the times are not those that were saved with the offsets, `is_damaged` True
+    if the file, or what we add to it, could not be read.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class Checkpoint:
         "index",
         "index_offset",
         "is_current",
+        "is_damaged",
         "log_offset",
         "logics",
         "physic",
@@ -49,15 +51,19 @@ class Checkpoint:
         self.physic = self.logics = self.index = 0
         self.log_offset = self.index_offset = -1
         self.queues_crc = OPEN
-        self.is_current = False
+        self.is_current = self.is_damaged = False
 
     def load(self, now_ms: int) -> None:
         """Reads the file if there is one. Blocks."""
         try:
             content = self._disk.read(self._path)
             known = layout.decode_checkpoint(content)
-        except (FileNotFoundError, CorruptionError):
+        except FileNotFoundError:
             return
+        except CorruptionError:
+            self.is_damaged = True
+            return
+        self.is_damaged = len(content) != layout.FILE_SIZE
         times = known[:3]
         if all(0 <= timestamp <= now_ms + DAY_MS for timestamp in times):
             self.physic, self.logics, self.index = times
@@ -65,6 +71,7 @@ class Checkpoint:
             safe_point = layout.decode_safe_point(content)
         except CorruptionError as error:
             _log.warning("%s: %s", self._path, error)
+            self.is_damaged = True
             return
         if safe_point is not None:
             self.log_offset, self.index_offset, self.queues_crc, saved_times = safe_point

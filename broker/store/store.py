@@ -177,6 +177,8 @@ class MessageStore:
         )
         if is_unwritten:
             self._flusher.rewrite()
+        if self._checkpoint.is_damaged:
+            self._checkpoint.save(self._checkpoint.content())
         self.stats.last_store_timestamp = max(self._checkpoint.physic, self._checkpoint.logics)
         disk.write(abort, disk.boot_id())
         sync_files(disk, [abort], [abort.parent])

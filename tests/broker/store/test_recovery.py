@@ -13,6 +13,7 @@ import pytest
 from broker.disk import REAL
 from broker.store import StoreDamaged, StoreSizeMismatch
 from broker.store.checkpoint import Checkpoint
+from codec.store.checkpoint import decode_checkpoint, decode_safe_point
 from codec.store.consume_queue import ENTRY
 from tests.broker.store.support import (
     LOG_SIZE,
@@ -349,3 +350,25 @@ def test_topics_of_transactions_leave_no_units(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         assert numbers(store, "TopicA", 0) == [2, 3]
         assert [len(store.query("TopicA", f"k{n}", 9, 0, 1 << 50).views) for n in range(4)] == [1, 0, 1, 1]
+
+
+def _flipped(whole: bytes) -> bytes:
+    """With a bit of ours that is another."""
+    (at, *_) = (at for at in range(24, len(whole)) if whole[at])
+    return whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :]
+
+
+@pytest.mark.parametrize("damage", [lambda _: b"", lambda whole: whole[:100], _flipped])
+def test_a_checkpoint_that_cannot_be_read_is_written_again(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    with loaded(small_config(tmp_path)) as store:
+        store.append(message(0))
+        store._checkpoint.log_offset = 0
+        store._checkpoint.save(store._checkpoint.content())
+    path = tmp_path / "checkpoint"
+    path.write_bytes(damage(path.read_bytes()))
+    with loaded(small_config(tmp_path)):
+        written = path.read_bytes()
+    assert decode_checkpoint(written) is not None
+    assert decode_safe_point(written) is not None
