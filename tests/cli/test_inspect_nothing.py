@@ -67,3 +67,9 @@ def test_the_queues_of_a_topic_on_a_terminal(store_clean: JavaStore) -> None:
     every = on_terminal("store", root, "-v", "--no-color")
     assert max(map(len, every.splitlines())) <= 80
     assert every.count("\nSeedNormal ") == 5
+
+
+def test_batch_consume_queues_are_named_as_such(cli: Run, store_five: JavaStore) -> None:
+    result = cli("inspect", "consumequeue", str(store_five.root), "--topic", "FiveBatchCQ")
+    assert (result.code, result.out) == (ExitCode.NOT_FOUND, b"")
+    assert "FiveBatchCQ: batch consume queues of 5.x: `rmq inspect commitlog --topic`" in result.err

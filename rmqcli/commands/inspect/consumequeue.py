@@ -68,6 +68,7 @@ def consumequeue(
     """
     from codec.selector import parse_tags, tag_codes
     from rmqcli.store import queue_folders
+    from rmqcli.store.read.batch_queues import batch_topics
     from rmqcli.store.select.entries import EntryChoice, messages_of
 
     view.require_one(verify=verify)
@@ -79,6 +80,10 @@ def consumequeue(
         if (not selection.topics or one.topic in selection.topics) and selection.queue in (None, one.queue_id)
     ]
     if not queues:
+        batches = sorted(batch_topics(path).intersection(selection.topics or ())) if path.is_dir() else []
+        if batches:
+            text = f"{', '.join(batches)}: batch consume queues of 5.x: `rmq inspect commitlog --topic` lists the records"
+            raise CommandError(f"{path}: {text}", ExitCode.NOT_FOUND)
         raise CommandError(f"{path}: no such queue; see `rmq inspect store`", ExitCode.NOT_FOUND)
     if verify:
         if commit_log is None and queues[0].store is None:
