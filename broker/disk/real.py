@@ -30,8 +30,11 @@ class RealDisk(DurableFolders):
         return path.read_bytes()
 
     def read_part(self, path: Path, position: int, length: int) -> bytes:
-        with opened(path, os.O_RDONLY) as fd:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
             return os.pread(fd, length, position)
+        finally:
+            os.close(fd)
 
     def write(self, path: Path, content: bytes) -> None:
         with opened(path, os.O_RDWR | os.O_CREAT) as fd:

@@ -65,9 +65,11 @@ def has_entries_behind(segments: Iterable[Segment], end: int, sure_until: int) -
         for start, stop in segment.data_ranges(max(position, 0)) if position < segment.size else ():
             first = max(start // ENTRY_SIZE * ENTRY_SIZE, position)
             last = min(-(-stop // ENTRY_SIZE) * ENTRY_SIZE, _found_end(segment))
-            for entry in _walk(segment.part(first, max(last - first, 0))):
-                if any(entry) and entry[0] < sure_until:
-                    return True
+            part = bytes(segment.part(first, max(last - first, 0)))
+            if part.count(0) == len(part):
+                continue
+            if any(any(entry) and entry[0] < sure_until for entry in _walk(part)):
+                return True
     return False
 
 

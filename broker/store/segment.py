@@ -151,7 +151,8 @@ class Segment:
 
     def _has_data(self, position: int) -> bool:
         page_end = min(-(-position // PAGE) * PAGE, self.size)
-        return any(self.part(position, page_end - position)) or any(self.data_ranges(page_end))
+        part = bytes(self.part(position, page_end - position))
+        return part.count(0) < len(part) or any(self.data_ranges(page_end))
 
     def note_written(self, end: int) -> None:
         """Notes that everything before `end` was written once, and so has its blocks."""
