@@ -28,7 +28,8 @@ from rmqcli.store.verify.store import verify_store
 from tests.crash.check import check, check_done
 from tests.crash.image import Image
 from tests.crash.model import Model
-from tests.crash.script import DAY_S, Clock, Fault, Plan, Session, image_of
+from tests.crash.plan import DAY_S, Clock, Fault, Plan, image_of
+from tests.crash.script import Session
 from tests.crash.wire import Wire
 
 REPLAY = ".venv/bin/python -m tests.crash.programme"

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import trio
@@ -22,7 +20,6 @@ from broker.node import open_broker
 from broker.store import MessageStore
 from broker.testing.disk import SimulatedDisk
 from broker.testing.memory_network import HOST, MemoryNetwork
-from broker.testing.power_cut import Journal
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import HeartbeatData, ProducerData
 from codec.codes import RequestCode, ResponseCode
@@ -35,80 +32,27 @@ from codec.message_batch import encode_batch
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_record, decode_records
 from tests.broker.support import pull_header, send_header
-from tests.crash.image import Image
 from tests.crash.model import Commit, End, Gone, Kind, Model, Sent
+from tests.crash.plan import (
+    DELETED_TOPICS,
+    GROUPS,
+    JUMPS_S,
+    PORT,
+    PRODUCER_GROUP,
+    SAVE_S,
+    SETTINGS,
+    TOPICS,
+    Clock,
+    Fault,
+    Plan,
+    image_of,
+)
 from tests.crash.wire import Gone as Closed
 from tests.crash.wire import Wire
 
-ROOT = Path("/store")
-PORT = 10911
-START_MS = 1_700_000_000_000
-TOPICS = {"A": 2, "B": 1}
-DELETED_TOPICS = ("C", "D")
-GROUPS = ("G1", "G2")
-PRODUCER_GROUP = "P"
-HOUR_S, DAY_S = 3600, 86400
-JUMPS_S = (HOUR_S, -HOUR_S, DAY_S, -DAY_S)
-SAVE_S = 2.0
-"""The interval at which committed offsets are saved; one save takes less than another `SAVE_S`."""
-SETTINGS: dict[str, Any] = {
-    "broker_name": "broker-a",
-    "bind_address": HOST,
-    "broker_ip1": HOST,
-    "listen_port": PORT,
-    "store_path_root_dir": str(ROOT),
-    "mapped_file_size_commit_log": 16 * 1024,
-    "mapped_file_size_consume_queue": 4100,
-    "max_hash_slot_num": 64,
-    "max_index_num": 128,
-    "message_delay_level": "1s 5s 20s",
-    "auto_create_topic_enable": False,
-    "flush_consumer_offset_interval": int(SAVE_S * 1000),
-    "flush_delay_offset_interval": 3000,
-    "transaction_check_interval": 3000,
-    "transaction_time_out": 1000,
-    "transaction_check_max": 3,
-    "file_reserved_time": 10_000_000,
-}
 SIZES = (10, 10, 100, 300, 1500, 5000)
 PAUSES_S = (0.0, 0.0, 0.0, 0.01, 0.3, 1.0)
 DISK_S = (0.0, 0.0, 0.002, 0.02)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a session goes: broker starts in it, requests per client and start, and the disk call that ends it."""
-
-    lives: int
-    requests: int
-    last_call: int
-    journal: Journal | None
-    """How the disk loses power; None: the process is killed, the disk lives."""
-    sync: bool | None = None
-    """SYNC_FLUSH or not; None draws for each start."""
-    last_reply: int = 0
-    """The number of the reply behind which it ends, before the next request; 0 for none."""
-
-    @classmethod
-    def draw(cls, rng: random.Random) -> Plan:
-        lives = rng.choice((1, 1, 2, 3))
-        last_call = int(rng.choice((60, 300, 600)) * rng.random()) + 1
-        last_reply = rng.randint(1, 100) if rng.random() < 0.4 else 0
-        return cls(
-            lives,
-            rng.randint(5, 25),
-            0 if last_reply else last_call,
-            rng.choice((None, *Journal)),
-            last_reply=last_reply,
-        )
-
-
-@dataclass(frozen=True)
-class Fault:
-    """The disk refuses one call, with this errno."""
-
-    call: int
-    errno: int
 
 
 class Session:
@@ -420,19 +364,6 @@ class Session:
             self.model.deletion(topic, Gone.YES)
 
 
-class Clock:
-    """Wall-clock time, ms: trio's, set wrong by `jump`."""
-
-    def __init__(self) -> None:
-        self._wrong_s = 0
-
-    def jump(self, seconds: int) -> None:
-        self._wrong_s += seconds
-
-    def __call__(self) -> int:
-        return START_MS + round((trio.current_time() + self._wrong_s) * 1000)
-
-
 def properties_of(sent: Sent, *, waits: bool) -> dict[str, str]:
     properties = {
         "UNIQ_KEY": f"{sent.number:032X}",
@@ -445,9 +376,3 @@ def properties_of(sent: Sent, *, waits: bool) -> dict[str, str]:
     if sent.kind is Kind.HALF:
         properties |= {"TRAN_MSG": "true", "PGROUP": PRODUCER_GROUP}
     return properties
-
-
-def image_of(contents: Mapping[Path, bytes]) -> Image:
-    return Image(
-        {str(path.relative_to(ROOT)): data for path, data in contents.items() if ROOT in path.parents}
-    )

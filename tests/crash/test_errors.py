@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from broker.testing.power_cut import Journal
+from tests.crash.plan import Fault
 from tests.crash.programme import Faulty, run
-from tests.crash.script import Fault
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
 SEED = 3
