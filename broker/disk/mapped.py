@@ -55,7 +55,7 @@ class RealMappedFile:
             self._address + first, position + length - first, (_char_array(pages)).from_buffer(flags)
         ):
             return True  # the kernel cannot say
-        return all(flag & 1 for flag in flags)
+        return flags.count(1) == pages
 
     def release_pages(self, position: int, length: int) -> None:
         first = -(-position // PAGE) * PAGE

@@ -22,6 +22,8 @@ from codec.store.consume_queue_ext import HIGHEST_ADDRESS, ExtensionEntry
 
 WINDOW_BYTES = 16_000
 LONGEST_WINDOW = 64_000
+CLOSE_TOGETHER = 8
+"""The bytes from the first record of a batch to the last, for each byte of records, that are read ahead at most."""
 
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
@@ -92,17 +94,18 @@ class Reader:
         log = self._log
         status = GetStatus.NO_MATCHED_MESSAGE
         batch = _Batch(log)
+        starts, ends, files = batch.starts, batch.ends, batch.files
         on_disk_before = log.end - self._memory_limit
         in_memory, in_disk = self._limits(max_nums)
-        removed_before = -1
-        physical = 0
-        scanned = 0
+        # names of this function, since each record is looked at here
+        count = total = low = high = physical = scanned = 0
+        removed_before = last_end = -1
         for physical, size, code in self._window(queue, offset, max_nums):
             if physical < removed_before:
                 scanned += 1
                 continue
             most, most_bytes = in_disk if physical < on_disk_before else in_memory
-            if batch.count and (batch.count >= most or batch.size + size > most_bytes):
+            if count and (count >= most or total + size > most_bytes):
                 break
             scanned += 1
             if (
@@ -114,11 +117,14 @@ class Reader:
                 and not accepts_extension(queue.extended(code, self._readiness.require))
             ):
                 continue
-            if not (batch.low <= physical <= physical + size <= batch.high or batch.goes_to(physical, size)):
-                if not batch.count:
-                    status = GetStatus.MESSAGE_WAS_REMOVING
-                removed_before = log.next_file(physical)
-                continue
+            end = physical + size
+            if not low <= physical <= end <= high:
+                if not batch.goes_to(physical, size):
+                    if not count:
+                        status = GetStatus.MESSAGE_WAS_REMOVING
+                    removed_before = log.next_file(physical)
+                    continue
+                low, high, last_end = batch.low, batch.high, -1
             removed_before = -1
             if accepts_record is not None:
                 if self._must_stop(physical, size, scanned):
@@ -127,21 +133,43 @@ class Reader:
                 record = log.slice(physical, size)
                 if record is None or not accepts_record(record):
                     continue
-            batch.add(physical, size)
+            if physical == last_end:
+                ends[-1] = end
+            else:
+                starts.append(physical)
+                ends.append(end)
+                files.append(batch.file)
+            last_end = end
+            count += 1
+            total += size
+        batch.count, batch.size = count, total
+        return self._result(queue, offset, scanned, batch, status, physical < on_disk_before)
+
+    def _result(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        scanned: int,
+        batch: _Batch,
+        status: GetStatus,
+        is_behind_on_disk: bool,
+    ) -> GetResult:
+        """What was found; `status` counts if nothing was. NotReady if records must be read from the disk."""
         if not scanned:
             begin = queue.next_file_offset(offset)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, begin, queue.min_offset, queue.next_offset, [])
         if batch.count:
+            status = GetStatus.FOUND
             self._require_records(batch)
         return GetResult(
-            GetStatus.FOUND if batch.count else status,
+            status,
             offset + scanned,
             queue.min_offset,
             queue.next_offset,
             batch.views(),
             batch.count,
             batch.size,
-            physical < on_disk_before,
+            is_behind_on_disk,
             batch.ends[-1] if batch.count else 0,
         )
 
@@ -166,22 +194,26 @@ class Reader:
 
     def _require_records(self, batch: _Batch) -> None:
         """Counts the records that were found; NotReady if they must be read from the disk."""
-        if self._readiness.strict and not self._knows(batch):
-            cold = [
-                chunk
-                for start, end in zip(batch.starts, batch.ends, strict=True)
-                for chunk in self._cold(start, end - start)
-            ]
+        if self._readiness.strict:
+            cold = self._cold_of(batch)
             if cold:
                 raise self._readiness.loading(cold)
         self._log.note_read(batch.size)
 
-    def _knows(self, batch: _Batch) -> bool:
-        """True if everything from the first record to the last is in one file and was seen in memory."""
-        start = batch.starts[0]
-        length = batch.ends[-1] - start
-        place = self._log.place(start, length)
-        return place is not None and place[2] == length and self._readiness.knows(*place)
+    def _cold_of(self, batch: _Batch) -> list[Chunk]:
+        """What is not resident of the records; where they lie close together, of all between them."""
+        start, end = batch.starts[0], batch.ends[-1]
+        place = self._log.place(start, end - start)
+        if place is not None and place[2] == end - start:
+            if self._readiness.knows(*place):
+                return []
+            if end - start <= CLOSE_TOGETHER * batch.size:
+                return self._readiness.cold(*place, self._log.written_in(place[0]))
+        return [
+            chunk
+            for start, end in zip(batch.starts, batch.ends, strict=True)
+            for chunk in self._cold(start, end - start)
+        ]
 
     def _must_stop(self, offset: int, size: int, scanned: int) -> bool:
         """True if a record is cold: the result ends before it. NotReady if it is the first."""
@@ -209,21 +241,22 @@ def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | N
 
 
 class _Batch:
-    """Records found so far, as runs [starts[n], ends[n]) of the log that each lie in one file.
+    """Records found so far, as runs [starts[n], ends[n]) of the log that each lie in one file, files[n].
 
     The log holds [low, high) of the file that the last record is in.
     """
 
-    __slots__ = ("_log", "_new_file", "count", "ends", "high", "low", "size", "starts")
+    __slots__ = ("_log", "count", "ends", "file", "files", "high", "low", "size", "starts")
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
-        self._new_file = True
         self.low = self.high = 0
+        self.file = (memoryview(b""), 0)
+        """The content of the file, and its start."""
         self.starts: list[int] = []
         self.ends: list[int] = []
-        self.count = 0
-        self.size = 0
+        self.files: list[tuple[memoryview, int]] = []
+        self.count = self.size = 0
 
     def goes_to(self, offset: int, size: int) -> bool:
         """Goes to the file of a record; False if the log does not hold the record."""
@@ -231,23 +264,12 @@ class _Batch:
         if segment is None:
             return False
         self.low, self.high = segment.start, min(segment.end, self._log.end)
-        self._new_file = True
+        self.file = segment.view, segment.start
         return offset <= offset + size <= self.high
-
-    def add(self, offset: int, size: int) -> None:
-        """Adds a record of the file; one that follows the previous one lengthens its run."""
-        if not self._new_file and self.ends[-1] == offset:
-            self.ends[-1] = offset + size
-        else:
-            self.starts.append(offset)
-            self.ends.append(offset + size)
-            self._new_file = False
-        self.count += 1
-        self.size += size
 
     def views(self) -> list[memoryview]:
         """One view for each run."""
-        slices = [
-            self._log.slice(start, end - start) for start, end in zip(self.starts, self.ends, strict=True)
+        return [
+            view[start - base : end - base]
+            for (view, base), start, end in zip(self.files, self.starts, self.ends, strict=True)
         ]
-        return [view for view in slices if view is not None]
