@@ -87,8 +87,12 @@ def recover(
         if index is not None:
             index.truncate(0)
         return RecoveryReport(0, 0, 0, 0)
-    if deleted.ends:
-        queues.destroy([queue for queue in queues if deleted.has(queue.topic, queue.first_record)])
+    marked = [queue for queue in queues if queue.topic in deleted.ends]
+    gone = [queue for queue in marked if deleted.has(queue.topic, queue.first_record)]
+    dispatcher.gaps.update(
+        (queue.topic, queue.queue_id) for queue in gone
+    )  # a refused deletion had successors
+    queues.destroy(gone)
     power_lost = stop is Stop.POWER_LOST
     start = _safe_start(config, log, checkpoint) if power_lost else 0
     for queue in queues:

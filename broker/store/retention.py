@@ -185,14 +185,21 @@ class Retention:
         return len(gone)
 
     async def _delete_topics(self, topics: Collection[str]) -> int:
-        """Removes queues once it is durably known that no record before the end of the log belongs to them."""
-        end = 0
+        """Removes queues once it is durably known that no record before the end of the log belongs to them.
+
+        OSError; then the queues stay, and a restart decides whether their messages are deleted.
+        """
+        end, before = 0, self._deleted.ends
         while queues := [queue for queue in self._queues if queue.topic in topics]:
             if max(queue.max_physical_offset for queue in queues) <= end:
                 return await self._delete_queues(queues)
             end = self._log.end
             content = self._deleted.add(topics, end, self._log.start)
-            await self._readiness.change_files(partial(self._deleted.save, content))
+            try:
+                await self._readiness.change_files(partial(self._deleted.save, content))
+            except OSError:
+                self._deleted.ends = before  # the next deletion that succeeds says so on the disk, too
+                raise
         return 0
 
     async def clean_expired_consume_queues(self) -> int:

@@ -93,6 +93,7 @@ def _check_queues(model: Model, image: Image) -> None:
     """Each record has its entry, in order; each entry has its record; deleted topics have none."""
     expected: dict[tuple[str, int], dict[int, Record]] = defaultdict(dict)
     doubtful: dict[str, set[bool]] = defaultdict(set)
+    left_out: dict[tuple[str, int], int] = {}  # the offset behind messages of a deletion that was refused
     for record in image.records:
         queue = expected[record.topic, record.queue_id]
         sent = model.messages.get(record_number(record))
@@ -104,9 +105,11 @@ def _check_queues(model: Model, image: Image) -> None:
             doubtful[record.topic].add(has_entry)
         if gone is Gone.YES or (gone is Gone.MAYBE and not has_entry):
             assert not has_entry, f"deleted and back: {record}"
+            left_out[record.topic, record.queue_id] = record.queue_offset + 1 if gone is Gone.MAYBE else 0
             continue
         assert record.queue_offset not in queue, f"queue offset given twice: {record}"
-        assert record.queue_offset == len(queue), f"no record before {record}"
+        if queue or record.queue_offset != left_out.get((record.topic, record.queue_id), 0):
+            assert record.queue_offset - 1 in queue or not record.queue_offset, f"no record before {record}"
         queue[record.queue_offset] = record
     for topic, found in doubtful.items():
         assert len(found) == 1, f"a part of {topic} was deleted"

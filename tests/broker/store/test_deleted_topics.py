@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -64,6 +65,56 @@ async def test_after_a_clean_stop_without_any_other_message(tmp_path: Path) -> N
             assert store.topics() == []
             store.append(message(0, topic="Gone"))
             await store.delete_topic("Gone")
+
+
+async def test_a_refused_deletion_is_not_carried_out_later() -> None:
+    disk, config = SimulatedDisk(), small_config(Path("/store"))
+
+    def refuse(call: str) -> None:
+        if call == "sync_folder":
+            raise OSError(errno.EIO, "refused")
+
+    async with open_store(
+        config, now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
+    ) as store:
+        for number in range(10):
+            store.append(message(number, topic="Stays"))
+            store.append(message(number, topic="Gone"))
+        disk.on_call = refuse
+        with pytest.raises(OSError, match="refused"):
+            await store.delete_topic("Stays")
+        disk.on_call = None
+        assert store.append(message(10, topic="Stays")).queue_offset == 10
+        await store.delete_topic("Gone")
+        left = disk.killed()
+    with loaded(small_config(Path("/store"), **CHECKED), Clock(START_MS + 10_000), left) as store:
+        assert store.topics() == ["Stays"]
+        assert numbers(store, "Stays", 0) == list(range(11))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_messages_after_a_refused_deletion_stay(is_killed: bool) -> None:
+    """The disk has the mark, although it refused the last call: what was stored before may be deleted."""
+    disk, config = SimulatedDisk(), small_config(Path("/store"))
+    calls = iter(range(100))
+
+    def refuse(call: str) -> None:
+        if call == "sync_folder" and next(calls) == 0:
+            raise OSError(errno.EIO, "refused")
+
+    async with open_store(
+        config, now_ms=Clock(step=1), store_host=HOST, in_thread=inline, disk=disk
+    ) as store:
+        for number in range(10):
+            store.append(message(number))
+        disk.on_call = refuse
+        with pytest.raises(OSError, match="refused"):
+            await store.delete_topic("TopicA")
+        assert store.append(message(10)).queue_offset == 10
+        store.append(message(11, topic="TopicB"))
+        left = disk.killed()
+    with loaded(config, Clock(START_MS + 10_000), left if is_killed else disk) as store:
+        assert numbers(store, "TopicA", 0) == [10]
 
 
 async def test_deleted_before_it_is_answered(autojump_clock: trio.testing.MockClock) -> None:
