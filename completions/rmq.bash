@@ -233,11 +233,21 @@ _rmq_describe() {
             files="--store -c --config"
             ;;
         "broker")
+            commands="run"
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "broker run")
             options="-c --config --set --port --store --check -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-c --config --set --port --store -n --namesrv --profile --timeout"
             files="-c --config --store"
             ;;
         "namesrv")
+            commands="run"
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "namesrv run")
             options="-c --config --set --listen -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-c --config --set --listen -n --namesrv --profile --timeout"
             files="-c --config"

@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from rmqcli import __version__
+from rmqcli.cli.bare import BARE, BareGroup, asks_for_help
 from rmqcli.cli.command import SectionedGroup, global_options
 from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
@@ -46,8 +47,8 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry("rmqcli.commands.export", "Export messages to Parquet files."),
     "import": Entry("rmqcli.commands.import_", "Import messages from Parquet files or JSON lines."),
     "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
-    "broker": Entry("rmqcli.commands.broker", "Run a broker."),
-    "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server."),
+    "broker": Entry("rmqcli.commands.broker", "Run a broker; show, change and drain brokers."),
+    "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server; show and change name servers."),
     "profile": Entry("rmqcli.commands.profile", "Manage named clusters."),
 }
 
@@ -78,14 +79,21 @@ class LazyGroup(SectionedGroup):
 def _load(name: str, entry: Entry, words: Sequence[str] = ()) -> Any:
     """Import a command; of a group, build only the commands that `words` mention (each takes 1 ms)."""
     application = getattr(importlib.import_module(entry.module), entry.attribute)
-    registered = application.registered_commands
-    mentioned = [command for command in registered if command.name in words]
+    names = {*words, BARE} if _may_be_bare(application, words) else set(words)
+    mentioned = [command for command in application.registered_commands if command.name in names]
     if mentioned and application.registered_callback is not None:
         application = copy.copy(application)
         application.registered_commands = mentioned
     command = get_command(application)
     command.name = name
     return command
+
+
+def _may_be_bare(application: typer.Typer, words: Sequence[str]) -> bool:
+    """Return whether the words may belong to the command `run` of a group that leaves its name out."""
+    kind = application.info.cls
+    takes_options = isinstance(kind, type) and issubclass(kind, BareGroup)
+    return takes_options and all(word.startswith("-") for word in words[:1]) and not asks_for_help(words)
 
 
 def _version(value: bool) -> None:

@@ -161,9 +161,9 @@ def command(
     return register
 
 
-def command_group(name: str, text: str) -> typer.Typer:
+def command_group(name: str, text: str, cls: type[SectionedGroup] = SectionedGroup) -> typer.Typer:
     """Return a group of commands, `rmq NAME COMMAND`."""
-    app = typer.Typer(name=name, cls=SectionedGroup, add_completion=False, rich_markup_mode=None, help=text)
+    app = typer.Typer(name=name, cls=cls, add_completion=False, rich_markup_mode=None, help=text)
     app.callback(no_args_is_help=True, help=text)(global_options(_no_action))
     return app
 

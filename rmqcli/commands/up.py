@@ -13,7 +13,8 @@ from broker.config import BrokerConfig, NamesrvConfig
 from codec.addresses import DEFAULT_NAMESRV_PORT
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.serving import Configuration, announce, log_to_stderr, opened, run_until_stopped
+from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
 
 app = single_command()
 

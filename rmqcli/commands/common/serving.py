@@ -16,35 +16,17 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import trio
-from typer import Option
 
-from broker.config import BrokerConfig, NamesrvConfig, config_from_properties, read_properties
-from broker.config.checks import unsupported
-from broker.errors import ConfigError
-from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.logs import OneLine
-from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.render import Output
-from rmqcli.render.output import warn
 from rmqcli.render.text import tsv_line
 
-ConfigOption = Annotated[
-    Path | None,
-    Option("--config", "-c", metavar="FILE", help="Properties file with Java's names (broker.conf)."),
-]
-SetOption = Annotated[
-    list[str] | None,
-    Option("--set", metavar="NAME=VALUE", help="Set a property, overriding the file; repeatable."),
-]
-
-Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
 T = TypeVar("T")
 
 COLLECT_AFTER = 10_000
@@ -53,42 +35,6 @@ SWITCH_SECONDS = 0.001
 """The time for which a worker thread keeps the event loop waiting at most; Python's default is 5 ms."""
 # Errors of binding to another machine's address, and of looking up an unknown name.
 _NOT_LOCAL = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN)
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration(OptionGroup):
-    """The configuration of a server: a file, and properties that override it."""
-
-    config: ConfigOption = None
-    properties: SetOption = None
-
-    def of(
-        self, kind: type[Config], defaults: Mapping[str, str] = {}, fixed: Mapping[str, str] = {}
-    ) -> Config:
-        """Return `defaults`, overridden by the file, by `--set`, and by `fixed` (dedicated options).
-
-        Warn about unknown and unsupported properties; turn ConfigError into a usage error.
-        """
-        path, given = self.config, [_property(text) for text in self.properties or []]
-        try:
-            entries = {**defaults, **(read_properties(path) if path else {}), **dict(given), **fixed}
-            config, unknown = config_from_properties(kind, entries)
-        except ConfigError as error:
-            missing = path is not None and not path.exists()
-            raise CommandError(str(error), ExitCode.NOT_FOUND if missing else ExitCode.USAGE) from error
-        for name in unknown:
-            warn(f"ignoring unknown property {name}")
-        if isinstance(config, BrokerConfig):
-            for text in unsupported(config):
-                warn(text)
-        return config
-
-
-def _property(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise usage_error(f"--set {text!r}: expected NAME=VALUE")
-    return name.strip(), value
 
 
 async def opened(

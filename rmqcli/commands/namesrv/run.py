@@ -1,19 +1,20 @@
-"""`rmq namesrv`."""
+"""`rmq namesrv run`."""
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from broker.config import NamesrvConfig
-from rmqcli.cli.command import command, single_command
+from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.serving import Configuration, announce, log_to_stderr, opened, run_until_stopped
+from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.namesrv.app import app
 
-app = single_command()
+if TYPE_CHECKING:
+    from broker.config import NamesrvConfig
 
 ListenOption = Annotated[
     str | None,
@@ -37,12 +38,15 @@ def split_listen(text: str | None) -> tuple[str, int | None]:
     return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
 
 
-@command(app, "namesrv", example="rmq namesrv\nrmq namesrv -c namesrv.conf --listen 127.0.0.1:9876")
-def namesrv(settings: Settings, configuration: Configuration, listen: ListenOption = None) -> None:
+@command(app, "run", example="rmq namesrv run\nrmq namesrv run -c namesrv.conf --listen 127.0.0.1:9876")
+def run(settings: Settings, configuration: Configuration, listen: ListenOption = None) -> None:
     """Run a name server until Ctrl-C or SIGTERM (exit code 0).
 
     Reads the property names of Java's namesrv.conf; unknown properties are reported and ignored.
     """
+    from broker.config import NamesrvConfig
+    from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
+
     log_to_stderr(settings)
     host, port = split_listen(listen)
     found = configuration.of(NamesrvConfig)
@@ -53,6 +57,7 @@ async def _start(
     stack: AsyncExitStack, settings: Settings, config: NamesrvConfig, host: str, port: int | None
 ) -> None:
     from broker.namesrv import open_name_server
+    from rmqcli.commands.common.serving import announce, opened
 
     address = f"{host}:{config.listen_port if port is None else port}"
     opening = open_name_server(config, host=host, port=port)

@@ -1,21 +1,22 @@
-"""`rmq broker`."""
+"""`rmq broker run`."""
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from broker.config import BrokerConfig
-from rmqcli.cli.command import command, single_command
+from rmqcli.cli.command import command
 from rmqcli.cli.endpoints import environment_name_servers
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.serving import Configuration, announce, log_to_stderr, opened, run_until_stopped
+from rmqcli.commands.broker.app import app
+from rmqcli.commands.common.configuration import Configuration
 from rmqcli.render.output import warn
 
-app = single_command()
+if TYPE_CHECKING:
+    from broker.config import BrokerConfig
 
 PortOption = Annotated[
     int | None,
@@ -38,8 +39,10 @@ CheckOption = Annotated[
 ]
 
 
-@command(app, "broker", example="rmq broker -c broker.conf\nrmq broker -n 10.0.0.5:9876 --store /data/rmq")
-def broker(
+@command(
+    app, "run", example="rmq broker run -c broker.conf\nrmq broker run -n 10.0.0.5:9876 --store /data/rmq"
+)
+def run(
     settings: Settings,
     configuration: Configuration,
     port: PortOption = None,
@@ -52,6 +55,9 @@ def broker(
     server is -n, or namesrvAddr of the file, or RMQ_NAMESRV or NAMESRV_ADDR; without any of these the broker
     does not register.
     """
+    from broker.config import BrokerConfig
+    from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
+
     log_to_stderr(settings)
     environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}
@@ -70,6 +76,7 @@ def broker(
 
 async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig) -> None:
     from broker.node import open_broker
+    from rmqcli.commands.common.serving import announce, opened
 
     address = f"{config.bind_address}:{config.listen_port}"
     node = await opened(stack, open_broker(config), "the broker", address, "--port")

@@ -1,0 +1,5 @@
+"""`rmq broker`."""
+
+# ruff: noqa: F401, I001  help lists the commands in the order of these imports
+from rmqcli.commands.broker.app import app as app
+from rmqcli.commands.broker import run

@@ -1,0 +1,68 @@
+"""The configuration of a server: a properties file, and options that override it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from typer import Option
+
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.render.output import warn
+
+if TYPE_CHECKING:
+    from broker.config import BrokerConfig, NamesrvConfig
+
+ConfigOption = Annotated[
+    Path | None,
+    Option("--config", "-c", metavar="FILE", help="Properties file with Java's names (broker.conf)."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    Option("--set", metavar="NAME=VALUE", help="Set a property, overriding the file; repeatable."),
+]
+
+Config = TypeVar("Config", "BrokerConfig", "NamesrvConfig")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration(OptionGroup):
+    """The configuration of a server: a file, and properties that override it."""
+
+    config: ConfigOption = None
+    properties: SetOption = None
+
+    def of(
+        self, kind: type[Config], defaults: Mapping[str, str] = {}, fixed: Mapping[str, str] = {}
+    ) -> Config:
+        """Return `defaults`, overridden by the file, by `--set`, and by `fixed` (dedicated options).
+
+        Warn about unknown and unsupported properties; turn ConfigError into a usage error.
+        """
+        from broker.config import BrokerConfig, config_from_properties, read_properties
+        from broker.config.checks import unsupported
+        from broker.errors import ConfigError
+
+        path, given = self.config, [_property(text) for text in self.properties or []]
+        try:
+            entries = {**defaults, **(read_properties(path) if path else {}), **dict(given), **fixed}
+            config, unknown = config_from_properties(kind, entries)
+        except ConfigError as error:
+            missing = path is not None and not path.exists()
+            raise CommandError(str(error), ExitCode.NOT_FOUND if missing else ExitCode.USAGE) from error
+        for name in unknown:
+            warn(f"ignoring unknown property {name}")
+        if isinstance(config, BrokerConfig):
+            for text in unsupported(config):
+                warn(text)
+        return config
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise usage_error(f"--set {text!r}: expected NAME=VALUE")
+    return name.strip(), value

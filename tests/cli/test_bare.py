@@ -1,0 +1,56 @@
+"""`rmq broker --port 0` is `rmq broker run --port 0`; the same of `rmq namesrv`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import typer.main
+
+from rmqcli.cli.app import run
+from rmqcli.cli.exit_codes import ExitCode
+from tests.cli.conftest import Run
+
+WRONG = "listenPort=nine"
+
+
+@pytest.mark.parametrize("group", ["broker", "namesrv"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--set", WRONG],
+        ["--set", WRONG],
+        [f"--set={WRONG}"],
+        ["--json", "-n", "run", "--set", WRONG, "--timeout", "3"],
+        ["-n", "127.0.0.1:1", "run", "--set", WRONG],
+    ],
+)
+def test_the_options_of_run_need_no_command(cli: Run, group: str, words: list[str]) -> None:
+    result = cli(group, *words)
+    assert (result.code, result.err) == (ExitCode.USAGE, "rmq: listenPort=nine: a number is expected\n")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["--json", "--help"], ["--set", WRONG, "--help"]])
+def test_help_without_a_command_is_that_of_the_group(cli: Run, words: list[str]) -> None:
+    result = cli("broker", *words)
+    assert result.out.startswith(b"Usage: rmq broker [OPTIONS] COMMAND")
+    assert b"Commands:\n  run " in result.out
+    assert cli("broker", "run", *words).out.startswith(b"Usage: rmq broker run [OPTIONS]\n")
+
+
+def test_another_word_is_no_command(cli: Run) -> None:
+    result = cli("broker", "--json", "start")
+    assert (result.code, result.err) == (2, "rmq: No such command 'start' (see: rmq broker --help)\n")
+
+
+def test_only_run_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    build = typer.main.get_command_from_info
+
+    def noted(command_info: Any, **options: Any) -> Any:
+        built.append(command_info.name)
+        return build(command_info, **options)
+
+    monkeypatch.setattr(typer.main, "get_command_from_info", noted)
+    run(["namesrv", "--set", WRONG])
+    assert built == ["run"]
