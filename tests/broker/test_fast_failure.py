@@ -15,8 +15,11 @@ from broker.net.dispatch import REPLIES_PER_WRITE
 from broker.net.fast_failure import FastFailure, limits_of
 from broker.net.server import Server
 from broker.net.session import Session
+from broker.testing.in_memory import embedded_in_memory
 from codec.codes import RequestCode, ResponseCode
+from codec.message import Message
 from codec.remoting.frame import RemotingCommand
+from rmqcli.client import Producer, SendStatus
 from tests.broker.serving import ECHO, Client, echo, request
 from tests.broker.support import fake_broker
 
@@ -159,3 +162,17 @@ async def test_the_limits_are_those_of_the_configuration(tmp_path: Path) -> None
         3.0,
         None,
     ]
+
+
+async def test_an_embedded_cluster_refuses_nobody_for_a_slow_disk(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    _, for_disk = limits_of(BrokerConfig())
+    async with (
+        embedded_in_memory(disk_seconds=2.0) as cluster,
+        Producer(**cluster.client(), send_timeout=60) as producer,
+    ):
+        begun = trio.current_time()
+        result = await producer.send(Message.of("T", b"creates the topic, and the file of a queue"))
+        assert result.status is SendStatus.SEND_OK
+        assert trio.current_time() - begun > for_disk[SEND]

@@ -9,8 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import trio
 
 from broker.testing.embedded import Cluster
+from codec.codes import RequestCode
+from rmqcli.client import Admin
 from tests.cli.conftest import Run
 from tests.support import PATIENCE, RMQ
 
@@ -19,6 +22,16 @@ def started(*arguments: str) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
     process = subprocess.Popen([*RMQ, *arguments, "--json"], stdout=-1, stderr=-1)
     assert process.stdout
     return process, json.loads(process.stdout.readline())
+
+
+def configuration(namesrv: str, broker: str) -> list[str]:
+    """The properties that a broker runs with, as its GET_BROKER_CONFIG says."""
+
+    async def ask() -> bytes:
+        async with Admin(namesrv=namesrv, timeout=30) as admin:
+            return (await admin.invoke(broker, RequestCode.GET_BROKER_CONFIG)).body
+
+    return trio.run(ask).decode().splitlines()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -30,6 +43,7 @@ def test_up(number: int, cli: Run, tmp_path: Path) -> None:
     assert set(words) == {"namesrv", "broker", "store"}
     assert words["store"] == str(store)
     assert cli("--timeout", "30", "send", "T", "x", "-n", words["namesrv"]).code == 0
+    assert "brokerFastFailureEnable=false" in configuration(words["namesrv"], words["broker"])
     process.send_signal(number)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
