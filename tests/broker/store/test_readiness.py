@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.disk import PAGE
 from broker.errors import NotReady
 from broker.store import GetStatus, open_store
 from broker.store.readiness import CHUNK, KNOWN_CHUNKS, Readiness
@@ -83,6 +84,22 @@ async def test_a_batch_of_two_log_files_needs_the_pages_of_both(cold: int) -> No
         result = store.attempt(*every)
         assert result.status is GetStatus.FOUND
         assert len(result.views) == 2, "one for each file"
+
+
+@pytest.mark.parametrize(("size", "brought"), [(CHUNK // 3, {0, 1, 2, 3}), (CHUNK // 20, {0, 3})])
+async def test_pages_between_records_are_brought_where_these_lie_close_together(
+    size: int, brought: set[int]
+) -> None:
+    """Two records of one queue, one of another between them over three chunks."""
+    disk = SimulatedDisk(loses_power=False)
+    config = small_config(FOLDER, mapped_file_size_commit_log=6 * CHUNK)
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=disk) as store:
+        for topic, length in (("TopicA", size), ("TopicB", 3 * CHUNK), ("TopicA", size)):
+            store.append(message(topic=topic, size=length))
+        disk.forget_pages()
+        assert (await store.when_ready(store.get, "TopicA", 0, 0, 32)).count == 2
+        cold = disk.cold_pages(config.commit_log_folder / f"{0:020}")
+        assert {page * PAGE // CHUNK for page in cold} == {0, 1, 2, 3, 4, 5} - brought
 
 
 @pytest.mark.parametrize("extended", [False, True])
