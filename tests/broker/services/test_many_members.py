@@ -24,6 +24,13 @@ def told(broker: FakeBroker) -> int:
     )
 
 
+async def fill_group(broker: FakeBroker) -> None:
+    """Brings MANY members into group G, each after all others have been told of the one before."""
+    for _ in range(MANY):
+        await broker.client().heartbeat("G", "T")
+        await trio.testing.wait_all_tasks_blocked()
+
+
 @pytest.fixture(autouse=True)
 def every_step_costs_a_turn(monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock) -> None:
     monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0)
@@ -31,10 +38,7 @@ def every_step_costs_a_turn(monkeypatch: pytest.MonkeyPatch, mock_clock: trio.te
 
 async def test_members_of_a_large_group_are_told_in_steps(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
-        clients = [broker.client() for _ in range(MANY)]
-        for client in clients:
-            await client.heartbeat("G", "T")
-            await trio.testing.wait_all_tasks_blocked()
+        await fill_group(broker)
         before = told(broker)
         await broker.client().heartbeat("G", "T")
         assert told(broker) - before == FIRST_STEPS
@@ -44,10 +48,7 @@ async def test_members_of_a_large_group_are_told_in_steps(tmp_path: Path) -> Non
 
 async def test_a_change_while_members_are_told_is_told_to_all_once_more(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
-        clients = [broker.client() for _ in range(MANY)]
-        for client in clients:
-            await client.heartbeat("G", "T")
-            await trio.testing.wait_all_tasks_blocked()
+        await fill_group(broker)
         before = told(broker)
         late = [broker.client() for _ in range(3)]
         for client in late:
