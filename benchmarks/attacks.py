@@ -1,4 +1,6 @@
-"""What one client can do to stall the others of a broker: `python -m benchmarks.attacks NAME HOST:PORT SECONDS`.
+"""Attacks of one client that could stall the others of a broker.
+
+Usage: `python -m benchmarks.attacks NAME HOST:PORT SECONDS`.
 
 Every attack builds its frames first, says so with a line, and starts when its standard input ends; then it
 sends for at most so many seconds. Replies are read and dropped.

@@ -1,9 +1,9 @@
 """`rmq inspect verify` on one core and on two, against one zlib.crc32 call over the commit log.
 
-Page cache warm, bodies of 1 KB. The start of the second process is included. Two processes that share nothing, each with
-zlib.crc32 of half of every file, show the gain that the machine allows at that moment: cores of a virtual
-machine can be shared threads. Reading is not part of the CRC's time. The bytes are in shared memory, because
-a fork copies the page tables of private memory, which `rmq inspect` does not have.
+Page cache warm, bodies of 1 KB. The start of the second process is included. Two processes that share
+nothing, each with zlib.crc32 of half of every file, show the gain that the machine allows at that moment:
+cores of a virtual machine can be shared threads. Reading is not part of the CRC's time. The bytes are in
+shared memory, because a fork copies the page tables of private memory, which `rmq inspect` does not have.
 """
 
 from __future__ import annotations

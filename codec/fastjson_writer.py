@@ -19,7 +19,7 @@ import msgspec
 
 PIECES_PER_STEP: Final = 256
 SHORT_TABLE: Final = 64
-"""So many entries that are not tables themselves are written in one step."""
+"""A table of at most so many entries, none of them a table, is written in one step."""
 
 
 class JsonDialect(Enum):
@@ -161,7 +161,7 @@ def _is_long(value: Any) -> bool:
 
 
 def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Keys, or the beginnings of members as written, and values. Others may change a dict or list meanwhile."""
+    """Keys, or beginnings of members as written, and values; a dict or list may change meanwhile."""
     if isinstance(value, msgspec.Struct):
         return [(head, getattr(value, name)) for head, name in _MEMBERS[type(value)]]
     return dict(value).items() if isinstance(value, dict) else zip(repeat(""), list(value), strict=False)

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import construct
 
 Buffer = bytes | bytearray | memoryview
-"""What the readers of `codec` read."""
+"""The buffers that the readers of `codec` take."""
 
 _NUMPY_KINDS: Final = dict.fromkeys("bhilq", "i") | dict.fromkeys("BHILQ", "u") | dict.fromkeys("efd", "f")
 

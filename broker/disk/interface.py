@@ -54,7 +54,7 @@ class MappedFile(Protocol):
         """Allocates pages before they are written. False if the kernel cannot; ValueError if closed."""
 
     def reserve(self, position: int, length: int) -> None:
-        """Gives bytes their blocks on the disk, so that writing them cannot fail. OSError if it is full. Blocks.
+        """Gives bytes their blocks on the disk; writing them cannot fail then. OSError if it is full. Blocks.
 
         Does nothing for a file that was removed, and where the file system does not know how.
         """
@@ -78,7 +78,7 @@ class Disk(Protocol):
     """Files and folders, by absolute path."""
 
     def open_mapped(self, path: Path, size: int, *, may_create: bool = True) -> MappedFile:
-        """Maps a file, which is created or extended with zeros to `size` bytes (sparse). FileNotFoundError."""
+        """Maps a file, created or extended with zeros to `size` bytes (sparse). FileNotFoundError."""
 
     def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
         """Starts and ends of the ranges of [position, size) of a file that may hold other bytes than zeros.

@@ -55,7 +55,8 @@ def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None
             refused.append(f"{candidate}: {error}")
     if refused:
         raise StoreDamaged(
-            f"{'; '.join(refused)}. Repair the file, or move it and its .bak away to start with an empty table"
+            f"{'; '.join(refused)}. Repair the file, or move it and its .bak away to start with an empty "
+            "table"
         )
     for candidate in empty:
         _log.error("%s is empty, and there is no other version of it: the table starts empty", candidate)

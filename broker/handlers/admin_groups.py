@@ -48,7 +48,10 @@ def _put_groups(broker: BrokerContext, configs: Sequence[SubscriptionGroupConfig
     """Stores all groups, or none when one of them is refused."""
     for config in configs:
         if not can_have_retry_topic(config.group_name):
-            remark = f"the group[{config.group_name}] can have no retry topic: its name is blank, too long or holds a /"
+            remark = (
+                f"the group[{config.group_name}] can have no retry topic: its name is blank, too long or "
+                "holds a /"
+            )
             raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
         if config.retry_queue_nums > MOST_QUEUES:
             remark = (

@@ -41,8 +41,8 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 def create_topic(
     broker: BrokerContext, request: Request[CreateTopicRequestHeader, None]
 ) -> Answered[None, None]:
-    """17: creates a topic or overwrites its config, and changes its attributes (5.x). `order` is ignored, as in
-    4.9: name servers keep it.
+    """17: creates a topic or overwrites its config, and changes its attributes (5.x). `order` is ignored, as
+    in 4.9: name servers keep it.
     """
     header = request.header
     known = broker.topics.get(header.topic)

@@ -78,7 +78,10 @@ def no_topic(topic: str, before_faq: str = "") -> Refusal:
 def refuse_on_slave(broker: BrokerContext) -> None:
     """Refuses changes on a slave: it copies topics and groups from its master."""
     if broker.is_slave:
-        remark = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+        remark = (
+            "Can't modify topic or subscription group from slave broker, please execute it from master "
+            "broker."
+        )
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 

@@ -179,7 +179,10 @@ def checked_topic(broker: BrokerContext, session: Session, header: SendHeader) -
     if config is None or broker.checked_topics.get(header.topic) is not config:
         config = _check_topic(broker, session, header)
     if header.queue_id >= config.write_queue_nums and header.queue_id >= config.read_queue_nums:
-        remark = f"request queueId[{header.queue_id}] is illegal, {describe_topic(config)} Producer: {session.peer_text}"
+        remark = (
+            f"request queueId[{header.queue_id}] is illegal, {describe_topic(config)} "
+            f"Producer: {session.peer_text}"
+        )
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
     return config
 

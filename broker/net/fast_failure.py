@@ -2,9 +2,9 @@
 `BrokerFastFailure`).
 
 A request waits behind those that were read with it, for a turn of the event loop, and for the disk. While the
-process itself is paused nobody waits: of the time between two looks at the clock `LONGEST_LOOK` counts at most.
-Long work that has begun, a message that waits for its flush, and one-way requests, whose senders would not
-hear of it, are never refused.
+process itself is paused nobody waits: of the time between two looks at the clock `LONGEST_LOOK` counts at
+most. Long work that has begun, a message that waits for its flush, and one-way requests, whose senders would
+not hear of it, are never refused.
 """
 
 from __future__ import annotations

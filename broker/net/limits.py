@@ -68,7 +68,7 @@ class ServerLimits(NamedTuple):
 class PartialFrames:
     """Counts the memory that incomplete frames occupy, over all connections of a server.
 
-    A connection is in `_held` while it waits for more, the one that received nothing for the longest time first.
+    `_held` are the connections that wait for more, first the one that received nothing for the longest time.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -93,7 +93,8 @@ def open_listeners(
     try:
         listeners.append(network.listen(host, port - VIP_DISTANCE, backlog))
     except OSError as error:
-        text = f"port {port - VIP_DISTANCE} of the VIP channel (listenPort - {VIP_DISTANCE}): {os.strerror(error.errno or 0)}"
+        channel = f"port {port - VIP_DISTANCE} of the VIP channel (listenPort - {VIP_DISTANCE})"
+        text = f"{channel}: {os.strerror(error.errno or 0)}"
         if needs_vip:
             listeners[0].close()
             remedy = "choose another listenPort, or set vipChannelEnabled=false"

@@ -153,7 +153,7 @@ class Server:
             nursery.start_soon(self._run, session)
 
     def _refusal(self, sock: socket.socket) -> str:
-        """Why a connection is too many; empty if it is not."""
+        """The reason why a connection is too many; empty if it is not."""
         if len(self.sessions) >= self._limits.max_connections:
             return f"{len(self.sessions)} are open"
         if sock.fileno() > self._limits.max_descriptor:

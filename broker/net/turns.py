@@ -1,8 +1,8 @@
 """Turns of the event loop: how long one connection may keep it while others wait.
 
-Whoever has worked for `TURN_SECONDS` waits for the next turn. Of all who wait so, one goes on in each round of
-the loop: requests of other connections are handled in between, however many clients ask for long work.
-Times are those of trio's clock, so that a test can let every call cost a turn.
+A connection that has worked for `TURN_SECONDS` waits for the next turn. Of all that wait so, one goes on in
+each round of the loop: requests of other connections are handled in between, however many clients ask for
+long work. Times are those of trio's clock, so that a test can let every call cost a turn.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ may raise NotReady, and is called again then."""
 
 
 class LongWork:
-    """What a handler returns in place of a reply when its work may take longer than a turn.
+    """A handler returns it in place of a reply when its work may take longer than a turn.
 
     The first steps are done at once. Later requests of the same connection wait for the others.
     """
@@ -153,7 +153,7 @@ class LongWork:
             await pace.step()
 
     def finish(self) -> Any:
-        """What a handler returns, or raises, that had done all this at once."""
+        """Returns, or raises, as a handler that had done all this at once."""
         if self._error is not None:
             try:
                 raise self._error

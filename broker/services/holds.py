@@ -1,9 +1,9 @@
 """Holds pulls until a message arrives: long polling (Java `PullRequestHoldService`).
 
 A held pull is answered when a message that its filter accepts arrives in its queue, or when its time is over
-(Java checks the time only every 5 s). The answers follow the batch that stored the messages, so that one reply
-carries all of them. Each queue with arrivals, each connection with answers to send and each that has ended is
-a job. Times are seconds of trio's clock.
+(Java checks the time only every 5 s). The answers follow the batch that stored the messages, so that one
+reply carries all of them. Each queue with arrivals, each connection with answers to send and each that has
+ended is a job. Times are seconds of trio's clock.
 """
 
 from __future__ import annotations

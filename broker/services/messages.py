@@ -1,5 +1,5 @@
-"""Messages that the broker makes: those that it stores again (sent back, delivered after their delay, committed),
-hides in a system topic, or writes itself."""
+"""Messages that the broker makes: those that it stores again (sent back, delivered after their delay,
+committed), hides in a system topic, or writes itself."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Stores a message, parked if it has a delay level. LocalProtocolError when its properties are too long."""
+    """Stores a message, parked if it has a delay level. LocalProtocolError: its properties are too long."""
     if DELAY in message.properties:
         park(broker, message)
     return _put(broker, message, broker.store.append)

@@ -7,7 +7,7 @@ flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterv
 all only after a change, and at the stop. Offsets and delay levels state that messages were processed, often
 by writing others (a retry, a copy): whenever they are saved, these are on the disk already.
 
-Text is formatted in turns of the event loop, which a thread would keep from running; a worker thread writes it.
+Text is formatted in turns of the event loop, which a thread would hold up; a worker thread writes it.
 """
 
 from __future__ import annotations

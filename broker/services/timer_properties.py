@@ -1,4 +1,4 @@
-"""Timers of 5.x clients, which this broker serves as delay levels or refuses (Java `HookUtils.handleScheduleMessage`).
+"""Timers of 5.x clients, served as delay levels or refused (Java `HookUtils.handleScheduleMessage`).
 
 TIMER_DELAY_SEC counts before TIMER_DELAY_MS, and that before TIMER_DELIVER_MS. A delay level above 0 counts
 before all three and removes them. A message with TIMER_OUT_MS has waited already; a time that has passed is

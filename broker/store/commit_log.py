@@ -106,12 +106,12 @@ class CommitLog:
 
     @property
     def grows(self) -> Reservation | None:
-        """The current file, and the position up to which its blocks should be reserved now; None if they are."""
+        """The current file, and the position up to which to reserve blocks now; None if they are reserved."""
         end = min(self._position + LOG_STEP // 2, self.segments.size)
         return (self._segment, end) if self._segment is not None and self._segment.reserved < end else None
 
     def unreserved(self, size: int) -> Reservation | None:
-        """File and position up to which blocks are missing for a run, or for the filler where it does not fit."""
+        """File and position up to which blocks are missing for a run, or for a filler if it does not fit."""
         if self._segment is None:
             return None
         fits = self._position + size + FILLER_HEAD_SIZE <= self._segment.size

@@ -1,4 +1,4 @@
-"""What a commit log holds behind its last whole record: nothing, a write that was cut off, or damage.
+"""The bytes of a commit log behind its last whole record: nothing, a write that was cut off, or damage.
 
 A torn end has no whole record behind it and is cut off. Whole records behind a bad one mean that bytes
 changed which were whole before: the store is not opened, since everything behind would be lost. Two cases are
@@ -80,8 +80,8 @@ def refuse(log: CommitLog, end: int, behind: Behind) -> StoreDamaged:
     """The error for a damaged log, which says what to do."""
     segment = log.segments.find(end) or log.segments.segments[-1]
     return StoreDamaged(
-        f"{segment.path}: no whole record begins at byte {end - segment.start} (commit-log offset {end}), but "
-        f"whole records follow from offset {behind.offset} on. Copy what can be read with 'rmq inspect "
+        f"{segment.path}: no whole record begins at byte {end - segment.start} (commit-log offset {end}), "
+        f"but whole records follow from offset {behind.offset} on. Copy what can be read with 'rmq inspect "
         f"salvage', or set moveDamagedLogAside=true to start without what follows, which is kept in "
         f"{_folder(log)}"
     )

@@ -35,7 +35,7 @@ class DeletedTopics:
         return self._content()
 
     def cut(self, end: int) -> None:
-        """Moves ends that lie behind the log to its end, durably: what is stored there next is new. Blocks."""
+        """Moves ends behind the log to its end, durably: what is stored there next is new. Blocks."""
         if any(known > end for known in self.ends.values()):
             self.ends = {topic: min(known, end) for topic, known in self.ends.items()}
             self.save(self._content())

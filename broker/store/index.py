@@ -45,8 +45,8 @@ class Index:
     """All index files of a store, oldest first.
 
     `deferred`: `drain` neither creates a file nor reads pages of one, but calls `file_wanted`; `build` and
-    `offer` bring the file, and `resident` says that the pages were read (`IndexFile.load_pages`). `refused` says
-    that the disk has no room for more.
+    `offer` bring the file, and `resident` says that the pages were read (`IndexFile.load_pages`). `refused`
+    says that the disk has no room for more.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class IndexFile:
         HEADER.struct.pack_into(self.segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
 
     def is_sound(self, before: int) -> bool:
-        """False if the header contradicts the first or last item, or begins before offset `before`. Blocks."""
+        """False if the header contradicts its first or last item, or begins before `before`. Blocks."""
         if not 1 <= self.count <= self.capacity or not 0 <= self.used_slots < self.count:
             return False
         if self.count == 1:

@@ -21,8 +21,8 @@ MOST_LATE = 65536
 
 
 class LateArrivals:
-    """Arrivals that wait for their turns. `bring_file` creates an index file that items wait for, or reads its
-    pages; `failed` gets what the disk refuses.
+    """Arrivals that wait for their turns. `bring_file` creates an index file that items wait for, or reads
+    its pages; `failed` gets what the disk refuses.
     """
 
     def __init__(

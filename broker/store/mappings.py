@@ -16,11 +16,11 @@ MOST_MAPPED = 32 * 1024
 
 
 class Mappings:
-    """At most `most` mapped files after `trim`: `Segment.used`, which is set whenever the residency of a file is
-    asked for, decides by the clock algorithm.
+    """At most `most` mapped files after `trim`: `Segment.used`, which is set whenever the residency of a file
+    is asked for, decides by the clock algorithm.
 
-    A running store trims once a second, and so may hold more for a while. Until `is_running`, while one thread
-    loads the store, each new mapping makes room for itself.
+    A running store trims once a second, and so may hold more for a while. Until `is_running`, while one
+    thread loads the store, each new mapping makes room for itself.
     """
 
     most = MOST_MAPPED

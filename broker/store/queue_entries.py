@@ -27,7 +27,7 @@ def found_entries(segment: Segment) -> Iterator[tuple[int, int, int]]:
 
 
 def valid_end(segments: Iterable[Segment], start: int) -> tuple[int, int]:
-    """The byte offset behind the valid entries of some files, and the end of the last record that they name."""
+    """The byte offset behind the valid entries of some files, and the end of the last record named."""
     end, reached = start, 0
     for segment in segments:
         end = segment.start

@@ -23,7 +23,7 @@ from codec.store.consume_queue_ext import HIGHEST_ADDRESS, ExtensionEntry
 WINDOW_BYTES = 16_000
 LONGEST_WINDOW = 64_000
 CLOSE_TOGETHER = 8
-"""The bytes from the first record of a batch to the last, for each byte of records, that are read ahead at most."""
+"""Records lie close together if they take at least one of so many bytes from the first to the last."""
 
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
@@ -154,7 +154,7 @@ class Reader:
         status: GetStatus,
         is_behind_on_disk: bool,
     ) -> GetResult:
-        """What was found; `status` counts if nothing was. NotReady if records must be read from the disk."""
+        """The result; `status` is for one without records. NotReady if records must be read from the disk."""
         if not scanned:
             begin = queue.next_file_offset(offset)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, begin, queue.min_offset, queue.next_offset, [])
@@ -201,7 +201,7 @@ class Reader:
         self._log.note_read(batch.size)
 
     def _cold_of(self, batch: _Batch) -> list[Chunk]:
-        """What is not resident of the records; where they lie close together, of all between them."""
+        """The chunks of the records that are not resident, and of all between records close together."""
         start, end = batch.starts[0], batch.ends[-1]
         place = self._log.place(start, end - start)
         if place is not None and place[2] == end - start:

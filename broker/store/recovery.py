@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class Stop(enum.Enum):
-    """How the store was left: the process may have been killed, or the machine too."""
+    """The way in which the store was left: the process may have been killed, or the machine too."""
 
     CLEAN = enum.auto()
     KILLED = enum.auto()
@@ -120,14 +120,14 @@ def recover(
 def _start(
     config: StoreConfig, log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop
 ) -> int:
-    """Where the check begins when every page is there."""
+    """The place where the check begins when every page is there."""
     last_files = log.segments.segments[-RECOVERED_FILES:]
     start = last_files[0].start if stop is Stop.CLEAN else _start_by_times(config, log, checkpoint)
     return max(start, _record_before_end(log, queues))
 
 
 def _safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
-    """Where the check begins after a power cut: everything before is on the disk."""
+    """The place where the check begins after a power cut: everything before is on the disk."""
     known = checkpoint.log_offset
     if known >= 0 and checkpoint.is_current:
         start = known

@@ -1,4 +1,4 @@
-"""What a store holds: entries and records by offset, messages by key and by store time (Java
+"""Looks into a store: entries and records by offset, messages by key and by store time (Java
 `DefaultMessageStore.queryMessage`, `ConsumeQueue.getOffsetInQueueByTime`).
 
 What the index finds is not compared with the key: readers filter hash collisions. Offsets whose records are

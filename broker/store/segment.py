@@ -26,10 +26,10 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 class Segment:
     """A mapped file; `view[position]` is the byte at queue offset `start + position`.
 
-    `found_size` is what of the file was written when it was loaded, `size` for a new one: behind it nothing can
-    be whole, and on a full disk nothing can be read. `fresh` says that the folder does not durably know the file
-    yet, `is_cleared` that bytes of it were zeroed and not synced since. What is before `reserved` has its blocks;
-    `step` bytes are reserved ahead at least.
+    `found_size` is what of the file was written when it was loaded, `size` for a new one: behind it nothing
+    can be whole, and on a full disk nothing can be read. `fresh` says that the folder does not durably know
+    the file yet, `is_cleared` that bytes of it were zeroed and not synced since. What is before `reserved`
+    has its blocks; `step` bytes are reserved ahead at least.
     """
 
     __slots__ = (

@@ -41,7 +41,7 @@ def _length(disk: Disk, path: Path) -> int:
 
 
 class SegmentList:
-    """Segments in order of their start; `size` is the length of each, `step` what they reserve ahead at least."""
+    """Segments in order of their start, each of `size` bytes; they reserve at least `step` bytes ahead."""
 
     __slots__ = (
         "_gone",
@@ -94,8 +94,8 @@ class SegmentList:
                 whole = False
                 if not derived:
                     raise StoreDamaged(
-                        f"{path} is cut off: it has {length} of {self.size} bytes. Restore it, or copy what can "
-                        f"be read with 'rmq inspect salvage'"
+                        f"{path} is cut off: it has {length} of {self.size} bytes. Restore it, or copy what "
+                        f"can be read with 'rmq inspect salvage'"
                     )
             else:
                 self._check_length(path, length, last=False)
@@ -180,8 +180,8 @@ class SegmentList:
         """Creates the file without adding it. Blocks; safe in a worker thread.
 
         Name and length are durable at once: after a power cut no file is missing, or empty, before one that
-        is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it, and
-        so is one that the disk has no room for.
+        is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it,
+        and so is one that the disk has no room for.
         """
         self.disk.make_folder(self.folder)
         path = self.folder / file_name(start)

@@ -1,4 +1,4 @@
-"""What only a 5.x broker can serve: a folder that has some of it is refused, unless the configuration says so.
+"""Files that only a 5.x broker can serve. A folder with some of them is refused, unless configured otherwise.
 
 Batch consume queues and compacted topics would be served as other ones; pending timers and POP messages
 without an acknowledgement would never be delivered.

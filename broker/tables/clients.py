@@ -91,7 +91,7 @@ class ConsumerGroup:
 
 
 class TooManyGroups(Exception):
-    """A connection is in as many groups as it may be, or their subscriptions are too long; the text says it."""
+    """A connection is in as many groups as it may be, or its subscriptions are too long; see the text."""
 
 
 class _Names:
@@ -113,7 +113,8 @@ class _Names:
         total = self._sizes.get(channel, 0) - names.get(group, 0) + size
         if total > LONGEST_SUBSCRIPTIONS:
             raise TooManyGroups(
-                f"the groups and subscriptions of a connection can have {LONGEST_SUBSCRIPTIONS} characters at most"
+                "the groups and subscriptions of a connection can have "
+                f"{LONGEST_SUBSCRIPTIONS} characters at most"
             )
         self._of.setdefault(channel, names)[group] = size
         self._sizes[channel] = total

@@ -84,9 +84,9 @@ class _Mapped:
 class SimulatedDisk(DurableFolders):
     """Files in memory; see `Disk`, and the module for power cuts.
 
-    `capacity` is in bytes. `loses_power` False records no more than a running broker needs: synced content is not kept then, which
-    costs time for large files. `on_call` is called with the name of each operation that would block, and may
-    raise OSError or take time.
+    `capacity` is in bytes. `loses_power` False records no more than a running broker needs: synced content is
+    not kept then, which costs time for large files. `on_call` is called with the name of each operation that
+    would block, and may raise OSError or take time.
     """
 
     def __init__(

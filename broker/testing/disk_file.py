@@ -16,8 +16,8 @@ syncs."""
 class File:
     """Content now, and as it is on the platter.
 
-    `dropped` are the pages, by number, that a failed sync has not written and counts as clean; `cold` are numbers of pages outside the page cache, `blocks`
-    of those that have a place on the disk.
+    `dropped` are the pages, by number, that a failed sync has not written and counts as clean; `cold` are
+    numbers of pages outside the page cache, `blocks` of those that have a place on the disk.
     """
 
     def __init__(self, now_ms: int) -> None:

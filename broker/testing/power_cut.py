@@ -1,4 +1,4 @@
-"""What a power cut leaves of the operations and pages of a simulated disk that were not synced.
+"""Decides which operations and pages of a simulated disk outlive a power cut without having been synced.
 
 The kinds of file systems differ in the order in which operations get to the disk. Pages of mapped files may
 get there in any order, or not at all, on all of them.
@@ -21,7 +21,7 @@ operations."""
 
 
 class Journal(enum.Enum):
-    """What a file system writes to its journal, and so keeps in order."""
+    """The operations that a file system writes to its journal, and so keeps in order."""
 
     NONE = "strict POSIX"
     """Any of the creations, renames and removals may be lost, whatever was done after them."""

@@ -24,7 +24,7 @@ from codec.message_queue import MessageQueue
 Reader = Callable[[Any], Any]
 
 BAD_JSON: Final = (msgspec.MsgspecError, RecursionError, ValueError)
-"""What msgspec raises for JSON that it cannot read as a type."""
+"""The errors of msgspec for JSON that it cannot read as a type."""
 _MAX_INT_TEXT: Final = 40
 _INT32: Final = (-(1 << 31), (1 << 31) - 1)
 

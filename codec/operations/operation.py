@@ -24,7 +24,8 @@ from codec.operations.access import Access
 from codec.remoting.command import RemotingCommand
 
 if TYPE_CHECKING:
-    # What an operation does not name is None; type checkers know defaults of type variables, Python 3.11 does not.
+    # Parts that an operation does not name are None; type checkers know defaults of type variables, Python
+    # 3.11 does not.
     from typing_extensions import TypeVar
 
     RequestT = TypeVar("RequestT", default=None)

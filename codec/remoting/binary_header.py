@@ -29,7 +29,7 @@ from codec.errors import RemoteProtocolError
 from codec.layout import fused
 from codec.remoting.command import RemotingCommand
 
-# Java's lengths are signed. Read as unsigned, a negative one is longer than any header: one test refuses both.
+# Java's lengths are signed. Read as unsigned, a negative one is longer than any header: one check for both.
 _BINARY_HEAD = Struct(
     "code" / Int16sb,
     "language" / Int8sb,

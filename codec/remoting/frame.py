@@ -80,7 +80,7 @@ def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
 
 
 def encode_short_reply(code: int, ext_fields: dict[str, str], opaque: int) -> bytes:
-    """The frame of a reply of ours with a JSON header, without remark and body: `encode_frame` in one step."""
+    """`encode_frame` in one step for a reply of ours with a JSON header, without remark and body."""
     try:
         header = _SHORT_REPLY % (code, write_json(ext_fields), opaque)
     except UnicodeEncodeError as error:

@@ -65,7 +65,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 def end_of_header(flag: int) -> bytes:
-    """What follows the ext fields in a header of our own, as a format of the opaque number."""
+    """The part behind the ext fields in a header of our own, as a format of the opaque number."""
     end = b',"flag":%d,"language":"%b","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
     return end % (flag, LanguageCode.PYTHON.name.encode(), CURRENT_VERSION)
 

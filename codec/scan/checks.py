@@ -38,7 +38,7 @@ _ENDLESS = (-(1 << 63), (1 << 63) - 1, 0)
 def skip_sound_records(
     data: memoryview, base: int, start: int, stop: int, max_rows: int = BLOCK_RECORDS
 ) -> tuple[int, int]:
-    """Skips blocks of sound records that start in [start, stop); returns the byte after them and the count."""
+    """Skips blocks of sound records that start in [start, stop); returns their end and count."""
     position, count = start, 0
     while True:
         walk = scan_positions(data, position, stop, max_rows=max_rows)

@@ -37,7 +37,7 @@ class Values(NamedTuple):
 
 
 class JoinedProperties(NamedTuple):
-    r"""Joined texts: `text_ends[i]` is the byte after text i and its \x02; `marks` are places of separators."""
+    r"""Joined texts: `text_ends[i]` is the byte after text i and its \x02; `marks` are separators."""
 
     text: bytes
     data: Array

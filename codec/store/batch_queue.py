@@ -1,7 +1,7 @@
 """Batch consume queue files of 5.x: one unit of 46 bytes for each record (Java class `BatchConsumeQueue`).
 
-A record with an inner batch has as many queue offsets as messages: the first is in its unit, so the place of a
-unit in the file says nothing. `compacted_offset` is -1, as nothing sets it.
+A record with an inner batch has as many queue offsets as messages: the first is in its unit, so the place of
+a unit in the file says nothing. `compacted_offset` is -1, as nothing sets it.
 """
 
 from __future__ import annotations

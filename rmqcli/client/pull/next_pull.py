@@ -1,4 +1,4 @@
-"""Where and when the next pull of a queue begins. Pauses are seconds."""
+"""The place and time of the next pull of a queue. Pauses are seconds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Idle:
         self._count = 0
 
     def after(self, begun: float, *, moved: bool) -> float:
-        """The pause after a pull that began at `begun` (trio's clock); `moved`: the next offset is another."""
+        """The pause after a pull that began at `begun` (trio's clock), with `moved` to another offset."""
         if moved or trio.current_time() - begun >= QUICK:
             self._count = 0
             return 0.0

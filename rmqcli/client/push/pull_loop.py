@@ -155,7 +155,7 @@ class PullLoop:
         header: PullMessageResponseHeader,
         subscription: Subscription,
     ) -> tuple[PullMessageResponseHeader, list[MessageExt]]:
-        """The messages of a reply, and its header, whose next offset is that of the first message left out."""
+        """The messages of a reply, and its header with the offset of the first message left out, if any."""
         above = held.next_offset if reply.code == ResponseCode.SUCCESS else -1
         check_next_offset(header.next_begin_offset, held.queue.broker_name, above=above)
         held.suggested_broker = header.suggest_which_broker_id

@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     cut_at: int | None = None
 
     def whole(self, broker_name: str) -> list[MessageExt]:
-        """The messages; CorruptReply if any were left out, for requests that cannot go on behind the others."""
+        """The messages; CorruptReply if any were left out: such a request cannot go on behind them."""
         if self.cut_at is not None:
             text = "messages that are too long together once decompressed; ask for fewer"
             raise CorruptReply(broker_name, text)

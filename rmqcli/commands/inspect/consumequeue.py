@@ -82,7 +82,8 @@ def consumequeue(
     if not queues:
         batches = sorted(batch_topics(path).intersection(selection.topics or ())) if path.is_dir() else []
         if batches:
-            text = f"{', '.join(batches)}: batch consume queues of 5.x: `rmq inspect commitlog --topic` lists the records"
+            remedy = "`rmq inspect commitlog --topic` lists the records"
+            text = f"{', '.join(batches)}: batch consume queues of 5.x: {remedy}"
             raise CommandError(f"{path}: {text}", ExitCode.NOT_FOUND)
         raise CommandError(f"{path}: no such queue; see `rmq inspect store`", ExitCode.NOT_FOUND)
     if verify:

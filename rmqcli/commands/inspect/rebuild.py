@@ -54,8 +54,8 @@ def rebuild(
     """Rebuild consume queues and index from the commit log.
 
     The commit log must be sound (salvage it first otherwise). --in-place shows the changes and asks for
-    confirmation; no broker may be running on the folder. Files get the size of those that are left; where none
-    is, --config or --set tells it.
+    confirmation; no broker may be running on the folder. Files get the size of those that are left; where
+    none is, --config or --set tells it.
     """
     from rmqcli.store import CommitLogFiles
     from rmqcli.store.read.tables import store_folder

@@ -83,8 +83,8 @@ class Reset:
             warn(f"group {plan.group} does not exist yet: it will start there")
 
     def apply(self, plan: ResetPlan, wait: float) -> None:
-        """Apply the plan, waiting up to `wait` seconds for running clients; exit code 3 or 1 if a queue has not
-        moved.
+        """Apply the plan, waiting up to `wait` seconds for running clients; exit code 3 or 1 if a queue has
+        not moved.
         """
         path = write_undo(plan)
         try:

@@ -124,8 +124,8 @@ def _first_kept(queue: Queue, low: int) -> int:
 
 
 def require_rows(store: Path, rows: RowFilter, expected: Counts, exported: Iterable[QueueSpan]) -> int:
-    """Raises CorruptionError, naming the first queue, when there are fewer rows than entries; returns the number
-    of entries of messages that stand for lost ones, which have no row.
+    """Raises CorruptionError, naming the first queue, when there are fewer rows than entries; returns the
+    number of entries of messages that stand for lost ones, which have no row.
     """
     found = {(span.topic, span.queue_id): span.rows for span in exported}
     left_out = _stand_ins(store, rows, {key for key, count in expected.items() if found.get(key, 0) < count})

@@ -26,10 +26,9 @@ class RowFilter:
     """A filter that accepts everything when empty. Queue offsets and store times (ms) are half-open.
 
     `begin_commit_log` is a commit-log offset. With `check_crc` a wrong CRC is damage. Rolled-back records are
-    never accepted: they are not messages, and `rmq inspect salvage` fills lost stretches with them. Nor are the
-    messages that it puts in the place of lost ones. With a
-    topic, queue, tag or queue offset, or `only_queued`, prepared ones are not accepted either: no queue has
-    them.
+    never accepted: they are not messages, and `rmq inspect salvage` fills lost stretches with them. Nor are
+    the messages that it puts in the place of lost ones. With a topic, queue, tag or queue offset, or
+    `only_queued`, prepared ones are not accepted either: no queue has them.
 
     The records of a range of times are found by samples `sample_bytes` apart, in a log whose clock was set
     back by at most `set_back_ms`.

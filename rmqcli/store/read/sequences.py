@@ -1,4 +1,5 @@
-"""The queue offsets of a commit log as runs: a sound queue has one, whatever the files derived from the log say.
+"""The queue offsets of a commit log as runs, whatever the files derived from the log say. A sound queue has
+one.
 
 A run ends where the next record of its queue has another offset than the next one: behind a lost record, in a
 topic that was deleted and created again, or at a record whose queue offset, queue or topic is damaged.

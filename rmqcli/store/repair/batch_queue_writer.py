@@ -1,4 +1,5 @@
-"""Writer of batch consume queue files, preallocated as a 5.x broker creates them (Java `BatchConsumeQueue`)."""
+"""Writer of batch consume queue files, preallocated as a 5.x broker creates them (Java
+`BatchConsumeQueue`)."""
 
 from __future__ import annotations
 

@@ -4,12 +4,13 @@ Every kept record keeps its place, so that message ids, transactions and queue o
 filled:
 
 * Each lost queue offset gets a message with an empty body and the property LOST, since no reader of
-  RocketMQ could step over a gap. In the queues of delayed, timed and half messages, where such a message would be
-  acted on, entries are fillers, which readers skip.
-* The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its filler.
+  RocketMQ could step over a gap. In the queues of delayed, timed and half messages, where such a message
+  would be acted on, entries are fillers, which readers skip.
+* The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its
+  filler.
 
-A kept record whose properties do not parse loses the pairs that do not. Queues and index are rebuilt. Tables of
-`config` are copied, or taken from their `.bak`. The source is only read.
+A kept record whose properties do not parse loses the pairs that do not. Queues and index are rebuilt. Tables
+of `config` are copied, or taken from their `.bak`. The source is only read.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
 
 
 def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
-    """Skips blocks whose properties parse; returns the byte after them, and the last store time, 1 if none."""
+    """Skips blocks whose properties parse; returns their end, and the last store time, 1 if none."""
     if not is_vectorised():
         return start, 1
     from codec.scan.checks import skip_parsing

@@ -31,7 +31,7 @@ _BLOCK_ENTRIES = 1 << 13
 
 
 def drop_misplaced(scan: LogScan, store: Path) -> frozenset[Path]:
-    """Turns kept records that cannot be where they say into lost ones; returns the queue files to distrust."""
+    """Turns kept records that cannot be where they say into lost ones; returns queue files to distrust."""
     claims = [claim for claim in _claims(scan, store, partial(_suspect_entries, scan)) if not claim.agrees]
     distrusted = _contradicting_files(claims)
     suspects = {claim.offset for claim in claims if claim.path not in distrusted}

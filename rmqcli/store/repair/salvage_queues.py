@@ -51,7 +51,7 @@ def _gone_in_queues(scan: LogScan, store: Path, distrusted: Collection[Path]) ->
 
 
 def _in_sequence(found: list[Gone], kept: Sequences) -> Iterator[Gone]:
-    """Yields what fits between the kept records of its queue: other entries are another queue's, or garbage."""
+    """Yields what fits between the kept records of its queue; the rest is another queue's, or garbage."""
     for key, queued in groupby(sorted(found), lambda one: one[:2]):
         runs, last = kept.queues.get(key, []), -1
         begins = [run.begin for run in runs]

@@ -116,8 +116,8 @@ def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size:
 def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, int]]:
     """Returns each file with the offset of its first byte, in order.
 
-    A file none of whose records belongs where its name says, as after files were exchanged, is where its first
-    whole record says; one without records has its own name, or the first that is left.
+    A file none of whose records belongs where its name says, as after files were exchanged, is where its
+    first whole record says; one without records has its own name, or the first that is left.
     """
     names = [file.base or 0 for file in files]
     stated = {file: _stated_base(file) for file in files}
@@ -135,7 +135,7 @@ def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, 
 
 
 def _stated_base(file: NamedFile) -> int | None:
-    """Returns the offset of the first byte by the first whole record that belongs there, else by the first."""
+    """Returns the offset of the first byte, by the first whole record that belongs there, or the first."""
     with mapped(file) as data:
         if next_record(file, data, 0) is not None:
             return file.base

@@ -45,7 +45,7 @@ _PROPERTIES = {
 
 
 def shape_of(store: Path, properties: Mapping[str, str] | None = None) -> Shape:
-    """Returns the shape of a store's files; `properties` of its broker come first. ValueError for a wrong one."""
+    """Returns the shape of a store's files; `properties` of its broker come first. ValueError."""
     topics = batch_topics(store)
     slots, items, names = shape_of_index(store / "index")
     found = {

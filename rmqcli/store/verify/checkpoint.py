@@ -1,8 +1,8 @@
 """The check of a checkpoint file: each number against the log and the index, and what a broker of rmq adds.
 
-Its first two times are store times of records, the third is the end time of a full index file; 0 says nothing.
-A wrong number that is the time of another record, or older than a log whose first files have expired, cannot
-be told from a right one; nor can an offset of 5.x that is within the log.
+Its first two times are store times of records, the third is the end time of a full index file; 0 says
+nothing. A wrong number that is the time of another record, or older than a log whose first files have
+expired, cannot be told from a right one; nor can an offset of 5.x that is within the log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RESTS = {
 def check_checkpoint(
     path: Path, log: CommitLogFiles, index: Sequence[IndexHeader], *, live: bool
 ) -> Iterator[Fact]:
-    """Yields what is wrong with a checkpoint file. The numbers of a running broker change and are not checked.
+    """Yields faults of a checkpoint file. The numbers of a running broker change and are not checked.
 
     FileNotFoundError.
     """
@@ -78,7 +78,10 @@ def _numbers(
 ) -> Iterator[Fact]:
     is_ours = safe_point is not None and safe_point.times == numbers[:3]
     if safe_point is not None and not is_ours:
-        text = "the times of the checkpoint are not those of its safe point: Java wrote it later, or it is damaged"
+        text = (
+            "the times of the checkpoint are not those of its safe point: Java wrote it later, or it is "
+            "damaged"
+        )
         yield Rule.CHECKPOINT_TIMES, Finding(path, 0, text)
     log_end = (log.files[-1].base or 0) + log.files[-1].size if log.files else 0
     for name, value in numbers._asdict().items():

@@ -128,7 +128,7 @@ def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) 
 
 
 def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int | None:
-    """Checks up to a block of records or the first damage; returns the byte after them, None at a damaged end."""
+    """Checks up to a block of records or the first damage; returns their end, None at a damaged one."""
     file = part.file
     try:
         for number, (place, record) in enumerate(walk_file(file, data, position)):

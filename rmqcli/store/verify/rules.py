@@ -1,7 +1,7 @@
-"""What is damage and what is a note, by file, after a clean stop and after a kill.
+"""Tells damage from notes, by file, after a clean stop and after a kill.
 
-Damage is what a start of the broker does not repair, or what a reader runs into. A note is a fact that a broker
-deals with. docs/inspect.md has the same table.
+Damage is what a start of the broker does not repair, or what a reader runs into. A note is a fact that a
+broker deals with. docs/inspect.md has the same table.
 """
 
 from __future__ import annotations
