@@ -29,7 +29,7 @@ def configuration(namesrv: str, broker: str) -> list[str]:
 
     async def ask() -> bytes:
         async with Admin(namesrv=namesrv, timeout=30) as admin:
-            return (await admin.invoke(broker, RequestCode.GET_BROKER_CONFIG)).body
+            return bytes((await admin.invoke(broker, RequestCode.GET_BROKER_CONFIG)).body)
 
     return trio.run(ask).decode().splitlines()
 
