@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import mmap
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,15 @@ def few_descriptors() -> Iterator[None]:
 def mapped(path: Path) -> int:
     """The number of mappings of a file."""
     return Path("/proc/self/maps").read_text().count(f"{path}\n")
+
+
+def put_out_of_memory(path: Path, position: int) -> None:
+    """Writes a page, and takes it from the page cache where the file system can: a tmpfs has no other place."""
+    with path.open("r+b", buffering=0) as file:
+        file.seek(position)
+        file.write(b"x" * PAGE)
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), position, PAGE, os.POSIX_FADV_DONTNEED)
 
 
 def test_queues_need_no_descriptors(tmp_path: Path, few_descriptors: None) -> None:
@@ -71,6 +81,7 @@ def test_residency_and_synchronization(tmp_path: Path) -> None:
     file.release_pages(0, 4 * PAGE)
     assert file.is_resident(0, 4 * PAGE), "the page cache has them"
     assert bytes(file.view[:5]) == b"first"
+    put_out_of_memory(tmp_path / "file", FAR)
     file.load_pages(FAR, PAGE)
     assert file.is_resident(FAR, PAGE)
     file.close()
