@@ -69,6 +69,28 @@ async def _compile_first(
     return await reply if isinstance(reply, Coroutine) else reply
 
 
+def is_unflushed(broker: BrokerContext, end: int) -> bool:
+    """True if a power cut may still take what the log holds before `end`, which SYNC_FLUSH shows nobody."""
+    return broker.sync_flush and end > broker.store.flushed_offset
+
+
+def once_flushed(
+    broker: BrokerContext, reply: Reply[ReplyT, ReplyBodyT], end: int
+) -> Reply[ReplyT, ReplyBodyT] | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT]]:
+    """A reply with records that end before `end` in the log: with SYNC_FLUSH after their flush.
+
+    A flush that fails or takes longer than `syncFlushTimeout` does not keep it back.
+    """
+    return after_flush(broker, reply, end) if is_unflushed(broker, end) else reply
+
+
+async def after_flush(
+    broker: BrokerContext, reply: Reply[ReplyT, ReplyBodyT], end: int
+) -> Reply[ReplyT, ReplyBodyT]:
+    await broker.store.wait_flushed(end)
+    return reply
+
+
 def no_topic(topic: str, before_faq: str = "") -> Refusal:
     return Refusal(
         ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!{before_faq}{FAQ}"

@@ -18,7 +18,16 @@ import trio
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
-from broker.handlers.common import FAQ, Soon, no_filtering, no_topic, when_compiled
+from broker.handlers.common import (
+    FAQ,
+    Soon,
+    after_flush,
+    is_unflushed,
+    no_filtering,
+    no_topic,
+    once_flushed,
+    when_compiled,
+)
 from broker.handlers.offsets import commit
 from broker.net.dispatch import failure_reply
 from broker.net.handling import Answered, Reply, Request, encoder
@@ -97,17 +106,7 @@ def _pull(broker: BrokerContext, request: PullRequest) -> Soon[PullMessageRespon
     if code == ResponseCode.PULL_NOT_FOUND and may_wait and _hold(broker, request, result, wanted):
         return None
     reply = _reply(broker, header, result)
-    return _once_flushed(broker, reply, result.end) if _is_unflushed(broker, result) else reply
-
-
-def _is_unflushed(broker: BrokerContext, result: GetResult) -> bool:
-    return broker.sync_flush and result.end > broker.store.flushed_offset
-
-
-async def _once_flushed(broker: BrokerContext, reply: PullReply, end: int) -> PullReply:
-    """With SYNC_FLUSH nobody reads what a power cut may take, unless the flush fails or takes too long."""
-    await broker.store.wait_flushed(end)
-    return reply
+    return once_flushed(broker, reply, result.end)
 
 
 def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted: Wanted) -> bool:
@@ -162,7 +161,7 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
     try:
         result = _get(broker, header, _check(broker, session, header))
         reply = _reply(broker, header, result)
-        if _is_unflushed(broker, result):
+        if is_unflushed(broker, result.end):
             session.spawn(_answer_once_flushed, broker, request, reply, result.end)
         else:
             session.respond(command, _encode(command, reply), reply.views)
@@ -180,7 +179,7 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
 async def _answer_once_flushed(
     broker: BrokerContext, request: PullRequest, reply: PullReply, end: int
 ) -> None:
-    await _once_flushed(broker, reply, end)
+    await after_flush(broker, reply, end)
     request.session.respond(request.command, _encode(request.command, reply), reply.views)
 
 

@@ -11,7 +11,8 @@ import msgspec
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import SqlSelection, is_tag_type
-from broker.net.handling import Reply, Request
+from broker.handlers.common import after_flush, once_flushed
+from broker.net.handling import Answered, Reply, Request
 from broker.services.table_files import table_text
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
@@ -60,18 +61,18 @@ async def query_message(
     )
     if not found.views:
         return Reply(index, code=ResponseCode.QUERY_NOT_FOUND, remark=NO_MESSAGE)
-    return Reply(index, views=found.views)
+    return await after_flush(broker, Reply(index, views=found.views), found.end)
 
 
 def view_message(
     broker: BrokerContext, request: Request[ViewMessageRequestHeader, None]
-) -> Reply[ViewMessageResponseHeader, bytes]:
+) -> Answered[ViewMessageResponseHeader, bytes]:
     """33: the record at a commit log offset."""
     offset = request.header.offset
     record = broker.store.record_at(offset)
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
-    return Reply(views=[record])
+    return once_flushed(broker, Reply(views=[record]), offset + len(record))
 
 
 def query_consume_queue(

@@ -16,6 +16,7 @@ import trio
 
 from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
+from broker.handlers.common import is_unflushed
 from broker.net.handling import Reply, Request, command_of
 from broker.tables import ClientChannel, ConsumerGroup
 from codec.bodies.config import TopicConfig
@@ -181,12 +182,14 @@ def consume_directly(
     """309: makes one consumer process the message with an offset message id, and relays the result."""
     header = request.header
     client = _client(broker, header.consumer_group, header.client_id or "")
-    record = bytes(_record(broker, header.msg_id or ""))
+    record, end = _record(broker, header.msg_id or "")
     ext = {**(request.command.ext_fields or {}), "brokerName": broker.name}
-    return _relayed(RemotingCommand(request.command.code, ext, record), header.consumer_group, client)
+    command = RemotingCommand(request.command.code, ext, bytes(record))
+    return _relayed_once_flushed(broker, command, header.consumer_group, client, end)
 
 
-def _record(broker: BrokerContext, msg_id: str) -> memoryview:
+def _record(broker: BrokerContext, msg_id: str) -> tuple[memoryview, int]:
+    """The record at an offset message id, and where it ends in the commit log. Refusal."""
     try:
         _, _, offset = parse_offset_msg_id(msg_id)
     except CodecError as error:
@@ -194,7 +197,7 @@ def _record(broker: BrokerContext, msg_id: str) -> memoryview:
     record = broker.store.record_at(offset)
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
-    return record
+    return record, offset + len(record)
 
 
 def _client(broker: BrokerContext, group: str, client_id: str) -> ClientChannel:
@@ -209,6 +212,14 @@ def _client(broker: BrokerContext, group: str, client_id: str) -> ClientChannel:
             "please upgrade it to V3_1_8_SNAPSHOT",
         )
     return client
+
+
+async def _relayed_once_flushed(
+    broker: BrokerContext, question: RemotingCommand, group: str, client: ClientChannel, end: int
+) -> RelayedReply[BodyT]:
+    if is_unflushed(broker, end):
+        await broker.store.wait_flushed(end)
+    return await _relayed(question, group, client)
 
 
 async def _relayed(question: RemotingCommand, group: str, client: ClientChannel) -> RelayedReply[BodyT]:

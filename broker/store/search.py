@@ -104,9 +104,9 @@ class Search:
                 if room < 0 and records:
                     break
                 records[offset] = record
-        return QueryResult(
-            [records[offset] for offset in sorted(records)], hits.last_timestamp, hits.last_offset
-        )
+        views = [records[offset] for offset in sorted(records)]
+        end = max((offset + len(record) for offset, record in records.items()), default=0)
+        return QueryResult(views, hits.last_timestamp, hits.last_offset, end)
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that starts at an offset of the commit log."""

@@ -97,8 +97,12 @@ class GetResult(NamedTuple):
 
 
 class QueryResult(NamedTuple):
-    """Records that an index query found, one view a record, by ascending commit-log offset."""
+    """Records that an index query found, one view a record, by ascending commit-log offset.
+
+    `end` is where the last of them ends in the commit log.
+    """
 
     views: list[memoryview]
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
+    end: int = 0

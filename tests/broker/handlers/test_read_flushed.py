@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
+from broker.store.flush import Flusher
 from broker.testing.in_memory import embedded_in_memory
-from codec.message import Message
+from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client import Producer, PullConsumer, PullStatus
+from rmqcli.client import Admin, ConsumeResult, Producer, PullConsumer, PullStatus, PushConsumer
 
 TOPIC = "T"
 DISK_SECONDS = 0.2
@@ -56,3 +59,61 @@ async def test_a_pull_waits_for_the_flush(
             nursery.start_soon(read)
         await trio.sleep(2)
         assert times == [pytest.approx(after, abs=0.05)]
+
+
+Read = Callable[[Admin, MessageExt, str], Awaitable[object]]
+"""Reads the message at the place of the second argument and with this key."""
+
+
+async def _by_key(admin: Admin, place: MessageExt, key: str) -> object:
+    return (await admin.messages.query_by_key(TOPIC, key)).messages[0].commit_log_offset
+
+
+async def _by_id(admin: Admin, place: MessageExt, key: str) -> object:
+    return (await admin.messages.view(place.offset_msg_id)).commit_log_offset
+
+
+async def _by_a_consumer(admin: Admin, place: MessageExt, key: str) -> object:
+    """A consumer gets it, because an administrator asks for that."""
+    (client,) = (await admin.clients.consumers("G")).connection_set
+    result = await admin.clients.consume_directly("G", client.client_id, place)
+    return int((result.remark or "").removeprefix("ValueError: "))
+
+
+async def _take(messages: Sequence[MessageExt], _: object) -> ConsumeResult:
+    if messages[0].topic == TOPIC:
+        raise ValueError(messages[0].commit_log_offset)
+    return ConsumeResult.SUCCESS
+
+
+@pytest.mark.parametrize(("flush", "after"), [("SYNC_FLUSH", DISK_SECONDS), ("ASYNC_FLUSH", 0.0)])
+@pytest.mark.parametrize("read", [_by_key, _by_id, _by_a_consumer])
+async def test_a_read_by_key_or_place_waits_for_the_flush(
+    flush: str, after: float, read: Read, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush_log = Flusher.flush_log
+
+    async def slowly(flusher: Flusher) -> None:
+        await trio.sleep(DISK_SECONDS)
+        await flush_log(flusher)
+
+    monkeypatch.setattr(Flusher, "flush_log", slowly)
+    settings: dict[str, Any] = {"flush_disk_type": flush, "default_topic_queue_nums": 1}
+    async with (
+        embedded_in_memory(**settings) as cluster,
+        Producer("P", **cluster.client()) as producer,
+        Admin(**cluster.client()) as admin,
+        PushConsumer("G", {"Other": "*"}, _take, **cluster.client()),
+        trio.open_nursery() as nursery,
+    ):
+        await producer.send(Message.of("Other", "0"))
+        sent = await producer.send(Message.of(TOPIC, "0", keys=["k0"]))
+        await trio.sleep(40)  # the consumer learns of its topic
+        first = await admin.messages.view(sent.offset_msg_id)
+        assert await read(admin, first, "k0") == first.commit_log_offset
+        second = replace(first, commit_log_offset=first.commit_log_offset + first.store_size)
+        begun = trio.current_time()
+        nursery.start_soon(producer.send, Message.of(TOPIC, "1", keys=["k1"]))
+        await trio.testing.wait_all_tasks_blocked()
+        assert await read(admin, second, "k1") == second.commit_log_offset
+        assert trio.current_time() - begun == pytest.approx(after, abs=0.05)

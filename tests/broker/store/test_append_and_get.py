@@ -346,7 +346,7 @@ def test_query_respects_time_and_count(tmp_path: Path) -> None:
     assert [decode_record(view).queue_offset for view in some.views] == [3, 4, 5]
     assert [decode_record(view).queue_offset for view in newest.views] == [8, 9]
     assert all_found.index_last_update_timestamp == START_MS + 90_000
-    assert none == ([], 0, 0)
+    assert none == ([], 0, 0, 0)
 
 
 def test_a_store_without_index(tmp_path: Path) -> None:
