@@ -8,8 +8,9 @@
     @T       from time T to the end
     @T1:T2   times T1 to T2, excluding T2 (or @T1:@T2)
 
-T is an ISO time (local unless it has a zone), epoch milliseconds, now, or a duration before now: -1h, -1d12h,
--500ms. A time may contain colons: the text is first tried as a single time, then with each colon as the
+T is an ISO time (local unless it has a zone), epoch seconds (10 digits) or milliseconds (12 or 13), now, or a
+duration before now: -1h, -1d12h, -500ms. Other numbers are refused: microseconds, and times before 2001 except 0,
+are slips. A time may contain colons: the text is first tried as a single time, then with each colon as the
 separator; exactly one reading must be valid. Offsets are queue offsets; times are compared with the store
 time.
 """
@@ -31,7 +32,8 @@ Item = TypeVar("Item")
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _LAST = re.compile(r"-[0-9]{1,19}")
 _MAX_OFFSET = (1 << 63) - 1
-_MAX_TIME = 253402300799999  # the year 9999
+_SECONDS = range(10**9, 10**10)  # numbers that are epoch seconds, of the years 2001 to 2286
+_MILLISECONDS = range(978_307_200_000, 10**13)  # the years 2001 to 2286
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,8 @@ def _split_times(text: str, place: int, now_ms: int) -> OffsetRange | None:
 
 def _not_a_time(text: str) -> GrammarError:
     return GrammarError(
-        f"time '@{text}': expected an ISO time, epoch milliseconds, 'now' or a duration such as -1h"
+        f"time '@{text}': expected an ISO time, epoch seconds or milliseconds (from 2001 on), 'now' or a duration "
+        "such as -1h"
     )
 
 
@@ -160,11 +163,17 @@ def _try_time(text: str, now_ms: int) -> int | None:
     if text == "now":
         return now_ms
     if _DIGITS.fullmatch(text):
-        return min(int(text), _MAX_TIME)
+        return _epoch_time(int(text))
     if text.startswith("-"):
         back = parse_duration_ms(text[1:])
         return None if back is None else max(0, now_ms - back)
     return _iso_time(text)
+
+
+def _epoch_time(number: int) -> int | None:
+    if number in _SECONDS:
+        return number * 1000
+    return number if number == 0 or number in _MILLISECONDS else None
 
 
 def _iso_time(text: str) -> int | None:

@@ -40,7 +40,10 @@ def local(text: str) -> int:
         ("@-2h:now", OffsetRange(begin_time=NOW - 2 * HOUR, end_time=NOW)),
         ("@:-1h", OffsetRange(end_time=NOW - HOUR)),
         ("@-1h:", OffsetRange(begin_time=NOW - HOUR)),
-        ("@1000:2000", OffsetRange(begin_time=1000, end_time=2000)),
+        ("@1714557600", OffsetRange(begin_time=NOW)),
+        ("@1714557600:1714561200000", OffsetRange(begin_time=NOW, end_time=NOW + HOUR)),
+        ("@0:1714557600", OffsetRange(begin_time=0, end_time=NOW)),
+        ("@978307200000", OffsetRange(begin_time=978307200000)),
         ("@2024-05-01", OffsetRange(begin_time=local("2024-05-01"))),
         ("@2024-05-01T10", OffsetRange(begin_time=local("2024-05-01T10:00"))),
         ("@2024-05-01T10:30", OffsetRange(begin_time=local("2024-05-01T10:30"))),
@@ -83,6 +86,10 @@ def test_ranges(text: str, expected: OffsetRange) -> None:
         ("@2024-13-01", "ISO time"),
         ("@-1h:-2h", "the end is before the start"),
         ("@1:2:3", "ISO time"),
+        ("@1000", "epoch seconds or milliseconds (from 2001 on)"),
+        ("@978307199999", "(from 2001 on)"),
+        ("@1714557600000000", "(from 2001 on)"),
+        ("@0:978307199999", "(from 2001 on)"),
     ],
 )
 def test_what_is_no_range(text: str, part: str) -> None:
@@ -123,18 +130,18 @@ def test_offsets_of_a_queue(text: str, expected: tuple[int, int]) -> None:
         ("-2", [2, 3]),
         ("-9", [0, 1, 2, 3]),
         ("-0", []),
-        ("@2000:@3000", [2]),
-        ("@1000", [1, 2, 3]),
+        ("@1714557602:@1714557603", [2]),
+        ("@1714557601", [1, 2, 3]),
     ],
 )
 def test_items_are_selected_by_their_place(text: str, expected: list[int]) -> None:
-    found = parse_range(text, NOW).select(iter(range(4)), lambda item: (item, item * 1000))
+    found = parse_range(text, NOW).select(iter(range(4)), lambda item: (item, NOW + item * 1000))
     assert list(found) == expected
 
 
 def test_times_are_half_open() -> None:
-    wanted = parse_range("@1000:2000", NOW)
-    assert [wanted.holds_time(time) for time in (999, 1000, 1999, 2000)] == [False, True, True, False]
+    wanted = parse_range("@1714557600:1714557601", NOW)
+    assert [wanted.holds_time(NOW + time) for time in (-1, 0, 999, 1000)] == [False, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -147,14 +154,14 @@ def test_times_are_half_open() -> None:
         ("+5", ("shift", 5)),
         ("-5", ("shift", -5)),
         ("@-1h", ("time", NOW - HOUR)),
-        ("@5", ("time", 5)),
+        ("@1714557600", ("time", NOW)),
     ],
 )
 def test_targets(text: str, expected: tuple[str, int]) -> None:
     assert parse_target(text, NOW) == expected
 
 
-@pytest.mark.parametrize("text", ["", "+", "-", "x", "1:2", "+-1", "@", "9223372036854775808"])
+@pytest.mark.parametrize("text", ["", "+", "-", "x", "1:2", "+-1", "@", "@5", "9223372036854775808"])
 def test_what_is_no_target(text: str) -> None:
     with pytest.raises(GrammarError):
         parse_target(text, NOW)
