@@ -87,7 +87,7 @@ complete --command rmq --condition '__rmq_at \' request\'' --long-option timeout
 complete --command rmq --condition '__rmq_at \' request\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option q --long-option queue --exclusive --description 'Read only the queue ID. [x>=0]'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option b --long-option broker --exclusive --description 'Use only the broker NAME.'
-complete --command rmq --condition '__rmq_at \' pull\'' --short-option o --long-option offset --exclusive --description 'Range: start, end, N, -N (the last N), A:B, @T or @T1:T2; T is an ISO time, epoch ms or -1h. [default: start]'
+complete --command rmq --condition '__rmq_at \' pull\'' --short-option o --long-option offset --exclusive --description 'Range: start, end, N, -N (the last N), A:B, @T or @T1:T2; T is an ISO time, epoch s or ms, or -1h. [default: start]'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option c --long-option count --exclusive --description 'Stop after N messages. [x>=1]'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option t --long-option tag --exclusive --description 'Select messages by tag: \'A\', \'A || B\', or \'*\' for all. [default: *]'
 complete --command rmq --condition '__rmq_at \' pull\'' --long-option sql --exclusive --description 'Select messages by properties (SQL92), e.g. \'price > 5\'.'

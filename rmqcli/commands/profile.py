@@ -11,6 +11,7 @@ from rmqcli.cli.command import command, command_group
 from rmqcli.cli.endpoints import check_name, load_profiles, profile, profiles_path, save_profiles
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
+from rmqcli.render.output import note
 
 app = command_group("profile", "Manage named clusters.")
 
@@ -47,7 +48,7 @@ def set_profile(name: NameArgument, addresses: AddressArgument, settings: Settin
     name_servers(addresses)  # rejects invalid addresses
     path = save_profiles(load_profiles() | {check_name(name): addresses.strip()})
     if settings.verbose:
-        print(path)
+        note(f"written to {path}")
 
 
 @command(app, "remove", example="rmq profile remove prod")

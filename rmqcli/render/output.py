@@ -1,4 +1,4 @@
-"""Standard output as bytes in whole lines, and warnings on standard error.
+"""Standard output as bytes in whole lines, notes and warnings on standard error.
 
 Message bodies are bytes, so output is bytes; text is written as UTF-8 regardless of the locale. On a terminal
 every line is flushed; in a pipe, only by `flush` or when the buffer is full.
@@ -67,8 +67,13 @@ class Output:
         self._stream.flush()
 
 
-def warn(text: str) -> None:
-    """Print a line on standard error with control characters escaped: names may be chosen by others."""
+def note(text: str) -> None:
+    """Print what was done on standard error, where it does not mix with data; escapes control characters."""
     from rmqcli.render.text import printable
 
-    print(f"rmq: {printable(text)}", file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Print a line on standard error with control characters escaped: names may be chosen by others."""
+    note(f"rmq: {text}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from rmqcli.render.output import Output, OutputSettings
+from rmqcli.render.output import Output, OutputSettings, note
 from rmqcli.render.text import printable, tsv_cell, tsv_line
 
 
@@ -39,7 +39,8 @@ def show_rows(
 ) -> None:
     """Print all rows: a JSON list of objects, TSV lines, or a table.
 
-    On a terminal, `empty` is the text for no rows, and columns with the keys `hidden` are left out.
+    On a terminal, standard error gets the text `empty` for no rows, and columns with the keys `hidden` are left
+    out.
     """
     if settings.json:
         Output().json(objects(columns, rows))
@@ -53,7 +54,7 @@ def show_rows(
             settings, [columns[place] for place in shown], [[row[place] for place in shown] for row in rows]
         )
     elif empty:
-        print(empty)
+        note(empty)
 
 
 def show_table(settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:

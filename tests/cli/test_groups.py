@@ -44,7 +44,7 @@ def settings_of(rmq: Run, group: str) -> str:
 
 def test_a_group_is_created_changed_and_deleted(rmq: Run, group: str) -> None:
     made = rmq("group", "create", group, "--retries", "3", "--no-broadcast", "--read-from", "2")
-    assert (made.code, made.out) == (0, f"group {group} created on broker-a\n".encode())
+    assert (made.code, made.out, made.err) == (0, b"", f"group {group} created on broker-a\n")
     assert settings_of(rmq, group) == "broker-a true 3 1 false true true 2 1"
     options = ("--no-consume", "--retry-queues", "4", "--broadcast", "--no-from-min", "--no-notify")
     changed = rmq("group", "update", group, *options, "--slow-read-from", "5", "--json")
@@ -55,7 +55,7 @@ def test_a_group_is_created_changed_and_deleted(rmq: Run, group: str) -> None:
     assert rmq("group", "delete", group).code == ExitCode.USAGE
     assert rmq("group", "settings", group).code == 0
     gone = rmq("group", "delete", group, "--yes")
-    assert (gone.code, gone.out) == (0, f"group {group} deleted from broker-a\n".encode())
+    assert (gone.code, gone.out, gone.err) == (0, b"", f"group {group} deleted from broker-a\n")
     assert rmq("group", "settings", group).code == ExitCode.NOT_FOUND
 
 

@@ -11,7 +11,7 @@ import typer
 from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.render.output import Output, warn
+from rmqcli.render.output import Output, note, warn
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def show_change(
         extra = {} if kept is None else {"keptTopics": kept}
         Output().json({"brokers": list(change.brokers), "failures": failures} | extra)
     elif change.brokers:
-        Output().line(f"{done} {', '.join(change.brokers)}")
+        note(f"{done} {', '.join(change.brokers)}")
     still = {
         name: f"still has {' and '.join(topics)}; repeat the command when the broker responds"
         for name, topics in (kept or {}).items()

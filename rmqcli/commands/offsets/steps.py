@@ -23,7 +23,7 @@ from rmqcli.commands.common.outcome import partial_code
 from rmqcli.commands.offsets.undo import undo_command, write_undo
 from rmqcli.render import Column, Output
 from rmqcli.render.columns import BROKER, QUEUE
-from rmqcli.render.output import warn
+from rmqcli.render.output import note, warn
 from rmqcli.render.table import objects, show_rows
 from rmqcli.render.text import many
 
@@ -102,8 +102,8 @@ class Reset:
         if self._settings.json:
             self._output.json(_document(plan) | {"online": result.online, "moved": moved, "undo": str(path)})
         else:
-            self._output.line(f"moved {moved} of {len(result.queues)} queues of group {plan.group}")
-            self._output.line(f"undo with: {undo_command(path)}")
+            note(f"moved {moved} of {len(result.queues)} queues of group {plan.group}")
+            note(f"undo with: {undo_command(path)}")
         if not result.complete:
             if result.online:
                 group, topic = shlex.quote(plan.group), shlex.quote(plan.topic)
