@@ -64,7 +64,7 @@ def _consumption(home: Path, namesrv: str) -> Iterator[Measured]:
 def consumed(home: Path, namesrv: str, client: Client, verb: str) -> float:
     """Messages a second from the start of the backlog."""
     group = f"G_{verb}_{client.name.replace('.', '_')}"
-    rmq(namesrv, "offsets", "reset", "-g", group, "-t", "Backlog", "--to", "start", "--yes")
+    rmq(namesrv, "offsets", "reset", group, "Backlog", "--to", "start", "--yes")
     return rate_of(client, home, verb, namesrv, "Backlog", group, BACKLOG)
 
 
@@ -105,7 +105,7 @@ def compared(name: str, rates: dict[Client, float]) -> Iterator[Measured]:
 
 
 def create(namesrv: str, topic: str) -> None:
-    rmq(namesrv, "topic", "create", topic, "-q", "4")
+    rmq(namesrv, "topic", "create", topic, "--queues", "4")
 
 
 def rmq(namesrv: str, *arguments: str) -> None:

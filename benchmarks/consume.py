@@ -80,7 +80,7 @@ def _late(home: Path, namesrv: str, client: Client, turn: int) -> tuple[float, f
     topic = f"Late_{client.name.replace('.', '_')}_{turn}"
     verb = "push" if client is OURS else "consume"
     create(namesrv, topic)
-    rmq(namesrv, "offsets", "reset", "-g", f"G_{topic}", "-t", topic, "--to", "start", "--yes")
+    rmq(namesrv, "offsets", "reset", f"G_{topic}", topic, "--to", "start", "--yes")
     said = home / f"{topic}.said"  # not a pipe, which nobody would read during the sends
     arguments = (verb, namesrv, topic, f"G_{topic}", str(LATE + QUEUES), "p", "say")
     with said.open("w") as out:

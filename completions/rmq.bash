@@ -20,24 +20,24 @@ _rmq_describe() {
             values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --timeout"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag --sql -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -t --tag --sql -f --format -n --namesrv --profile --timeout"
+            options="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format -n --namesrv --profile --timeout"
             ;;
         "tail")
-            options="--last -q --queue -b --broker -c --count --idle -t --tag --sql -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--last -q --queue -b --broker -c --count --idle -t --tag --sql -f --format -n --namesrv --profile --timeout"
+            options="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format -n --namesrv --profile --timeout"
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from --balance -t --tag --sql --exec --reply --retries -j --jobs --trace -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-g --group --from --balance -t --tag --sql --exec --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout"
+            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout"
             ;;
         "query")
             options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-k --key --id --time -c --count -f --format -n --namesrv --profile --timeout"
             ;;
         "trace")
-            options="--id --trace-topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--id --trace-topic -n --namesrv --profile --timeout"
+            options="--trace-topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--trace-topic -n --namesrv --profile --timeout"
             ;;
         "topic")
             commands="list describe route stats create update delete"
@@ -61,12 +61,12 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "topic create")
-            options="-q --queues --read-queues --write-queues --perm --order -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-q --queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --timeout"
+            options="--queues --read-queues --write-queues --perm --order -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --timeout"
             ;;
         "topic update")
-            options="-q --queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-q --queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --timeout"
+            options="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --timeout"
             ;;
         "topic delete")
             options="-y --yes --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
@@ -82,8 +82,8 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "group describe")
-            options="-t --topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-t --topic -n --namesrv --profile --timeout"
+            options="-T --topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-T --topic -n --namesrv --profile --timeout"
             ;;
         "group settings")
             options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
@@ -106,12 +106,12 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "group status")
-            options="--client -t --topic --rates -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--client -t --topic -n --namesrv --profile --timeout"
+            options="--client -T --topic --rates -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--client -T --topic -n --namesrv --profile --timeout"
             ;;
         "group deliver")
-            options="-t --topic --id --client -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-t --topic --id --client -n --namesrv --profile --timeout"
+            options="-T --topic --id --client -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-T --topic --id --client -n --namesrv --profile --timeout"
             ;;
         "offsets")
             commands="show reset clone"
@@ -119,17 +119,17 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "offsets show")
-            options="-g --group -t --topic --clients -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-g --group -t --topic -n --namesrv --profile --timeout"
+            options="-T --topic --clients -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-T --topic -n --namesrv --profile --timeout"
             ;;
         "offsets reset")
-            options="-g --group -t --topic --to -q --queue --undo --wait --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-g --group -t --topic --to -q --queue --undo --wait -n --namesrv --profile --timeout"
+            options="--to -q --queue --undo --wait --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--to -q --queue --undo --wait -n --namesrv --profile --timeout"
             files="--undo"
             ;;
         "offsets clone")
-            options="--from --to -t --topic --wait --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--from --to -t --topic --wait -n --namesrv --profile --timeout"
+            options="--wait --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--wait -n --namesrv --profile --timeout"
             ;;
         "cluster")
             commands="list producers"
@@ -150,19 +150,19 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --verify --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --jobs -n --namesrv --profile --timeout"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --verify -j --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --commit-log --verify --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --commit-log --jobs -n --namesrv --profile --timeout"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --timeout"
             files="--commit-log"
             paths="yes"
             ;;
         "inspect store")
-            options="--topic -q --queue --group --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--topic -q --queue --group --where -n --namesrv --profile --timeout"
+            options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-T --topic -q --queue -g --group --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect checkpoint")
@@ -171,66 +171,66 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect index")
-            options="-o --offset -c --count -k --key --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count -k --key --topic --slots --where -f --format -n --namesrv --profile --timeout"
+            options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect offsets")
-            options="-o --offset -c --count --group --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --group --topic -q --queue --where -f --format -n --namesrv --profile --timeout"
+            options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect topics")
-            options="--topic --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--topic --where -n --namesrv --profile --timeout"
+            options="-T --topic --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-T --topic --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect groups")
-            options="--group --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--group --where -n --namesrv --profile --timeout"
+            options="-g --group --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect delay")
-            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --delay-levels -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --timeout"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --delay-levels -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect transactions")
-            options="-o --offset -c --count --group --topic -q --queue -k --key -t --tag --where -f --format --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --group --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --timeout"
+            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect verify")
-            options="--jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--jobs -n --namesrv --profile --timeout"
+            options="-j --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-j --jobs -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect rebuild")
-            options="-o --out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --out --delay-levels --config --set -n --namesrv --profile --timeout"
+            options="--out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--out --delay-levels --config --set -n --namesrv --profile --timeout"
             files="--config"
             paths="yes"
             ;;
         "inspect salvage")
-            options="-o --out -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --out -n --namesrv --profile --timeout"
+            options="--out -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--out -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "export")
-            options="--out --store -t --topic -o --offset -q --queue --tag --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --jobs --resume -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--out --store -t --topic -o --offset -q --queue --tag --master --conf --partition-by --columns --compression --file-size --row-group-size --jobs -n --namesrv --profile --timeout"
+            options="--out --store -T --topic -o --offset -q --queue -t --tag --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size -j --jobs --resume -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--out --store -T --topic -o --offset -q --queue -t --tag --master --conf --partition-by --columns --compression --file-size --row-group-size -j --jobs -n --namesrv --profile --timeout"
             files="--out --store"
             ;;
         "import")
-            options="-t --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-t --topic --queues --rate --progress -n --namesrv --profile --timeout"
+            options="-T --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-T --topic --queues --rate --progress -n --namesrv --profile --timeout"
             files="--progress"
             paths="yes"
             ;;
         "up")
-            options="--port --namesrv-port --host --store -c --config --set -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--port --namesrv-port --host --store -c --config --set -n --namesrv --profile --timeout"
-            files="--store -c --config"
+            options="--port --namesrv-port --host --store --config --set -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--port --namesrv-port --host --store --config --set -n --namesrv --profile --timeout"
+            files="--store --config"
             ;;
         "broker")
             commands="run"
@@ -238,9 +238,9 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "broker run")
-            options="-c --config --set --port --store --check -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-c --config --set --port --store -n --namesrv --profile --timeout"
-            files="-c --config --store"
+            options="--config --set --port --store --check -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--config --set --port --store -n --namesrv --profile --timeout"
+            files="--config --store"
             ;;
         "namesrv")
             commands="run"
@@ -248,9 +248,9 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "namesrv run")
-            options="-c --config --set --listen -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-c --config --set --listen -n --namesrv --profile --timeout"
-            files="-c --config"
+            options="--config --set --listen -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--config --set --listen -n --namesrv --profile --timeout"
+            files="--config"
             ;;
         "profile")
             commands="list show set remove"

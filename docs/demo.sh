@@ -35,8 +35,8 @@ show rmq pull Orders --tag paid --json
 show rmq tail Orders --last 3 --idle 0.2 -f '%q:%o %v\n'
 show rmq query Orders --key order-1
 show rmq topic stats Orders
-show rmq offsets reset -g billing -t Orders --to end --yes
-show rmq offsets reset -g billing -t Orders --to -100 --dry-run
+show rmq offsets reset billing Orders --to end --yes
+show rmq offsets reset billing Orders --to -100 --dry-run
 show rmq group describe billing
 show rmq inspect commitlog "$work/store/commitlog/00000000000000000000" --stats
 show rmq inspect commitlog "$work/store/commitlog/00000000000000000000" --verify

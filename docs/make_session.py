@@ -29,10 +29,10 @@ COMMANDS = (
     "rmq topic create orders --queues 2",
     """rmq send orders '{"id": 42}' -k order-42 -t paid -p shop=berlin""",
     "seq 1 1000 | rmq send orders --batch 100",
-    r"rmq consume orders -g billing --from first -t paid --idle 3 -f '%k %h{shop} %v\n'",
-    "rmq group describe billing -t orders",
+    r"rmq consume orders -g billing --from start -t paid --idle 3 -f '%k %h{shop} %v\n'",
+    "rmq group describe billing -T orders",
     "rmq query orders --key order-42",
-    "rmq offsets reset -g billing -t orders --to start --dry-run",
+    "rmq offsets reset billing orders --to start --dry-run",
     "rmq inspect commitlog store -c 2",
 )
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rmqcli.cli.former import present_words
 from rmqcli.cli.option_groups import expand, gather, keyword
 from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
 from rmqcli.cli.settings import Given, Settings
@@ -89,6 +90,10 @@ class _Quick:
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         install(self.params, getattr(self.callback, "plain_values", {}))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        found: list[str] = super().parse_args(ctx, present_words(self, ctx, args))  # type: ignore[misc]
+        return found
 
     def get_help_option(self, ctx: Any) -> Any:
         option = super().get_help_option(ctx)  # type: ignore[misc]

@@ -17,9 +17,14 @@ BrokerOption = Annotated[
 TagOption = Annotated[
     str, Option("--tag", "-t", metavar="EXPR", help="Select messages by tag: 'A', 'A || B', or '*' for all.")
 ]
-SqlOption = Annotated[
+WhereOption = Annotated[
     str | None,
-    Option("--sql", metavar="EXPR", help="Select messages by properties (SQL92), e.g. 'price > 5'."),
+    Option(
+        "--where",
+        metavar="EXPR",
+        help="Select messages by a condition over their properties (SQL92), which the brokers evaluate, "
+        "e.g. 'price > 5'.",
+    ),
 ]
 FormatOption = Annotated[
     str | None,
@@ -68,9 +73,9 @@ class Masters(OptionGroup):
         return {"brokers": self.broker or (), "cluster": self.cluster}
 
 
-def check_filter(tag: str, sql: str | None) -> None:
-    """Raise a usage error if both `--tag` and `--sql` are given."""
-    if sql is not None and tag != "*":
+def check_filter(tag: str, where: str | None) -> None:
+    """Raise a usage error if both `--tag` and `--where` are given."""
+    if where is not None and tag != "*":
         raise usage_error(
-            "--tag and --sql cannot be combined; use the property TAGS: --sql \"TAGS = 'paid'\""
+            "--tag and --where cannot be combined; use the property TAGS: --where \"TAGS = 'paid'\""
         )

@@ -12,10 +12,10 @@ from rmqcli.cli.options import (
     CountOption,
     FormatOption,
     IdleOption,
-    SqlOption,
     TagOption,
     TopicArgument,
     TraceOption,
+    WhereOption,
     check_filter,
 )
 from rmqcli.cli.running import now_ms, run_until_terminated
@@ -37,7 +37,7 @@ BroadcastOption = Annotated[
     Option("--broadcast", help="Consume all messages instead of a share; offsets are kept on this machine."),
 ]
 FromOption = Annotated[
-    str, Option("--from", metavar="PLACE", help="Start of a group without offsets: first, last or @T.")
+    str, Option("--from", metavar="PLACE", help="Start of a group without offsets: start, end or @T.")
 ]
 BalanceOption = Annotated[
     str,
@@ -82,7 +82,7 @@ RetriesOption = Annotated[
     app,
     "consume",
     example="""rmq consume orders -g billing
-rmq consume orders -g billing --from first --idle 5 --json
+rmq consume orders -g billing --from start --idle 5 --json
 rmq consume orders -g billing --exec 'curl -fsS --data-binary @- http://localhost/paid' -j 8
 rmq consume orders -g audit --orderly --tag 'paid || sent' -c 100
 rmq consume prices -g prices --exec 'jq .item | xargs ./price' --reply""",
@@ -93,10 +93,10 @@ def consume(
     group: GroupOption,
     orderly: OrderlyOption = False,
     broadcast: BroadcastOption = False,
-    place: FromOption = "last",
+    place: FromOption = "end",
     balance: BalanceOption = "averagely",
     tag: TagOption = "*",
-    sql: SqlOption = None,
+    where: WhereOption = None,
     exec_command: ExecOption = None,
     reply: ReplyOption = False,
     retries: RetriesOption = None,
@@ -142,7 +142,7 @@ def consume(
     ):
         if wrong:
             raise usage_error(why)
-    check_filter(tag, sql)
+    check_filter(tag, where)
     render = message_renderer(settings, format_text)
 
     async def main() -> None:
@@ -159,7 +159,7 @@ def consume(
             else (ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER)
         )
         consumer: Any = PushConsumer
-        selector = MessageSelector(tag) if sql is None else MessageSelector.by_sql(sql)
+        selector = MessageSelector(tag) if where is None else MessageSelector.by_sql(where)
         push = _push_settings(
             place, balance, broadcast=broadcast, jobs=jobs or 1, retries=retries, trace=trace
         )
@@ -201,13 +201,13 @@ def _push_settings(
     from rmqcli.grammar.offset_range import parse_time
 
     where = {
-        "first": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-        "last": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        "start": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        "end": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
     }.get(place, ConsumeFromWhere.CONSUME_FROM_TIMESTAMP)
     timestamp = None
     if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
         if not place.startswith("@"):
-            raise usage_error(f"--from {place}: expected first, last or @T")
+            raise usage_error(f"--from {place}: expected start, end or @T")
         timestamp = parse_time(place[1:], now_ms())
     strategies = {
         "averagely": allocate.averagely,

@@ -42,7 +42,7 @@ def export(
     topic: Annotated[
         str | None,
         Option(
-            "--topic", "-t", metavar="TOPIC", help="Topic to export, of the cluster or of the store folder."
+            "--topic", "-T", metavar="TOPIC", help="Topic to export, of the cluster or of the store folder."
         ),
     ] = None,
     range_text: Annotated[
@@ -61,7 +61,8 @@ def export(
         ),
     ] = None,
     tag: Annotated[
-        str, Option("--tag", metavar="EXPR", help="With --store: select messages by tag, e.g. 'A || B'.")
+        str,
+        Option("--tag", "-t", metavar="EXPR", help="With --store: select messages by tag, e.g. 'A || B'."),
     ] = "*",
     verify: Annotated[
         bool, Option("--verify/--no-verify", help="With --store: check the CRC of every body.")
@@ -107,6 +108,7 @@ def export(
         int | None,
         Option(
             "--jobs",
+            "-j",
             metavar="N",
             min=1,
             help="With --store: number of writing processes; "

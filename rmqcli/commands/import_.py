@@ -28,9 +28,9 @@ _CHOICES = ("keep", "hash", "round-robin")
 @command(
     app,
     "import",
-    example="""rmq import orders/ --topic orders-copy
-rmq import orders.jsonl --topic orders --queues hash --rate 500
-rmq import orders/ --topic orders-copy --resume""",
+    example="""rmq import orders/ -T orders-copy
+rmq import orders.jsonl -T orders --queues hash --rate 500
+rmq import orders/ -T orders-copy --resume""",
 )
 def import_(
     settings: Settings,
@@ -40,7 +40,7 @@ def import_(
             metavar="PATH", help="Parquet (.parquet) or JSON lines (.jsonl) file, or a folder of such files."
         ),
     ],
-    topic: Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="Topic to send to.")],
+    topic: Annotated[str, Option("--topic", "-T", metavar="TOPIC", help="Topic to send to.")],
     queues: Annotated[
         str,
         Option(

@@ -13,9 +13,9 @@ from rmqcli.cli.options import (
     CountOption,
     FormatOption,
     QueueOption,
-    SqlOption,
     TagOption,
     TopicArgument,
+    WhereOption,
     check_filter,
 )
 from rmqcli.cli.running import now_ms, run_async
@@ -44,7 +44,7 @@ RangeOption = Annotated[
     "pull",
     example="""rmq pull orders -o -10
 rmq pull orders -q 0 -o 100:200 --json
-rmq pull orders --sql "shop = 'berlin' AND price BETWEEN 5 AND 9"
+rmq pull orders --where "shop = 'berlin' AND price BETWEEN 5 AND 9"
 rmq pull orders -o @-1h --tag 'paid || sent' -f '%o %k %v\\n'""",
 )
 def pull(
@@ -55,7 +55,7 @@ def pull(
     offset: RangeOption = "start",
     count: CountOption = None,
     tag: TagOption = "*",
-    sql: SqlOption = None,
+    where: WhereOption = None,
     format_text: FormatOption = None,
 ) -> None:
     """Read messages from a range of offsets or times.
@@ -73,7 +73,7 @@ def pull(
     from rmqcli.render.progress import progress
     from rmqcli.render.text import many
 
-    check_filter(tag, sql)
+    check_filter(tag, where)
     wanted = parse_range(offset, now_ms())
     render = message_renderer(settings, format_text)
     output = Output()
@@ -86,7 +86,7 @@ def pull(
         async with AsyncExitStack() as stack:
             consumer = await stack.enter_async_context(PullConsumer(**settings.client_options))
             queues = await choose_queues(consumer, topic, broker, queue)
-            reader, expression, lost = await filtered(consumer, queues, tag, sql)
+            reader, expression, lost = await filtered(consumer, queues, tag, where)
             found, failures = await reachable_spans(reader, queues, wanted, lost)
             missing.update((queue.broker_name, error) for queue, error in failures.items())
             advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))

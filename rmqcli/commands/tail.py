@@ -13,9 +13,9 @@ from rmqcli.cli.options import (
     FormatOption,
     IdleOption,
     QueueOption,
-    SqlOption,
     TagOption,
     TopicArgument,
+    WhereOption,
     check_filter,
 )
 from rmqcli.cli.running import now_ms, run_async
@@ -46,7 +46,7 @@ def tail(
     count: CountOption = None,
     idle: IdleOption = None,
     tag: TagOption = "*",
-    sql: SqlOption = None,
+    where: WhereOption = None,
     format_text: FormatOption = None,
 ) -> None:
     """Show the last messages of a topic and follow it.
@@ -64,7 +64,7 @@ def tail(
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
 
-    check_filter(tag, sql)
+    check_filter(tag, where)
     printer = Printer(Output(), message_renderer(settings, format_text), count)
     wanted = OffsetRange(last=last)
     began_ms = now_ms()
@@ -74,7 +74,7 @@ def tail(
 
         async with PullConsumer(**settings.client_options) as consumer:
             queues = await choose_queues(consumer, topic, broker, queue)
-            reader, expression, lost = await filtered(consumer, queues, tag, sql)
+            reader, expression, lost = await filtered(consumer, queues, tag, where)
             found, absent = await reachable_spans(reader, queues, wanted, lost)
             async with open_range(reader, found, wanted, expression) as messages:
                 await printer.print_all(messages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from codec.names import SystemTopic
 from rmqcli.cli.command import command, single_command
@@ -20,12 +20,12 @@ app = single_command()
 
 _MAX_RECORDS = 64
 
-IdOption = Annotated[str, Option("--id", metavar="ID", help="Message ID, as returned to the sender.")]
+IdArgument = Annotated[str, Argument(metavar="ID", help="Message ID, as returned to the sender.")]
 TopicOption = Annotated[str, Option("--trace-topic", metavar="TOPIC", help="Topic of the traces.")]
 
 
-@command(app, "trace", example="rmq trace --id 7F000001ABCD\nrmq trace --id 7F000001ABCD --json")
-def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = SystemTopic.TRACE) -> None:
+@command(app, "trace", example="rmq trace 7F000001ABCD\nrmq trace 7F000001ABCD --json")
+def trace(settings: Settings, msg_id: IdArgument, topic: TopicOption = SystemTopic.TRACE) -> None:
     """Show who sent a message, who consumed it, when, and with what result.
 
     Covers only clients that write traces: `rmq send --trace`, Java's enableMsgTrace. Traces may arrive some

@@ -100,7 +100,7 @@ async def entered(stack: AsyncExitStack, member: PushConsumer) -> None:
 
 def _refusal(error: BrokerRefused, broker: str) -> Exception:
     if error.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
-        return InvalidInput(f"--sql: {error.remark or 'the broker rejected the condition'}")
+        return InvalidInput(f"--where: {error.remark or 'the broker rejected the condition'}")
     if _NOT_SUPPORTED in error.remark:
         text = f"{broker} filters by tags only: set enablePropertyFilter=true in its broker.conf"
         return FilterNotSupported(text)

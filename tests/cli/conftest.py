@@ -96,5 +96,5 @@ def topic(rmq: Run, request: pytest.FixtureRequest) -> str:
     """A topic of four queues, named like the module and the test: the cluster is one for all of them."""
     full_name = f"{request.node.module.__name__.rpartition('.')[2]}-{request.node.name}"
     name = "".join(character if character.isalnum() else "_" for character in full_name)[-120:]
-    assert rmq("topic", "create", name, "-q", "4").code == 0
+    assert rmq("topic", "create", name, "--queues", "4").code == 0
     return name

@@ -16,7 +16,7 @@ from tests.cli.conftest import Run
 from tests.cli.waiting import until
 from tests.support import PATIENCE, RMQ
 
-IDLE = ("--idle", "1", "--from", "first")
+IDLE = ("--idle", "1", "--from", "start")
 """Ends a consumer that has nothing to do, and on a busy machine one that has not begun: see `until`."""
 
 
@@ -26,7 +26,7 @@ def send(rmq: Run, topic: str, *bodies: str, options: tuple[str, ...] = ()) -> N
 
 def test_each_message_is_printed_once_and_acknowledged(rmq: Run, topic: str) -> None:
     send(rmq, topic, *map(str, range(20)))
-    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "first")
+    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "start")
     first = rmq(*consume, "-c", "20", "-f", r"%v\n")
     assert first.code == 0
     assert sorted(map(int, first.out.split())) == list(range(20))
@@ -40,7 +40,7 @@ def test_each_message_is_printed_once_and_acknowledged(rmq: Run, topic: str) -> 
 def test_a_count_leaves_the_rest_to_the_group(rmq: Run, topic: str) -> None:
     send(rmq, topic, *map(str, range(30)), options=("-q", "1"))
     parts = [
-        rmq("consume", topic, "-g", f"g_{topic}", "--from", "first", "-c", "10", "-f", r"%v\n").out.split()
+        rmq("consume", topic, "-g", f"g_{topic}", "--from", "start", "-c", "10", "-f", r"%v\n").out.split()
         for _ in range(3)
     ]
     assert [[int(body) for body in part] for part in parts] == [
@@ -61,7 +61,7 @@ def test_what_a_broker_refuses_is_no_empty_group(rmq: Run, topic: str) -> None:
 def test_in_order_and_with_tags(rmq: Run, topic: str) -> None:
     send(rmq, topic, "-1", options=("-q", "2", "-t", "B"))
     send(rmq, topic, *map(str, range(30)), options=("-q", "2", "-t", "A"))
-    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "first", "--orderly", "-t", "A || C")
+    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "start", "--orderly", "-t", "A || C")
     done = rmq(*consume, "-c", "30", "-f", r"%v\n")
     assert [int(body) for body in done.out.split()] == list(range(30))
 
@@ -78,7 +78,7 @@ def test_broadcasting_keeps_its_place_in_a_file(
         f"g_{topic}",
         "--broadcast",
         "--from",
-        "first",
+        "start",
         "-c",
         "1",
         "-f",
@@ -98,7 +98,7 @@ def test_a_command_gets_each_body_and_its_failure_brings_the_message_again(
     log = tmp_path / "log"
     script = f'cat >> {log}; echo " $RMQ_TAG $RMQ_RECONSUME_TIMES" >> {log}; test ! -e {tmp_path}/fail'
     consume = ("consume", topic, "-g", f"g_{topic}", "--exec", script)
-    done = rmq(*consume, "--from", "first", "-c", "2")
+    done = rmq(*consume, "--from", "start", "-c", "2")
     assert done.code == 0
     assert sorted(log.read_text().splitlines()) == ["x paid 0", "y paid 0"]
     (tmp_path / "fail").touch()
@@ -115,7 +115,7 @@ def test_a_command_gets_each_body_and_its_failure_brings_the_message_again(
         (("--from", "middle"), ExitCode.USAGE),
         (("--balance", "unfairly"), ExitCode.USAGE),
         (("--from", "@yesterday-ish"), ExitCode.USAGE),
-        (("--tag", "A", "--sql", "a > 1"), ExitCode.USAGE),
+        (("--tag", "A", "--where", "a > 1"), ExitCode.USAGE),
         (("--exec", "true", "-f", "%v"), ExitCode.USAGE),
         (("--reply",), ExitCode.USAGE),
         (("--exec", ""), ExitCode.USAGE),
@@ -144,7 +144,7 @@ def test_what_is_refused_again_and_again_is_told_once(
     send(rmq, topic, "a")
     group = f"g_{topic}"
     assert rmq("group", "create", group, "--no-broadcast").code == 0
-    consume = ("consume", topic, "-g", group, "--broadcast", "--from", "first", "--idle", "2.5", "-f", "%v")
+    consume = ("consume", topic, "-g", group, "--broadcast", "--from", "start", "--idle", "2.5", "-f", "%v")
     done = until(rmq, lambda result: result.err.count("\n") > 4, *consume)
     assert done.code == ExitCode.NOT_PERMITTED
     *lines, end = done.err.splitlines()
@@ -160,7 +160,7 @@ def test_what_is_refused_again_and_again_is_told_once(
 def consuming(cluster: Cluster, topic: str, stdout: int) -> Iterator[subprocess.Popen[str]]:
     """A process that prints the bodies of all messages."""
     command = [*RMQ, "consume", topic, "-g", f"g_{topic}", "-n", cluster.namesrv]
-    command += ["--from", "first", "-f", r"%v\n"]
+    command += ["--from", "start", "-f", r"%v\n"]
     with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True) as consumer:
         try:
             yield consumer
@@ -169,7 +169,7 @@ def consuming(cluster: Cluster, topic: str, stdout: int) -> Iterator[subprocess.
 
 
 def acknowledged(rmq: Run, topic: str) -> int:
-    return sum(int(row[3]) for row in rmq("offsets", "show", "-g", f"g_{topic}", "-t", topic).lines)
+    return sum(int(row[3]) for row in rmq("offsets", "show", f"g_{topic}", "-T", topic).lines)
 
 
 def test_what_the_reader_of_a_pipe_took_is_acknowledged(rmq: Run, cluster: Cluster, topic: str) -> None:
@@ -197,14 +197,14 @@ def test_a_pipe_without_a_reader_ends_a_consumer_that_has_nothing_to_write(
         assert os.read(reader, 100) == b"only\n"
         os.close(reader)
         assert consumer.wait(PATIENCE) == 0
-    assert rmq("group", "describe", f"g_{topic}", "-t", topic, "--json").json["clients"] == []
+    assert rmq("group", "describe", f"g_{topic}", "-T", topic, "--json").json["clients"] == []
     assert acknowledged(rmq, topic) == 1
 
 
 def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: str) -> None:
     script = 'test "$(tee /dev/stderr)" = hello && echo "from $RMQ_TOPIC"'
     command = [*RMQ, "consume", topic, "-g", f"g_{topic}", "-n", cluster.namesrv]
-    command += ["--from", "first", "--exec", script, "--reply", "-c", "2"]
+    command += ["--from", "start", "--exec", script, "--reply", "-c", "2"]
     send(rmq, topic, "hello")
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as consumer:
         asked = rmq("--timeout", "30", "request", topic, "hello")

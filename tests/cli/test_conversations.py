@@ -124,7 +124,7 @@ def test_a_request_that_nobody_answers(cli: Run, rmq: Run, cluster: Cluster, top
 def test_the_trace_of_a_message(rmq: Run, cluster: Cluster, topic: str) -> None:
     sent = rmq("send", topic, "hello", "-k", "k1", "--trace")
     msg_id = sent.lines[0][3]
-    (row,) = until_found(rmq, "trace", "--id", msg_id).lines
+    (row,) = until_found(rmq, "trace", msg_id).lines
     assert (row[0], row[1], row[2], row[5], row[7], row[8]) == (
         "sent",
         "rmq",
@@ -144,9 +144,9 @@ def test_the_trace_of_a_message(rmq: Run, cluster: Cluster, topic: str) -> None:
             await tracer.close()
 
     trio.run(consume)
-    taken = rmq("consume", topic, "-g", f"g_{topic}", "--from", "first", "-c", "1", "--trace")
+    taken = rmq("consume", topic, "-g", f"g_{topic}", "--from", "start", "-c", "1", "--trace")
     assert (taken.code, taken.err) == (0, "")
-    rows = rmq("trace", "--id", msg_id, "--json").json
+    rows = rmq("trace", msg_id, "--json").json
     assert (rows[0]["what"], rows[0]["group"], rows[0]["status"]) == ("sent", "rmq", "success")
     assert sorted((row["what"], row["group"], row["status"], row["retries"]) for row in rows[1:]) == [
         ("consumed", "billing", "failed", 0),
@@ -178,16 +178,16 @@ def _stored(message: dict[str, Any]) -> MessageExt:
 
 def test_the_trace_of_a_transaction(rmq: Run, topic: str) -> None:
     sent = rmq("send", topic, "x", "--transaction", "rollback", "--trace")
-    rows = until_found(rmq, "trace", "--id", sent.lines[0][3]).lines
+    rows = until_found(rmq, "trace", sent.lines[0][3]).lines
     assert [(row[0], row[5]) for row in rows] == [("sent half", "success"), ("transaction", "rollback")]
 
 
 def test_no_trace(rmq: Run, topic: str) -> None:
     rmq("send", topic, "x", "--trace")
-    result = rmq("trace", "--id", "0" * 32)
+    result = rmq("trace", "0" * 32)
     assert result.code == ExitCode.NOT_FOUND
     assert "no trace of message" in result.err
-    missing = rmq("trace", "--id", "0" * 32, "--trace-topic", "no_such_traces")
+    missing = rmq("trace", "0" * 32, "--trace-topic", "no_such_traces")
     assert missing.code == ExitCode.NOT_FOUND
     assert missing.err.endswith(": topic no_such_traces not found\n")
 
@@ -196,10 +196,10 @@ def test_brokers_without_the_topic_of_traces(cli: Run) -> None:
     why = "topic RMQ_SYS_TRACE_TOPIC not found (enable it with traceTopicEnable=true on the brokers)\n"
     with embedded_in_thread(auto_create_topic_enable=False) as cluster:
         address = ("-n", cluster.namesrv, "--timeout", "30")
-        result = cli(*address, "trace", "--id", "0" * 32)
+        result = cli(*address, "trace", "0" * 32)
         assert cli(*address, "topic", "create", "orders").code == 0
         sent = cli(*address, "send", "orders", "x", "--trace")
-        consumed = cli(*address, "consume", "orders", "-g", "g", "--from", "first", "-c", "1", "--trace")
+        consumed = cli(*address, "consume", "orders", "-g", "g", "--from", "start", "-c", "1", "--trace")
     assert (result.code, sent.code, consumed.code) == (ExitCode.NOT_FOUND, 0, 0)
     assert result.err.endswith(f": {why}")
     assert sent.err == f"rmq: 1 trace not written: {why}"

@@ -101,7 +101,7 @@ def test_ranges_of_a_topic(rmq: Run, topic: str, tmp_path: Path, text: str) -> N
         (["--topic", "T", "--master", "local[2]"], "--master and --conf require --spark"),
         (["--topic", "T", "--conf", "a=b"], "--master and --conf require --spark"),
         (["--topic", "T", "--spark", "--conf", "a"], "--conf a: expected NAME=VALUE"),
-        (["--store", "S", "--topic", ""], "Invalid value for '--topic' / '-t': must not be empty"),
+        (["--store", "S", "--topic", ""], "Invalid value for '--topic' / '-T': must not be empty"),
         (["--store", "S", "--columns", " , "], "--columns must not be empty"),
         (["--store", "S", "--partition-by", ""], "--partition-by must not be empty"),
     ],

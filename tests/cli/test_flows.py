@@ -85,7 +85,7 @@ def test_message_lines_are_loss_free(rmq: Run, topic: str) -> None:
     read = rmq("pull", topic, "--json")
     copy = f"{topic}_copy"
     assert rmq("topic", "create", copy).code == 0
-    assert rmq("send", copy, "--jsonl", "-q", "0", stdin=read.out).code == 0
+    assert rmq("send", copy, "--jsonl", "--queues", "0", stdin=read.out).code == 0
     kept = ("msgId", "tags", "keys", "properties", "flag", "body", "bodyBase64", "bodyCrc")
     found = rmq("pull", copy, "--json").json_lines
     assert [[line.get(name) for name in kept] for line in found] == [
@@ -246,18 +246,18 @@ def test_cluster(rmq: Run, cluster: Cluster) -> None:
 
 
 def offsets(rmq: Run, group: str) -> list[int | None]:
-    return [queue["consumerOffset"] for queue in rmq("offsets", "show", "-g", group, "--json").json]
+    return [queue["consumerOffset"] for queue in rmq("offsets", "show", group, "--json").json]
 
 
 def test_offsets(rmq: Run, topic: str, tmp_path: Path) -> None:
     group = f"G_{topic}"
     for queue in range(4):
         rmq("send", topic, "-q", str(queue), stdin=b"a\nb\nc\n")
-    reset = ["offsets", "reset", "-g", group, "-t", topic, "--yes", "--to"]
+    reset = ["offsets", "reset", group, topic, "--yes", "--to"]
     moved = rmq(*reset, "end")
     assert moved.code == 0
     assert offsets(rmq, group) == [3] * 4
-    plan = rmq("offsets", "reset", "-g", group, "-t", topic, "--to", "start", "--dry-run")
+    plan = rmq("offsets", "reset", group, topic, "--to", "start", "--dry-run")
     assert plan.lines == [["broker-a", str(queue), "3", "0", "3", "0"] for queue in range(4)]
     assert "12 messages will be consumed again, 0 skipped" in plan.err
     assert offsets(rmq, group) == [3] * 4
@@ -277,13 +277,13 @@ def test_offsets(rmq: Run, topic: str, tmp_path: Path) -> None:
 
 
 def test_a_group_that_never_consumed_can_be_put_at_the_start(rmq: Run, topic: str) -> None:
-    assert rmq("offsets", "reset", "-g", f"G_{topic}", "-t", topic, "--to", "start", "--yes").code == 0
+    assert rmq("offsets", "reset", f"G_{topic}", topic, "--to", "start", "--yes").code == 0
     assert offsets(rmq, f"G_{topic}") == [0] * 4
 
 
 def test_offsets_that_were_not_asked_for_twice(rmq: Run, topic: str) -> None:
     rmq("send", topic, "x")
-    refused = rmq("offsets", "reset", "-g", "G1", "-t", topic, "--to", "end")
+    refused = rmq("offsets", "reset", "G1", topic, "--to", "end")
     assert refused.code == ExitCode.USAGE
     assert "--yes" in refused.err
 
@@ -291,13 +291,13 @@ def test_offsets_that_were_not_asked_for_twice(rmq: Run, topic: str) -> None:
 def test_groups(rmq: Run, topic: str) -> None:
     group = f"G_{topic}"
     rmq("send", topic, "-q", "0", stdin=b"a\nb\nc\n")
-    rmq("offsets", "reset", "-g", group, "-t", topic, "--to", "1", "-q", "0", "--yes")
+    rmq("offsets", "reset", group, topic, "--to", "1", "-q", "0", "--yes")
     described = rmq("group", "describe", group, "--json").json
     assert (described["group"], described["online"], described["clients"]) == (group, False, [])
     assert [queue["lag"] for queue in described["queues"] if queue["queueId"] == 0] == [2]
     assert rmq("group", "describe", group).lines[0][:6] == [topic, "broker-a", "0", "1", "3", "2"]
     assert rmq("group", "describe", "no_such_group").code == ExitCode.NOT_FOUND
-    assert rmq("offsets", "show", "-g", "no_such_group").code == ExitCode.NOT_FOUND
+    assert rmq("offsets", "show", "no_such_group").code == ExitCode.NOT_FOUND
     assert rmq("group", "list").code == 0
 
 
@@ -310,7 +310,7 @@ def test_a_format_excludes_json(rmq: Run, topic: str, command: str) -> None:
 
 def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> None:
     line = rmq("send", topic, "x", "--json").json
-    rmq("topic", "create", "another", "-q", "1")
+    rmq("topic", "create", "another", "--queues", "1")
     result = rmq("query", "another", "--id", line["offsetMsgId"])
     assert result.code == 0
     assert result.err == f"rmq: {line['msgId']} belongs to topic {topic}\n"
@@ -318,7 +318,7 @@ def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> Non
 
 def test_a_plan_shows_large_numbers_in_one_way(rmq: Run, topic: str) -> None:
     rmq("send", topic, "--batch", "100", stdin=b"x\n" * 1500)
-    reset = ("offsets", "reset", "-g", f"G_{topic}", "-t", topic, "--to")
+    reset = ("offsets", "reset", f"G_{topic}", topic, "--to")
     rmq(*reset, "start", "--yes")
     assert "0 messages will be consumed again, 1,500 skipped" in rmq(*reset, "end", "--dry-run").err
     rmq(*reset, "end", "--yes")

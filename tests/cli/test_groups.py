@@ -33,7 +33,7 @@ def running(rmq: Run, cluster: Cluster, topic: str, group: str) -> Iterator[Memb
 
 def wait_until_consumed(rmq: Run, group: str, topic: str) -> None:
     """Waits until the member has all queues, and the offset behind the three messages of queue 1."""
-    status = ("group", "status", group, "-t", topic)
+    status = ("group", "status", group, "-T", topic)
     until(rmq, lambda result: [row[4] for row in result.lines] == ["0", "3", "0", "0"], *status)
 
 
@@ -62,7 +62,7 @@ def test_a_group_is_created_changed_and_deleted(rmq: Run, group: str) -> None:
 def test_a_group_without_consumption_gets_nothing(rmq: Run, topic: str, group: str) -> None:
     rmq("send", topic, "x", "-q", "0")
     rmq("group", "create", group, "--no-consume")
-    consume = ("consume", topic, "-g", group, "--from", "first", "-f", r"%v\n")
+    consume = ("consume", topic, "-g", group, "--from", "start", "-f", r"%v\n")
     assert rmq(*consume, "--idle", "1").out == b""
     rmq("group", "update", group, "--consume")
     assert rmq(*consume, "-c", "1").out == b"x\n"
@@ -101,8 +101,8 @@ def test_a_group_without_clients(rmq: Run, topic: str, group: str) -> None:
     for command in (
         ("group", "clients", group),
         ("group", "status", group),
-        ("group", "deliver", group, "-t", topic, "--id", "0" * 32),
-        ("offsets", "show", "-g", group, "-t", topic, "--clients"),
+        ("group", "deliver", group, "-T", topic, "--id", "0" * 32),
+        ("offsets", "show", group, "-T", topic, "--clients"),
     ):
         result = rmq(*command)
         assert (result.code, result.err) == (4, f"rmq: no client of group {group} is running\n")
@@ -112,7 +112,7 @@ def test_a_group_is_deleted_with_all_there_is_of_it(
     rmq: Run, cluster: Cluster, topic: str, group: str
 ) -> None:
     rmq("send", topic, "bad")
-    again = ("consume", topic, "-g", group, "--from", "first", "--idle", "1")
+    again = ("consume", topic, "-g", group, "--from", "start", "--idle", "1")
     until(rmq, lambda result: "dead letter" in result.err, *again, "--exec", "false", "--retries", "0")
     assert f"%DLQ%{group}" in rmq("topic", "list", "--all").out.decode()
     rmq("group", "delete", group, "--yes")
@@ -141,7 +141,7 @@ def test_clients(rmq: Run, cluster: Cluster, running: Member, topic: str, group:
 
 def test_status(rmq: Run, running: Member, topic: str, group: str) -> None:
     (client_id, *_) = rmq("group", "clients", group).lines[0]
-    rows = rmq("group", "status", group, "-t", topic).lines
+    rows = rmq("group", "status", group, "-T", topic).lines
     assert [row[:4] for row in rows] == [[client_id, topic, "broker-a", str(number)] for number in range(4)]
     assert [(row[4], row[5], row[7]) for row in rows] == [
         ("0", "0", "false"),
@@ -165,14 +165,14 @@ def test_status(rmq: Run, running: Member, topic: str, group: str) -> None:
 
 def test_offsets_that_clients_have_in_mind(rmq: Run, running: Member, topic: str, group: str) -> None:
     (client_id, *_) = rmq("group", "clients", group).lines[0]
-    rows = rmq("offsets", "show", "-g", group, "-t", topic, "--clients").lines
+    rows = rmq("offsets", "show", group, "-T", topic, "--clients").lines
     assert [client_id, "broker-a", "1", "3"] in [row[:4] for row in rows]
-    assert rmq("offsets", "show", "-g", group, "--clients").code == ExitCode.USAGE
+    assert rmq("offsets", "show", group, "--clients").code == ExitCode.USAGE
 
 
 def test_a_message_is_delivered_to_a_client(rmq: Run, running: Member, topic: str, group: str) -> None:
     sent = rmq("send", topic, "again", "-t", "other", "--json").json
-    deliver = ("group", "deliver", group, "-t", topic, "--id")
+    deliver = ("group", "deliver", group, "-T", topic, "--id")
     (row,) = rmq(*deliver, sent["msgId"]).lines
     assert (row[1], row[3], running.bodies[3:]) == ("CR_SUCCESS", "", [b"again"])
     assert rmq(*deliver, sent["offsetMsgId"], "--client", row[0]).code == 0
@@ -213,20 +213,20 @@ def test_producers(rmq: Run, cluster: Cluster, topic: str) -> None:
 
 
 def committed(rmq: Run, group: str, topic: str) -> list[str]:
-    return [row[3] for row in rmq("offsets", "show", "-g", group, "-t", topic).lines]
+    return [row[3] for row in rmq("offsets", "show", group, "-T", topic).lines]
 
 
 def test_offsets_are_cloned_and_taken_back(rmq: Run, topic: str, group: str) -> None:
     for queue in range(4):
         rmq("send", topic, "-q", str(queue), stdin=b"a\nb\nc\n")
-    rmq("offsets", "reset", "-g", group, "-t", topic, "--to", "1", "--yes")
-    rmq("offsets", "reset", "-g", group, "-t", topic, "--to", "end", "-q", "2", "--yes")
-    clone = ("offsets", "clone", "--from", group, "--to", f"{group}_2", "-t", topic)
+    rmq("offsets", "reset", group, topic, "--to", "1", "--yes")
+    rmq("offsets", "reset", group, topic, "--to", "end", "-q", "2", "--yes")
+    clone = ("offsets", "clone", group, f"{group}_2", topic)
     plan = rmq(*clone, "--dry-run")
     assert [row[3] for row in plan.lines] == ["1", "1", "3", "1"]
-    assert rmq("offsets", "show", "-g", f"{group}_2").code == ExitCode.NOT_FOUND
+    assert rmq("offsets", "show", f"{group}_2").code == ExitCode.NOT_FOUND
     assert rmq(*clone).code == ExitCode.USAGE
-    rmq("offsets", "reset", "-g", f"{group}_2", "-t", topic, "--to", "2", "--yes")
+    rmq("offsets", "reset", f"{group}_2", topic, "--to", "2", "--yes")
     done = rmq(*clone, "--yes", "--json").json
     assert done["moved"] == 4
     assert committed(rmq, f"{group}_2", topic) == ["1", "1", "3", "1"]
@@ -238,10 +238,10 @@ def test_offsets_are_cloned_and_taken_back(rmq: Run, topic: str, group: str) -> 
 def test_a_running_source_is_cloned_where_its_clients_are(
     rmq: Run, running: Member, topic: str, group: str
 ) -> None:
-    assert rmq("offsets", "clone", "--from", group, "--to", f"{group}_2", "-t", topic, "--yes").code == 0
+    assert rmq("offsets", "clone", group, f"{group}_2", topic, "--yes").code == 0
     assert committed(rmq, f"{group}_2", topic)[1] == "3"
-    rmq("offsets", "reset", "-g", f"{group}_2", "-t", topic, "--to", "1", "-q", "1", "--yes")
-    back = rmq("offsets", "clone", "--from", f"{group}_2", "--to", group, "-t", topic, "--yes")
+    rmq("offsets", "reset", f"{group}_2", topic, "--to", "1", "-q", "1", "--yes")
+    back = rmq("offsets", "clone", f"{group}_2", group, topic, "--yes")
     assert back.code == 0, back.err
     running.wait_for(5)
     assert running.bodies == [b"a", b"b", b"c", b"b", b"c"]
@@ -250,7 +250,7 @@ def test_a_running_source_is_cloned_where_its_clients_are(
 def test_one_queue_of_running_clients_is_reset_to_an_offset(
     rmq: Run, running: Member, topic: str, group: str
 ) -> None:
-    reset = ("offsets", "reset", "-g", group, "-t", topic, "-q", "1", "--yes", "--to")
+    reset = ("offsets", "reset", group, topic, "-q", "1", "--yes", "--to")
     for target, after in (("2", b"abcc"), ("-2", b"abccbc"), ("start", b"abccbcabc")):
         done = rmq(*reset, target)
         assert done.code == 0, done.err
@@ -274,9 +274,9 @@ def test_clones_that_cannot_be(rmq: Run, arguments: tuple[str, ...], code: ExitC
 @pytest.mark.parametrize(
     "command",
     [
-        ("offsets", "show", "-g", "{group}", "-t", "{topic}"),
-        ("group", "describe", "{group}", "-t", "{topic}"),
-        ("offsets", "clone", "--from", "{group}", "--to", "other", "-t", "{topic}", "--yes"),
+        ("offsets", "show", "{group}", "-T", "{topic}"),
+        ("group", "describe", "{group}", "-T", "{topic}"),
+        ("offsets", "clone", "{group}", "other", "{topic}", "--yes"),
     ],
 )
 def test_a_group_has_no_place_where_it_never_was(
@@ -298,7 +298,7 @@ def test_a_group_that_consumes_has_a_place_before_it_commits(
     rmq: Run, cluster: Cluster, topic: str, group: str
 ) -> None:
     with member(cluster, group, topic):
-        found = until(rmq, lambda result: result.code == 0, "offsets", "show", "-g", group, "-t", topic)
+        found = until(rmq, lambda result: result.code == 0, "offsets", "show", group, "-T", topic)
         assert [row[3] for row in found.lines] == ["0"] * 4
 
 
@@ -307,21 +307,21 @@ def test_a_group_that_consumes_has_a_place_before_it_commits(
     "command",
     [
         ("offsets", "clone", "--from", "{other}", "-t", "{topic}", "--yes", "--to", "{group}"),
-        ("offsets", "reset", "-t", "{topic}", "--to", "start", "--yes", "-g", "{group}"),
+        ("offsets", "reset", "{group}", "{topic}", "--to", "start", "--yes"),
     ],
 )
 def test_offsets_go_to_no_group_that_cannot_be(
     rmq: Run, topic: str, group: str, command: tuple[str, ...], name: str
 ) -> None:
     rmq("send", topic, "x")
-    assert rmq("consume", topic, "-g", group, "--from", "first", "-c", "1").code == 0
+    assert rmq("consume", topic, "-g", group, "--from", "start", "-c", "1").code == 0
     result = rmq(*[word.format(group=name, other=group, topic=topic) for word in command])
     assert (result.code, result.out) == (ExitCode.USAGE, b"")
 
 
 def test_a_reset_of_an_unknown_group_is_told_of(rmq: Run, topic: str, group: str) -> None:
     rmq("send", topic, "x")
-    reset = ("offsets", "reset", "-g", group, "-t", topic, "--to", "end", "--yes")
+    reset = ("offsets", "reset", group, topic, "--to", "end", "--yes")
     first = rmq(*reset)
     assert first.code == 0
     assert f"rmq: group {group} does not exist yet: it will start there" in first.err
@@ -336,8 +336,8 @@ def test_a_reset_of_an_unknown_group_is_told_of(rmq: Run, topic: str, group: str
         (("group", "update", "g", "--read-from", "99999999999999999999"), ExitCode.USAGE),
         (("group", "create", "CID_RMQ_SYS_own"), ExitCode.FAILED),
         (("group", "delete", "CID_RMQ_SYS_own", "--yes"), ExitCode.FAILED),
-        (("trace", "--id", ""), ExitCode.USAGE),
-        (("trace", "--id", "x", "--trace-topic", " "), ExitCode.USAGE),
+        (("trace", ""), ExitCode.USAGE),
+        (("trace", "x", "--trace-topic", " "), ExitCode.USAGE),
     ],
 )
 def test_what_no_broker_is_asked(cli: Run, command: tuple[str, ...], code: ExitCode) -> None:

@@ -52,7 +52,7 @@ async def fill(cluster: Cluster, topic: str) -> None:
 
 
 def new_topic(rmq: Run, name: str, queues: int = 4) -> str:
-    assert rmq("topic", "create", name, "-q", str(queues)).code == 0
+    assert rmq("topic", "create", name, "--queues", str(queues)).code == 0
     return name
 
 

@@ -101,9 +101,9 @@ def test_global_options_stand_anywhere(cli: Run, arguments: list[str]) -> None:
         (["pull", ""], "'TOPIC': must not be empty (see: rmq pull --help)"),
         (["group", "delete", " ", "--yes"], "'GROUP': must not be empty"),
         (["cluster", "producers", "-g", ""], "must not be empty"),
-        (["inspect", "store", "S", "--topic", "t", "--topic", ""], "'--topic': must not be empty"),
+        (["inspect", "store", "S", "--topic", "t", "--topic", ""], "'-T': must not be empty"),
         (["query", "t", "--key", ""], "must not be empty"),
-        (["trace", "--id", ""], "'--id': must not be empty"),
+        (["trace", ""], "'ID': must not be empty"),
         (["pull", "t", "-c", "0"], "--count"),
         (["pull", "t", "-o", "x"], "range 'x'"),
         (["pull", "t", "-f", "%y"], "unknown verb %y"),
@@ -121,10 +121,10 @@ def test_global_options_stand_anywhere(cli: Run, arguments: list[str]) -> None:
         (["query", "t", "--key", "a", "--time", "5"], "--time '5'"),
         (["topic", "update", "t"], "nothing to update"),
         (["topic", "create", "t", "--perm", "z"], "--perm 'z'"),
-        (["offsets", "reset"], "specify --group, --topic and --to, or --undo FILE"),
-        (["offsets", "reset", "-g", "g"], "specify --topic and --to, or --undo FILE"),
-        (["offsets", "reset", "-g", "g", "-t", "t", "--to", "x"], "target 'x'"),
-        (["offsets", "reset", "-g", "g", "--undo", "f"], "--undo cannot be combined"),
+        (["offsets", "reset"], "specify GROUP, TOPIC and --to, or --undo FILE"),
+        (["offsets", "reset", "g"], "specify TOPIC and --to, or --undo FILE"),
+        (["offsets", "reset", "g", "t", "--to", "x"], "target 'x'"),
+        (["offsets", "reset", "g", "--undo", "f"], "--undo cannot be combined"),
         (["topic", "list", "-n", "nonsense:x"], "nonsense"),
         (["namesrv", "--listen", "host:port"], "--listen"),
         (["up", "--set", "novalue"], "NAME=VALUE"),
@@ -152,7 +152,7 @@ def test_no_server(cli: Run) -> None:
 
 def test_files_that_are_not_there(cli: Run, tmp_path: Path) -> None:
     assert cli("offsets", "reset", "--undo", str(tmp_path / "no.json")).code == ExitCode.NOT_FOUND
-    assert cli("broker", "-c", str(tmp_path / "no.conf")).code == ExitCode.NOT_FOUND
+    assert cli("broker", "--config", str(tmp_path / "no.conf")).code == ExitCode.NOT_FOUND
     (tmp_path / "bad.json").write_text("{}")
     assert cli("offsets", "reset", "--undo", str(tmp_path / "bad.json")).code == ExitCode.USAGE
 
@@ -160,7 +160,7 @@ def test_files_that_are_not_there(cli: Run, tmp_path: Path) -> None:
 def test_a_folder_in_place_of_a_file(cli: Run, tmp_path: Path) -> None:
     for command in (
         ("offsets", "reset", "--undo"),
-        ("broker", "-c"),
+        ("broker", "--config"),
         ("send", "T", "--file"),
         ("send", "T", "--jsonl", "--file"),
     ):

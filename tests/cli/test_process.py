@@ -156,7 +156,7 @@ def test_a_consumer_that_is_told_to_end_leaves_its_group(
     """Its work is acknowledged and its locks are free: the next member does not wait until they expire."""
     group = f"g_{topic}"
     rmq("send", topic, "--queue", "0", stdin=b"1\n2\n3\n")
-    command = ["consume", topic, "-g", group, "--orderly", "--from", "first"]
+    command = ["consume", topic, "-g", group, "--orderly", "--from", "start"]
     script = "read v; echo $v; [ $v != 3 ] || exec sleep 60"
     consumer = subprocess.Popen([*RMQ, *command, "--exec", script], stdout=-1, stderr=-1, env=environment)
     assert consumer.stdout
@@ -166,7 +166,7 @@ def test_a_consumer_that_is_told_to_end_leaves_its_group(
     consumer.send_signal(ending)
     assert consumer.communicate(timeout=PATIENCE) == (b"", b"")
     assert consumer.returncode == -ending
-    assert rmq("offsets", "show", "-g", group, "-t", topic).lines[0][3] == "2"
+    assert rmq("offsets", "show", group, "-T", topic).lines[0][3] == "2"
     assert lock(cluster, group, queue) == [queue]
     unlock(cluster, group, queue)
     assert rmq(*command, "-c", "1", "-f", "%v").out == b"3"
@@ -183,7 +183,7 @@ def test_a_signal_to_a_consumer_and_its_command_is_no_failure_of_the_message(
     rmq("send", topic, "x", "--queue", "0")
     for attempt in range(10):
         group = f"g_{topic}_{attempt}"
-        command = [*RMQ, "consume", topic, "-g", group, "--from", "first", "--retries", "0", "--exec"]
+        command = [*RMQ, "consume", topic, "-g", group, "--from", "start", "--retries", "0", "--exec"]
         script = "echo $$; exec sleep 60"
         consumer = subprocess.Popen([*command, script], stdout=-1, stderr=-1, env=environment)
         assert consumer.stdout
@@ -203,7 +203,7 @@ def test_a_consumer_may_be_deaf_to_the_end_of_its_terminal(
 ) -> None:
     rmq("send", topic, "--queue", "0", stdin=b"1\n2\n")
     script = (
-        f"trap '' HUP; exec rmq consume {topic} -g g_{topic} --from first -c 2 --exec 'kill -HUP $PPID; cat'"
+        f"trap '' HUP; exec rmq consume {topic} -g g_{topic} --from start -c 2 --exec 'kill -HUP $PPID; cat'"
     )
     done = shell(script, environment)
     assert (done.returncode, done.stdout) == (0, b"12")

@@ -84,7 +84,7 @@ def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
     config.write_text(
         f"brokerName=b1\nbrokerIP1=127.0.0.1\nlistenPort=0\nstorePathRootDir={tmp_path}/store\n"
     )
-    broker, words = started("broker", "-c", str(config), "-n", names["namesrv"])
+    broker, words = started("broker", "--config", str(config), "-n", names["namesrv"])
     assert words["name"] == "b1"
     (row,) = cli("--timeout", "30", "cluster", "list", "-n", names["namesrv"]).lines
     assert row[1] == "b1"

@@ -81,7 +81,7 @@ def test_a_silent_client_is_named(rmq: Run, group: str, topic: str, silent: str)
     status = rmq("group", "status", group)
     assert (status.code, status.out) == (ExitCode.FAILED, b"")
     assert f"rmq: {silent}: " in status.err and "Timeout" in status.err
-    held = rmq("offsets", "show", "-g", group, "-t", topic, "--clients")
+    held = rmq("offsets", "show", group, "-T", topic, "--clients")
     assert (held.code, held.out) == (ExitCode.FAILED, b"")
     assert held.err == f"rmq: {silent}: did not return its offsets\n"
 
@@ -93,8 +93,8 @@ def test_those_that_answer_are_shown_beside_a_silent_one(
         clients = {row[0] for row in until_rows(rmq, 2, "group", "clients", group).lines}
         (talking,) = clients - {silent}
         commands = (
-            ("group", "status", group, "-t", topic),
-            ("offsets", "show", "-g", group, "-t", topic, "--clients"),
+            ("group", "status", group, "-T", topic),
+            ("offsets", "show", group, "-T", topic, "--clients"),
         )
         found = [until(rmq, ends_with(ExitCode.PARTLY), *command) for command in commands]
         shown = [({row[0] for row in one.lines}, silent in one.err, talking in one.err) for one in found]
@@ -103,7 +103,7 @@ def test_those_that_answer_are_shown_beside_a_silent_one(
 
 def test_a_message_for_a_silent_client(rmq: Run, group: str, topic: str, silent: str) -> None:
     sent = rmq("send", topic, "x").lines[0]
-    result = rmq("group", "deliver", group, "-t", topic, "--id", sent[3], "--client", silent)
+    result = rmq("group", "deliver", group, "-T", topic, "--id", sent[3], "--client", silent)
     assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
     assert (
         result.err
@@ -186,10 +186,10 @@ def test_a_broker_that_does_not_know_the_group_is_left_alone(
 def one_is_silent(two_brokers: tuple[Run, subprocess.Popen[bytes]]) -> Iterator[Run]:
     """Two messages of topic `orders` on each broker; broker-b hangs."""
     rmq, other = two_brokers
-    assert rmq("topic", "create", "orders", "-q", "1").code == 0
+    assert rmq("topic", "create", "orders", "--queues", "1").code == 0
     for name in ("broker-a", "broker-b", "broker-a", "broker-b"):
         assert rmq("send", "orders", name, "-b", name).code == 0
-    assert len(rmq("consume", "orders", "-g", "readers", "--from", "first", "-c", "4").lines) == 4
+    assert len(rmq("consume", "orders", "-g", "readers", "--from", "start", "-c", "4").lines) == 4
     os.kill(other.pid, signal.SIGSTOP)
 
     yield rmq
@@ -205,11 +205,11 @@ def test_what_the_other_broker_says_is_shown(one_is_silent: Run) -> None:
         (("cluster", "producers", "-g", "nobody"), 0, []),
         (("pull", "orders"), -1, ["broker-a", "broker-a"]),
         (("pull", "orders", "-o", "-1"), -1, ["broker-a"]),
-        (("pull", "orders", "--sql", "UNIQ_KEY IS NOT NULL"), -1, ["broker-a", "broker-a"]),
+        (("pull", "orders", "--where", "UNIQ_KEY IS NOT NULL"), -1, ["broker-a", "broker-a"]),
         (("group", "settings", "billing"), 0, ["broker-a"]),
         (("group", "list"), 0, ["billing", "readers"]),
-        (("group", "describe", "readers", "-t", "orders"), 1, ["broker-a"]),
-        (("offsets", "show", "-g", "readers", "-t", "orders"), 1, ["broker-a"]),
+        (("group", "describe", "readers", "-T", "orders"), 1, ["broker-a"]),
+        (("offsets", "show", "readers", "-T", "orders"), 1, ["broker-a"]),
     ):
         result = impatient(one_is_silent, ends_with(ExitCode.PARTLY), *command)
         told = re.sub(r"rmq: broker-b: .* within [0-9.]+ s\n", "silence", result.err)
@@ -222,7 +222,7 @@ def test_the_silent_broker_alone_has_nothing_to_show(one_is_silent: Run) -> None
     expected, found = {}, {}
     for command, asked in (
         (("pull", "orders", "-b", "broker-b"), "GET_MIN_OFFSET"),
-        (("pull", "orders", "-b", "broker-b", "--sql", "a = 1"), "CHECK_CLIENT_CONFIG"),
+        (("pull", "orders", "-b", "broker-b", "--where", "a = 1"), "CHECK_CLIENT_CONFIG"),
         (("tail", "orders", "-b", "broker-b"), "GET_MIN_OFFSET"),
     ):
         result = impatient(one_is_silent, says(f"did not answer {asked}"), *command)
@@ -247,7 +247,7 @@ def test_a_topic_is_deleted_where_it_can_be_and_groups_that_keep_offsets_are_nam
     deleted = one_is_silent(*DELETING, "topic", "delete", "orders", "--yes")
     kept, lost = partly_done(deleted, "topic orders deleted from broker-a")
     assert kept.startswith("rmq: offsets of readers are kept; ")
-    assert kept.endswith(": rmq offsets reset -g readers -t orders --to start")
+    assert kept.endswith(": rmq offsets reset readers orders --to start")
     assert lost.startswith("rmq: broker-b: ") and "QUERY_TOPIC_CONSUME_BY_WHO" in lost, "it was asked once"
 
 
@@ -276,8 +276,8 @@ def test_what_only_the_silent_broker_could_say(one_is_silent: Run) -> None:
         ("group", "clients", "nobody"),
         ("group", "clients", "readers"),
         ("group", "status", "readers"),
-        ("offsets", "show", "-g", "nobody"),
-        ("offsets", "reset", "-g", "readers", "-t", "orders", "--to", "start", "--yes"),
+        ("offsets", "show", "nobody"),
+        ("offsets", "reset", "readers", "orders", "--to", "start", "--yes"),
     ):
         result = impatient(one_is_silent, lambda result: result.err.count("\n") == 1, *command)
         found[command] = result.code, result.out, " did not answer " in result.err, result.err.count("\n")
@@ -288,17 +288,17 @@ def test_clients_are_shown_where_they_can_be(
     own_cluster: Cluster, two_brokers: tuple[Run, subprocess.Popen[bytes]]
 ) -> None:
     rmq, other = two_brokers
-    assert rmq("topic", "create", "orders", "-q", "1").code == 0
+    assert rmq("topic", "create", "orders", "--queues", "1").code == 0
     with process(own_cluster, "consume", "orders", "-g", "readers"):
         (client,) = [row[0] for row in until_rows(rmq, 1, "group", "clients", "readers").lines]
-        until_rows(rmq, 2, "group", "status", "readers", "-t", "orders")
+        until_rows(rmq, 2, "group", "status", "readers", "-T", "orders")
         os.kill(other.pid, signal.SIGSTOP)
         found = {}
         for command in (
             ("group", "clients", "readers"),
-            ("group", "status", "readers", "-t", "orders"),
+            ("group", "status", "readers", "-T", "orders"),
             ("group", "describe", "readers", "--json"),
-            ("offsets", "show", "-g", "readers", "-t", "orders", "--clients"),
+            ("offsets", "show", "readers", "-T", "orders", "--clients"),
         ):
             result = impatient(rmq, ends_with(ExitCode.PARTLY), *command)
             told = result.err.startswith("rmq: broker-b: "), result.err.count("\n")
@@ -311,7 +311,7 @@ def test_a_member_of_a_group_at_a_silent_broker_says_so(
     two_brokers: tuple[Run, subprocess.Popen[bytes]],
 ) -> None:
     rmq, other = two_brokers
-    assert rmq("topic", "create", "orders", "-q", "1", "-b", "broker-b").code == 0
+    assert rmq("topic", "create", "orders", "--queues", "1", "-b", "broker-b").code == 0
     os.kill(other.pid, signal.SIGSTOP)
     silence = "did not answer GET_CONSUMER_LIST_BY_GROUP within "
     consume = ("consume", "orders", "-g", "readers", "--idle", "0.1")
@@ -321,7 +321,7 @@ def test_a_member_of_a_group_at_a_silent_broker_says_so(
     assert silence in result.err
 
 
-@pytest.mark.parametrize("condition", [(), ("--sql", "UNIQ_KEY IS NOT NULL")])
+@pytest.mark.parametrize("condition", [(), ("--where", "UNIQ_KEY IS NOT NULL")])
 def test_the_other_broker_is_followed(one_is_silent: Run, condition: tuple[str, ...]) -> None:
     for timeout, idle in (("0.5", "1"), ("3", "6"), ("20", "40")):
         result = one_is_silent("--timeout", timeout, "tail", "orders", "--idle", idle, *condition)

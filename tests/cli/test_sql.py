@@ -1,4 +1,4 @@
-"""`--sql`: conditions over properties, with brokers that filter and one that does not."""
+"""`--where`: conditions over properties, with brokers that filter and one that does not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sql(rmq: Run, filtering: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
 def orders(sql: Run, request: pytest.FixtureRequest) -> str:
     """Eight messages with prices 0 to 7, in one topic."""
     name = f"orders_{request.node.originalname}"
-    assert sql("topic", "create", name, "-q", "2").code == 0
+    assert sql("topic", "create", name, "--queues", "2").code == 0
     for price in range(8):
         assert sql("send", name, f"m{price}", "-q", str(price % 2), "-p", f"price={price}").code == 0
     return name
@@ -52,41 +52,41 @@ def bodies(run: Run, *arguments: str) -> list[str]:
 
 
 def test_pull_gives_what_meets_the_condition(sql: Run, orders: str) -> None:
-    assert bodies(sql, "pull", orders, "--sql", "price BETWEEN 2 AND 4 OR price = 7") == [
+    assert bodies(sql, "pull", orders, "--where", "price BETWEEN 2 AND 4 OR price = 7") == [
         "m2",
         "m3",
         "m4",
         "m7",
     ]
-    assert bodies(sql, "pull", orders, "--sql", "price > 2", "-c", "2") == ["m3", "m4"]
-    assert bodies(sql, "pull", orders, "--sql", "nothing = 2") == []
+    assert bodies(sql, "pull", orders, "--where", "price > 2", "-c", "2") == ["m3", "m4"]
+    assert bodies(sql, "pull", orders, "--where", "nothing = 2") == []
 
 
 def test_tail_begins_and_goes_on_with_what_meets_the_condition(sql: Run, orders: str) -> None:
-    shown = bodies(sql, "tail", orders, "--sql", "price >= 3", "--last", "4", "--idle", "0.2")
+    shown = bodies(sql, "tail", orders, "--where", "price >= 3", "--last", "4", "--idle", "0.2")
     assert shown == ["m4", "m5", "m6", "m7"]
 
 
 @pytest.mark.parametrize("command", ["pull", "tail", "consume"])
 def test_a_condition_that_cannot_be_read_is_an_error(sql: Run, orders: str, command: str) -> None:
-    result = sql(command, orders, *GROUP[command], "--sql", "price >")
+    result = sql(command, orders, *GROUP[command], "--where", "price >")
     assert (result.code, result.out) == (ExitCode.USAGE, b"")
-    assert result.err.startswith("rmq: --sql: ")
+    assert result.err.startswith("rmq: --where: ")
     assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["pull", "tail", "consume"])
 def test_tag_and_sql_exclude_each_other(sql: Run, command: str) -> None:
-    result = sql(command, "any", *GROUP[command], "--tag", "A", "--sql", "a = 1")
+    result = sql(command, "any", *GROUP[command], "--tag", "A", "--where", "a = 1")
     assert result.code == ExitCode.USAGE
-    assert "--tag and --sql cannot be combined" in result.err
+    assert "--tag and --where cannot be combined" in result.err
 
 
 @pytest.mark.parametrize("command", ["pull", "tail", "consume"])
 def test_a_broker_that_filters_by_tags_only_is_named_with_the_remedy(
     rmq: Run, topic: str, command: str
 ) -> None:
-    result = rmq(command, topic, *GROUP[command], "--sql", "a = 1")
+    result = rmq(command, topic, *GROUP[command], "--where", "a = 1")
     assert (result.code, result.out) == (ExitCode.NOT_PERMITTED, b"")
     expected = "rmq: broker-a filters by tags only: set enablePropertyFilter=true in its broker.conf\n"
     assert result.err == expected
@@ -112,7 +112,7 @@ async def test_a_silent_broker_checks_the_condition_before_its_first_pull(autoju
         (queue,) = await consumer.message_queues("orders")
         reader, expression, lost = await filtered(consumer, [queue], "*", "price > 1")
         assert list(lost) == [queue]
-        with pytest.raises(InvalidInput, match="--sql: no end"):
+        with pytest.raises(InvalidInput, match="--where: no end"):
             await reader.pull(queue, 0, expression=expression)
         assert asked[RequestCode.PULL_MESSAGE] == 0
         for _ in range(2):

@@ -37,7 +37,7 @@ def on_terminal(environment: dict[str, str], *arguments: str, typed: bytes = b""
 
 def test_tables_on_a_terminal(environment: dict[str, str], rmq: Run, topic: str) -> None:
     rmq("send", topic, "hello", "-k", "k1", "-t", "paid")
-    rmq("offsets", "reset", "-g", "G_screen", "-t", topic, "--to", "start", "--yes")
+    rmq("offsets", "reset", "G_screen", topic, "--to", "start", "--yes")
     seen = [
         on_terminal(environment, *arguments)
         for arguments in (
@@ -46,7 +46,7 @@ def test_tables_on_a_terminal(environment: dict[str, str], rmq: Run, topic: str)
             ("topic", "route", topic),
             ("cluster", "list"),
             ("group", "describe", "G_screen"),
-            ("offsets", "show", "-g", "G_screen"),
+            ("offsets", "show", "G_screen"),
             ("pull", topic),
             ("send", topic, "x"),
             ("--help",),

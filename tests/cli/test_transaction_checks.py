@@ -64,7 +64,7 @@ async def test_one_check_of_each_message_is_enough_and_stores_it_once(autojump_c
 @pytest.mark.parametrize("answer", ["commit", "rollback"])
 def test_it_ends_when_every_message_is_decided(bank: Run, answer: str) -> None:
     topic = f"{TOPIC}-{answer}"
-    assert bank("topic", "create", topic, "-q", "1").code == 0
+    assert bank("topic", "create", topic, "--queues", "1").code == 0
     sent = bank("send", topic, "--transaction", "unknown", "--check", answer, stdin=b"a\nb\n")
     assert sent.code == 0
     assert {row[1:] for row in CHECK.findall(sent.err)} == {(line[3], answer) for line in sent.lines}
@@ -77,7 +77,7 @@ def test_an_answer_that_decides_nothing_is_asked_for_until_the_broker_gives_up(
     bank: Run, asking: Cluster
 ) -> None:
     trio.run(check_no_more_than, 3, asking)
-    assert bank("topic", "create", TOPIC, "-q", "1").code == 0
+    assert bank("topic", "create", TOPIC, "--queues", "1").code == 0
     half, ids = ("send", TOPIC, "paid", "--transaction", "unknown", "--check", "unknown"), list[str]()
     for seconds in ("2", "10", "60"):  # as long as a busy machine needs for three checks
         sent = bank(*half, "--wait", seconds)
@@ -102,7 +102,7 @@ def test_an_answer_that_decides_nothing_is_asked_for_until_the_broker_gives_up(
 def test_half_messages_of_others_are_left_alone(bank: Run, asking: Cluster) -> None:
     """Each scan of the broker checks the other message first: it is the older one."""
     topic = f"{TOPIC}-shared"
-    assert bank("topic", "create", topic, "-q", "1").code == 0
+    assert bank("topic", "create", topic, "--queues", "1").code == 0
     other = bank("send", topic, "other", "--transaction", "unknown").lines[0][3]
     mine = bank("send", topic, "mine", "--transaction", "unknown", "--check", "commit")
     assert {row[1] for row in CHECK.findall(mine.err)} == {mine.lines[0][3]}
@@ -113,7 +113,7 @@ def test_half_messages_of_others_are_left_alone(bank: Run, asking: Cluster) -> N
 
 
 def test_the_rest_is_settled_when_some_could_not_be_sent(bank: Run) -> None:
-    assert bank("topic", "create", TOPIC, "-q", "1").code == 0
+    assert bank("topic", "create", TOPIC, "--queues", "1").code == 0
     lines = b'{"topic":"t","body":"good"}\nnonsense\n'
     sent = bank("send", TOPIC, "--jsonl", "--transaction", "unknown", "--check", "commit", stdin=lines)
     assert sent.code == ExitCode.PARTLY

@@ -23,7 +23,7 @@ def rmq(cluster, *arguments):
 def test_settings(rmq_cluster):
     for number in range(4):
         rmq(rmq_cluster, "send", "orders", str(number), "-p", f"n={number}")
-    assert rmq(rmq_cluster, "pull", "orders", "--sql", "n = 3", "-f", "%v") == "3"
+    assert rmq(rmq_cluster, "pull", "orders", "--where", "n = 3", "-f", "%v") == "3"
     assert len(rmq(rmq_cluster, "topic", "stats", "orders").splitlines()) == 2
 """
 

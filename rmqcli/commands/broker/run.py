@@ -40,7 +40,9 @@ CheckOption = Annotated[
 
 
 @command(
-    app, "run", example="rmq broker run -c broker.conf\nrmq broker run -n 10.0.0.5:9876 --store /data/rmq"
+    app,
+    "run",
+    example="rmq broker run --config broker.conf\nrmq broker run -n 10.0.0.5:9876 --store /data/rmq",
 )
 def run(
     settings: Settings,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ConfigOption = Annotated[
     Path | None,
-    Option("--config", "-c", metavar="FILE", help="Properties file with Java's names (broker.conf)."),
+    Option("--config", metavar="FILE", help="Properties file with Java's names (broker.conf)."),
 ]
 SetOption = Annotated[
     list[str] | None,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = command_group("group", "Show and change consumer groups: lag, clients, settings.")
 
 GroupArgument = Annotated[str, Argument(metavar="GROUP", help="Name of the consumer group.")]
-TopicOption = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")]
+TopicOption = Annotated[str | None, Option("--topic", "-T", metavar="TOPIC", help="Limit to this topic.")]
 
 
 def short_kind(text: str | None) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OneClientOption = Annotated[
     str | None, Option("--client", metavar="ID", help="Client to deliver to; default: the first one.")
 ]
-DeliveredTopicOption = Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="Topic of the message.")]
+DeliveredTopicOption = Annotated[str, Option("--topic", "-T", metavar="TOPIC", help="Topic of the message.")]
 IdOption = Annotated[str, Option("--id", metavar="ID", help="Message ID (msgId or offsetMsgId).")]
 
 _CONSUMED = frozenset(("CR_SUCCESS", "CR_COMMIT"))
@@ -30,8 +30,8 @@ _CONSUMED = frozenset(("CR_SUCCESS", "CR_COMMIT"))
 @command(
     app,
     "deliver",
-    example="""rmq group deliver billing -t orders --id 7F000001ABCD
-rmq group deliver billing -t orders --id ID --client ID""",
+    example="""rmq group deliver billing -T orders --id 7F000001ABCD
+rmq group deliver billing -T orders --id ID --client ID""",
 )
 def deliver(
     group: GroupArgument,

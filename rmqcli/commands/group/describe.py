@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rmqcli.client import GroupDescription
 
 
-@command(app, "describe", example="rmq group describe billing\nrmq group describe billing -t orders --json")
+@command(app, "describe", example="rmq group describe billing\nrmq group describe billing -T orders --json")
 def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None) -> None:
     """Show the clients of a group and its lag on each queue.
 

@@ -21,7 +21,7 @@ app = command_group("inspect", "Read, verify, rebuild and salvage store files.")
 
 PathArgument = Annotated[Path, Argument(metavar="PATH", help="File, or folder of the files.")]
 TopicsOption = Annotated[
-    list[str] | None, Option("--topic", metavar="TOPIC", help="Limit to this topic; repeatable.")
+    list[str] | None, Option("--topic", "-T", metavar="TOPIC", help="Limit to this topic; repeatable.")
 ]
 QueueOption = Annotated[
     int | None, Option("--queue", "-q", metavar="N", min=0, help="Limit to this queue ID.")
@@ -34,7 +34,7 @@ CountOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=0, 
 VerifyOption = Annotated[bool, Option("--verify", help="Check structure and CRC; exit code 8 if damaged.")]
 JobsOption = Annotated[
     int | None,
-    Option("--jobs", metavar="N", min=1, help="Number of verifying processes; default: one per core."),
+    Option("--jobs", "-j", metavar="N", min=1, help="Number of verifying processes; default: one per core."),
 ]
 StatsOption = Annotated[bool, Option("--stats", help="Show counts, bytes and time range instead of rows.")]
 ExplainOption = Annotated[
@@ -43,11 +43,11 @@ ExplainOption = Annotated[
 KeyOption = Annotated[
     str | None, Option("--key", "-k", metavar="KEY", help="Select messages by key or message ID.")
 ]
-GroupOption = Annotated[str | None, Option("--group", metavar="GROUP", help="Limit to this group.")]
+GroupOption = Annotated[str | None, Option("--group", "-g", metavar="GROUP", help="Limit to this group.")]
 StoreArgument = Annotated[Path, Argument(metavar="DIR", help="Store folder.")]
 TableArgument = Annotated[Path, Argument(metavar="PATH", help="Store folder, or the file itself.")]
 OutOption = Annotated[
-    Path | None, Option("--out", "-o", metavar="DIR2", help="Output folder; must be new or empty.")
+    Path | None, Option("--out", metavar="DIR2", help="Output folder; must be new or empty.")
 ]
 DelayLevelsOption = Annotated[
     str | None,

@@ -39,7 +39,7 @@ def index(
             "--key", "-k", metavar="KEY", help="Show the items of this key, with the chain of their slot."
         ),
     ] = None,
-    topic: Annotated[str | None, Option("--topic", metavar="TOPIC", help="Topic of --key.")] = None,
+    topic: Annotated[str | None, Option("--topic", "-T", metavar="TOPIC", help="Topic of --key.")] = None,
     slots: Annotated[
         int | None,
         Option("--slots", metavar="N", min=1, help="Number of slots (maxHashSlotNum); detected by default."),

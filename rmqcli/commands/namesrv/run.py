@@ -38,7 +38,7 @@ def split_listen(text: str | None) -> tuple[str, int | None]:
     return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
 
 
-@command(app, "run", example="rmq namesrv run\nrmq namesrv run -c namesrv.conf --listen 127.0.0.1:9876")
+@command(app, "run", example="rmq namesrv run\nrmq namesrv run --config namesrv.conf --listen 127.0.0.1:9876")
 def run(settings: Settings, configuration: Configuration, listen: ListenOption = None) -> None:
     """Run a name server until Ctrl-C or SIGTERM (exit code 0).
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import usage_error
 
 app = command_group("offsets", "Show, reset and clone consumer offsets.")
 
+GroupArgument = Annotated[str, Argument(metavar="GROUP", help="Name of the consumer group.")]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without applying them.")]
 WaitOption = Annotated[
     float, Option("--wait", metavar="SECONDS", min=0, help="Wait for running clients at most this long.")

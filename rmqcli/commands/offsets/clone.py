@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from typer import Option
+from typer import Argument
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import YesOption
+from rmqcli.cli.options import TopicArgument, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import confirm
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
-FromGroupOption = Annotated[str, Option("--from", metavar="GROUP", help="Group to copy the offsets from.")]
-ToGroupOption = Annotated[str, Option("--to", metavar="GROUP", help="Group to copy the offsets to.")]
-CloneTopicOption = Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="Name of the topic.")]
+FromArgument = Annotated[str, Argument(metavar="FROM", help="Group to copy the offsets from.")]
+ToArgument = Annotated[str, Argument(metavar="TO", help="Group to copy the offsets to.")]
 
 
 @command(
     app,
     "clone",
-    example="""rmq offsets clone --from billing --to billing-v2 -t orders --dry-run
-rmq offsets clone --from billing --to billing-v2 -t orders --yes""",
+    example="""rmq offsets clone billing billing-v2 orders --dry-run
+rmq offsets clone billing billing-v2 orders --yes""",
 )
 def clone(
     settings: Settings,
-    source: FromGroupOption,
-    target: ToGroupOption,
-    topic: CloneTopicOption,
+    source: FromArgument,
+    target: ToArgument,
+    topic: TopicArgument,
     wait: WaitOption = 30.0,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -46,7 +45,7 @@ def clone(
     from rmqcli.commands.offsets.steps import Reset
 
     if source == target:
-        raise usage_error(f"--from and --to are both {source}: specify two groups")
+        raise usage_error(f"FROM and TO are both {source}: specify two groups")
     check_group_name(target)
     positions = with_admin(settings, lambda admin: admin.offsets.positions(source, topic))
     job = Reset(settings, target, topic, ResetTarget("exact", exact=positions), queue_id=None)

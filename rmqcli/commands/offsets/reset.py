@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
@@ -19,10 +19,12 @@ from rmqcli.render.text import listed
 if TYPE_CHECKING:
     from rmqcli.client import ResetTarget
 
-SomeGroupOption = Annotated[
-    str | None, Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
+SomeGroupArgument = Annotated[
+    str | None, Argument(metavar="GROUP", help="Name of the consumer group.", show_default=False)
 ]
-ResetTopicOption = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Name of the topic.")]
+SomeTopicArgument = Annotated[
+    str | None, Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)
+]
 ToOption = Annotated[
     str | None,
     Option(
@@ -42,15 +44,15 @@ UndoOption = Annotated[
 @command(
     app,
     "reset",
-    example="""rmq offsets reset -g billing -t orders --to start --dry-run
-rmq offsets reset -g billing -t orders --to @-1h
-rmq offsets reset -g billing -t orders --to -100 -q 0 --yes
+    example="""rmq offsets reset billing orders --to start --dry-run
+rmq offsets reset billing orders --to @-1h
+rmq offsets reset billing orders --to -100 -q 0 --yes
 rmq offsets reset --undo FILE""",
 )
 def reset(
     settings: Settings,
-    group: SomeGroupOption = None,
-    topic: ResetTopicOption = None,
+    group: SomeGroupArgument = None,
+    topic: SomeTopicArgument = None,
     to: ToOption = None,
     queue: QueueOption = None,
     undo: UndoOption = None,
@@ -82,7 +84,7 @@ def reset(
 
 def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None) -> Path:
     if group or topic or to:
-        raise usage_error("--undo cannot be combined with --group, --topic or --to: the file contains them")
+        raise usage_error("--undo cannot be combined with GROUP, TOPIC or --to: the file contains them")
     return undo
 
 
@@ -91,9 +93,7 @@ def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, 
     from rmqcli.grammar.offset_range import parse_target
 
     if not group or not topic or not to:
-        missing = [
-            name for name, value in (("--group", group), ("--topic", topic), ("--to", to)) if not value
-        ]
+        missing = [name for name, value in (("GROUP", group), ("TOPIC", topic), ("--to", to)) if not value]
         raise usage_error(f"specify {listed(missing)}, or --undo FILE")
     check_group_name(group)
     return group, topic, ResetTarget(*parse_target(to, now_ms()))

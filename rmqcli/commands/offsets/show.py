@@ -12,7 +12,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
 from rmqcli.commands.common.outcome import Failures, end_partly
-from rmqcli.commands.offsets.app import app
+from rmqcli.commands.offsets.app import GroupArgument, app
 from rmqcli.render import Column, Output, show_rows
 from rmqcli.render.columns import BROKER, CLIENT, QUEUE
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
     from rmqcli.client import Admin
 
-GroupOption = Annotated[str, Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")]
-TopicOption = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")]
+TopicOption = Annotated[str | None, Option("--topic", "-T", metavar="TOPIC", help="Limit to this topic.")]
 ClientsOption = Annotated[
     bool, Option("--clients", help="With --topic: show the current offsets of running clients.")
 ]
@@ -35,9 +34,9 @@ _CLIENT_COLUMNS = (
 )
 
 
-@command(app, "show", example="rmq offsets show -g billing\nrmq offsets show -g billing -t orders --json")
+@command(app, "show", example="rmq offsets show billing\nrmq offsets show billing -T orders --json")
 def show(
-    group: GroupOption, settings: Settings, topic: TopicOption = None, clients: ClientsOption = False
+    group: GroupArgument, settings: Settings, topic: TopicOption = None, clients: ClientsOption = False
 ) -> None:
     """Show the committed offset of each queue of a group.
 

@@ -107,7 +107,7 @@ class Reset:
         if not result.complete:
             if result.online:
                 group, topic = shlex.quote(plan.group), shlex.quote(plan.topic)
-                warn(f"check later with: rmq offsets show -g {group} -t {topic}")
+                warn(f"check later with: rmq offsets show {group} -T {topic}")
             raise typer.Exit(partial_code(done=moved > 0))
 
 

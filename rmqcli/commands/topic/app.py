@@ -18,7 +18,7 @@ NewPermOption = Annotated[
 ]
 QueuesOption = Annotated[
     int | None,
-    Option("--queues", "-q", metavar="N", min=1, max=65535, help="Number of read and write queues."),
+    Option("--queues", metavar="N", min=1, max=65535, help="Number of read and write queues."),
 ]
 ReadQueuesOption = Annotated[
     int | None, Option("--read-queues", metavar="N", min=0, max=65535, help="Number of read queues.")

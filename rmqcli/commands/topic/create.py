@@ -22,7 +22,9 @@ OrderOption = Annotated[
 ]
 
 
-@command(app, "create", example="rmq topic create orders\nrmq topic create orders -q 16 --broker broker-a")
+@command(
+    app, "create", example="rmq topic create orders\nrmq topic create orders --queues 16 --broker broker-a"
+)
 def create(
     topic: TopicArgument,
     settings: Settings,

@@ -13,7 +13,7 @@ from rmqcli.commands.common.outcome import show_change
 from rmqcli.commands.topic.app import NewPermOption, QueueCounts, app, perm_number
 
 
-@command(app, "update", example="rmq topic update orders -q 16\nrmq topic update orders --perm r")
+@command(app, "update", example="rmq topic update orders --queues 16\nrmq topic update orders --perm r")
 def update(
     topic: TopicArgument,
     settings: Settings,
