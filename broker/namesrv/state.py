@@ -14,8 +14,9 @@ from broker.namesrv.route_table import RouteTable
 from broker.net.dispatch import Barrier
 from broker.net.session import Session
 from broker.store.readiness import InThread
-from codec.bodies.base import decode_body, encode_body
+from codec.bodies.base import encode_body
 from codec.bodies.route import KVConfigSerializeWrapper
+from codec.bodies.tables import decode_table
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
@@ -69,7 +70,7 @@ class KVConfig:
 
 
 def _decode(data: bytes) -> dict[str, dict[str, str]]:
-    return decode_body(KVConfigSerializeWrapper, data).config_table
+    return decode_table(KVConfigSerializeWrapper, data).config_table
 
 
 class NameServerState:

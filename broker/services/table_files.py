@@ -28,10 +28,11 @@ from broker.net.turns import Turns
 from broker.store.readiness import InThread
 from broker.supervisor import Services
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.bodies.base import decode_body, encode_body
+from codec.bodies.base import encode_body
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from codec.bodies.tables import decode_table
 from codec.fastjson import FASTJSON, dumps_in_steps
 
 SHORTEST_PERIOD_MS = 100
@@ -82,7 +83,7 @@ class _TableFile:
 
     def load(self) -> None:
         """Loads the file if there is one. StoreDamaged. Blocks."""
-        loaded = load_table(self._disk, self.path, lambda content: decode_body(self._body, content))
+        loaded = load_table(self._disk, self.path, lambda content: decode_table(self._body, content))
         if loaded is not None:
             self.table.load(loaded)
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from broker.disk import Disk, load_table, save_table
-from codec.bodies.base import decode_body, encode_body
+from codec.bodies.base import encode_body
 from codec.bodies.config import DeletedTopics as Content
+from codec.bodies.tables import decode_table
 
 
 class DeletedTopics:
@@ -25,7 +26,7 @@ class DeletedTopics:
 
     def load(self) -> None:
         """Reads the file if there is one. Blocks. StoreDamaged."""
-        content = load_table(self._disk, self._path, lambda data: decode_body(Content, data))
+        content = load_table(self._disk, self._path, lambda data: decode_table(Content, data))
         self.ends = dict(content.deleted_topics) if content is not None else {}
 
     def add(self, topics: Iterable[str], end: int, log_start: int) -> bytes:

@@ -48,18 +48,26 @@ _DECODERS = _Decoders()
 def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> T:
     """Decodes the body of type `cls`, a body class or `list[…]` of one, from standard JSON or fastjson's.
     Raises BodyError."""
-    refers = b"$ref" in bytes(data)
-    decoder = None if refers else _DECODERS[cls]
+    decoder = None if _refers(data) else _DECODERS[cls]
     if decoder is not None:
         try:
             value: T = decoder.decode(data)
             return value
         except BAD_JSON:
             pass
-    result: T | None = reader_of(cls)(loads_finite(data) if refers else read_json(data))
+    result: T | None = reader_of(cls)(decode_plain(data))
     if result is None:
         raise BodyError(f"no {getattr(cls, '__name__', cls)} in a JSON null")
     return result
+
+
+def decode_plain(data: bytes | bytearray | memoryview) -> Any:
+    """Decodes standard JSON or fastjson's to plain values. Raises BodyError."""
+    return loads_finite(data) if _refers(data) else read_json(data)
+
+
+def _refers(data: bytes | bytearray | memoryview) -> bool:
+    return b"$ref" in bytes(data)
 
 
 def encode_body(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> bytes:

@@ -246,6 +246,23 @@ def test_a_damaged_table_is_read_from_its_bak(
     assert delays.levels()
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_with_a_damaged_name_is_read_from_its_bak(
+    copy_java_store: Callable[[str], JavaStore], name: str
+) -> None:
+    """Without the name of its table the file would be an empty one; without another version it is refused."""
+    root = copy_java_store("store-clean").root
+    path = root / "config" / name
+    path.write_bytes(path.read_bytes().replace(b'Table":', b'Tabme":'))
+    tables, topics, groups, offsets, delays = files(root)
+    tables.load()
+    assert "SeedTags" in topics and "seed_group" in groups
+    assert offsets.groups_of("SeedTags") and delays.levels()
+    path.with_name(f"{name}.bak").unlink()
+    with pytest.raises(StoreDamaged, match=f"{name}: .* has no member"):
+        files(root)[0].load()
+
+
 def test_an_empty_table_without_another_version_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,86 @@
+"""Files of tables, which are read more strictly than bodies: a name that was damaged is not a missing member.
+
+A body that lacks a member has its default, and names that nobody knows are ignored. In a file this would be an
+empty table, or wrong settings of a topic. Java writes every member that has a default other than null, and
+other versions may have more members: one that is missing beside an unknown one is damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from codec.bodies.base import decode_plain
+from codec.bodies.reading import reader_of
+from codec.errors import BodyError
+
+T = TypeVar("T")
+
+
+def decode_table(cls: Callable[..., T], data: bytes) -> T:
+    """Decodes the content of a file of type `cls`, a body class, as `decode_body` does. Raises BodyError."""
+    plain = decode_plain(data)
+    _check_names(cls, plain)
+    table: T | None = reader_of(cls)(plain)
+    if table is None:
+        raise BodyError(f"no {getattr(cls, '__name__', cls)} in a JSON null")
+    return table
+
+
+class _Names(NamedTuple):
+    known: frozenset[str]
+    written: frozenset[str]
+    """Those that are always there."""
+    parts: tuple[tuple[str, Any], ...]
+    """The members that hold structs, with their types."""
+
+
+@cache
+def _names_of(cls: Any) -> _Names:
+    hints = get_type_hints(cls, include_extras=True)
+    fields = msgspec.structs.fields(cls)
+    return _Names(
+        frozenset(field.encode_name for field in fields) | frozenset(cls.ALIASES),
+        frozenset(field.encode_name for field in fields if field.default is not None),
+        tuple(
+            (field.encode_name, hints[field.name]) for field in fields if _holds_structs(hints[field.name])
+        ),
+    )
+
+
+@cache
+def _holds_structs(hint: Any) -> bool:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return True
+    return any(map(_holds_structs, get_args(hint)))
+
+
+def _check_names(hint: Any, value: Any) -> None:
+    """BodyError for the first damaged name in a plain value of a type that holds structs."""
+    if isinstance(hint, type) and get_origin(hint) is None:
+        if isinstance(value, dict):
+            _check_struct(hint, value)
+        return
+    part = next(filter(_holds_structs, get_args(hint)))
+    for item in _items(value) if get_origin(hint) in {dict, list, tuple} else (value,):
+        _check_names(part, item)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _check_struct(cls: Any, value: dict[str, Any]) -> None:
+    names = _names_of(cls)
+    unknown = value.keys() - names.known
+    missing = names.written - value.keys()
+    if unknown and missing:
+        raise BodyError(
+            f"{cls.__name__} has no member {', '.join(sorted(missing))}, but {', '.join(sorted(unknown))!r}"
+        )
+    for name, hint in names.parts:
+        if name in value:
+            _check_names(hint, value[name])

@@ -1,0 +1,66 @@
+"""Files of tables: a member whose name was damaged is never a missing one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codec.bodies.base import decode_body
+from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from codec.bodies.filters import ConsumerFilterManager
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from codec.bodies.route import KVConfigSerializeWrapper
+from codec.bodies.tables import decode_table
+from codec.errors import BodyError
+from tests.support import JavaStore
+
+TABLES: dict[str, tuple[Any, str]] = {
+    "topics.json": (
+        TopicConfigSerializeWrapper,
+        "topicConfigTable dataVersion counter timestamp order perm readQueueNums writeQueueNums "
+        "topicFilterType topicName topicSysFlag",
+    ),
+    "subscriptionGroup.json": (
+        SubscriptionGroupWrapper,
+        "subscriptionGroupTable dataVersion counter brokerId consumeBroadcastEnable consumeEnable "
+        "consumeFromMinEnable groupName notifyConsumerIdsChangedEnable retryMaxTimes retryQueueNums "
+        "whichBrokerWhenConsumeSlowly",
+    ),
+    "consumerOffset.json": (ConsumerOffsetSerializeWrapper, "offsetTable"),
+    "delayOffset.json": (DelayOffsetSerializeWrapper, "offsetTable"),
+    "consumerFilter.json": (ConsumerFilterManager, "filterDataByTopic"),
+}
+CASES = [(name, member) for name, (_, members) in TABLES.items() for member in members.split()]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_java_are_read_as_bodies(store_clean: JavaStore, store_five: JavaStore, name: str) -> None:
+    for store in (store_clean, store_five):
+        content = (store.root / "config" / name).read_bytes()
+        cls, _ = TABLES[name]
+        assert decode_table(cls, content) == decode_body(cls, content)
+
+
+@pytest.mark.parametrize(("name", "member"), CASES)
+def test_a_damaged_name_is_refused(store_five: JavaStore, name: str, member: str) -> None:
+    content = (store_five.root / "config" / name).read_bytes()
+    wrong = chr(ord(member[0]) ^ 1) + member[1:]
+    damaged = content.replace(f'"{member}"'.encode(), f'"{wrong}"'.encode(), 1)
+    assert damaged != content
+    with pytest.raises(BodyError, match=member):
+        decode_table(TABLES[name][0], damaged)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"configTable":{"a":{"b":"c"}},"new":1}', '{"new":1,"configTable":null}', "{}"]
+)
+def test_members_of_other_versions_are_ignored(text: str) -> None:
+    assert decode_table(KVConfigSerializeWrapper, text.encode()) == decode_body(
+        KVConfigSerializeWrapper, text.encode()
+    )
+
+
+def test_null_is_no_table() -> None:
+    with pytest.raises(BodyError, match="no KVConfigSerializeWrapper in a JSON null"):
+        decode_table(KVConfigSerializeWrapper, b"null")
