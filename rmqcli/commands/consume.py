@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+from typer import Exit, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
@@ -20,7 +20,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.outcome import end_partly, warn_of_traces
+from rmqcli.commands.common.outcome import partial_code, report_failures, warn_of_traces
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -112,11 +112,13 @@ def consume(
     pipe: when the reader has read it), or with --exec when its command exits with status 0. Other messages
     are retried after a delay (with --orderly the queue waits) and finally become dead letters, which `rmq
     pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
-    RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. Brokers let a new group start at
-    the beginning of a queue that is still small, regardless of --from. Ends with Ctrl-C (exit code 130),
-    after --count messages, or after --idle seconds without a message; then the exit code is 3 if some queues
-    could not be read, and that of the brokers' error if nothing was consumed. SIGTERM and SIGHUP end it too.
-    It leaves the group before it ends, so that unfinished messages go to another member at once.
+    RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. A command that cannot be run
+    (status 126 or 127) ends the consumption at once, and its message stays with the group. Brokers let a new
+    group start at the beginning of a queue that is still small, regardless of --from. Ends with Ctrl-C (exit
+    code 130), after --count messages (with --exec: tries), or after --idle seconds without a message; then
+    the exit code is 3 if some queues could not be read or some commands failed, 1 if all commands failed, and
+    that of the brokers' error if nothing was consumed. SIGTERM and SIGHUP end it too. It leaves the group
+    before it ends, so that unfinished messages go to another member at once.
     """
     from rmqcli.cli.logs import client_log
     from rmqcli.render import Output
@@ -184,9 +186,13 @@ def consume(
         warn_of_traces(member)
         if settings.verbose:
             warn(many(listener.consumed, "message"))
-        if troubles and not listener.consumed:
+        if troubles and not (listener.consumed or listener.failed):
             raise next(iter(troubles.values()))
-        end_partly(troubles)
+        report_failures(troubles)
+        if listener.failed:
+            warn(f"{many(listener.consumed, 'message')} consumed, {many(listener.failed, 'command')} failed")
+        if listener.failed or troubles:
+            raise Exit(partial_code(done=listener.consumed > 0))
 
     with client_log(verbose=settings.verbose):
         run_until_terminated(main)

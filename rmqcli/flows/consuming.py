@@ -1,8 +1,9 @@
 """Consumes messages for `rmq consume`: prints each one, or passes it to a command.
 
 A message counts as consumed when it is printed and flushed (in a pipe: when the reader has read it), or when
-its command exits with status 0. Once enough messages are consumed, no other is touched: a listener that
-receives one waits until the consumer closes, and the message stays with the group.
+its command exits with status 0. Once enough messages are tried, no other is touched: a listener that receives
+one waits until the consumer closes, and the message stays with the group. So do all messages whose command
+cannot be run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import trio
 
 from codec.message import MessageExt
 from rmqcli.client import ClientError, Producer
+from rmqcli.flows.errors import CommandNotRun
 from rmqcli.flows.pipe import Pipe
 from rmqcli.render.output import Output, warn
 
@@ -24,11 +26,17 @@ _TERMINATED = frozenset(
 _SIGNAL_DELAY = 0.3
 """Seconds to wait for the same signal (Ctrl-C, end of a service), so that the message does not fail."""
 
+_NOT_RUN = {126: "permission denied, or not executable", 127: "command not found"}
+"""Exit statuses by which a POSIX shell says that it could not run the command."""
+
 Act = Callable[[MessageExt], Awaitable[bool]]
 
 
 class Consumption:
-    """A listener for both kinds of consumers; `done` and `later` are the results it returns."""
+    """A listener for both kinds of consumers; `done` and `later` are the results it returns.
+
+    `count` limits the tries: a message whose command failed counts as one that was consumed does.
+    """
 
     def __init__(self, act: Act, *, count: int | None, done: Any, later: Any) -> None:
         self._act = act
@@ -38,8 +46,9 @@ class Consumption:
         self._arrived = trio.Event()
         self._running = 0
         self._ended = trio.lowlevel.ParkingLot()
-        self._failure: OSError | None = None
+        self._failure: OSError | CommandNotRun | None = None
         self.consumed = 0
+        self.failed = 0
         self.was_idle = False
 
     async def __call__(self, messages: list[MessageExt], context: object) -> Any:
@@ -48,17 +57,15 @@ class Consumption:
         self._arrived.set()
         try:
             consumed = await self._act(message)
-        except OSError as error:  # standard output is closed, or there is no shell: every message would fail
+        except (OSError, CommandNotRun) as error:  # every message would fail: closed output, no command
             self._failure = error
             self._enough.set()
             await trio.sleep_forever()
         finally:
             self._running -= 1
             self._ended.unpark_all()
-        if not consumed:
-            return self._later
-        self._count()
-        return self._done
+        self._count(consumed=consumed)
+        return self._done if consumed else self._later
 
     async def _turn(self) -> None:
         """Wait while the running messages may complete the count."""
@@ -66,8 +73,9 @@ class Consumption:
             await self._ended.park()
         self._running += 1
 
-    def _count(self) -> None:
-        self.consumed += 1
+    def _count(self, *, consumed: bool) -> None:
+        self.consumed += consumed
+        self.failed += not consumed
         self._arrived.set()
         if self._left is not None:
             self._left -= 1
@@ -129,6 +137,7 @@ def running(shell_command: str, retries: int | None, producer: Producer | None =
     """Return an action that runs the command for each message, with the body on standard input.
 
     With a producer, the output of the command is the reply. `retries` None: failed messages are not retried.
+    The action raises CommandNotRun for a status by which the shell says that there is no such command.
     """
 
     async def act(message: MessageExt) -> bool:
@@ -141,6 +150,9 @@ def running(shell_command: str, retries: int | None, producer: Producer | None =
         )
         if done.returncode in _TERMINATED:
             await trio.sleep(_SIGNAL_DELAY)
+        if done.returncode in _NOT_RUN:
+            why = f"status {done.returncode}: {_NOT_RUN[done.returncode]}"
+            raise CommandNotRun(f"--exec {shell_command!r}: {why}; {message.msg_id} stays with the group")
         if done.returncode:
             fate = _fate(message.reconsume_times, retries)
             warn(f"{message.queue}: message {message.msg_id} {fate}: {_exit_text(done.returncode)}")

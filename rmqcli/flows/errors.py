@@ -27,5 +27,9 @@ class OutcomeNotDelivered(FlowError):
     """A half message is stored, but its broker did not receive the end of its transaction."""
 
 
+class CommandNotRun(FlowError):
+    """The shell could not run the command of `--exec`; every other message would fail, too."""
+
+
 class NotAttempted(FlowError):
     """The message was read, but sending had stopped."""

@@ -222,9 +222,10 @@ def test_what_fails_in_a_broadcast_does_not_come_again(
     consume = ("consume", topic, "-g", f"g_{topic}", *IDLE, "--broadcast", "--exec", "kill -9 $$")
     done = until(rmq, lambda result: result.err != "", *consume)
     assert "retried" not in done.err
-    first, second = done.err.splitlines()
+    first, second, last = done.err.splitlines()
     assert first.endswith(" failed: killed by SIGKILL")
     assert second.endswith(" was not consumed and is dropped")
+    assert last == "rmq: 0 messages consumed, 1 command failed"
 
 
 def test_what_fails_too_often_is_a_dead_letter(rmq: Run, topic: str) -> None:
