@@ -68,7 +68,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "QueueNotFound": ExitCode.NOT_FOUND,
         "QueueNotPermitted": ExitCode.NOT_PERMITTED,
         "FilterNotSupported": ExitCode.NOT_PERMITTED,
-        "OutcomeNotDelivered": ExitCode.NO_CONNECTION,
+        "HalfInDoubt": ExitCode.TIMED_OUT,
         "FlowError": ExitCode.FAILED,
     },
     "rmqcli.grammar.errors": {"GrammarError": ExitCode.USAGE},
@@ -143,9 +143,10 @@ def message_of(error: BaseException) -> str:
     from rmqcli.render.text import printable
 
     text = printable(" ".join(str(error).split()))  # may contain names chosen by others
-    return (
-        text if _is_known(error) else f"internal error: {type(error).__name__}: {text} (use -v for details)"
-    )
+    if not _is_known(error):
+        return f"internal error: {type(error).__name__}: {text} (use -v for details)"
+    in_doubt = getattr(error, "maybe_stored", "")
+    return f"outcome unknown, {in_doubt} may be stored: {text}" if in_doubt else text
 
 
 def _click_message(error: BaseException) -> str:
@@ -165,6 +166,8 @@ def exit_code_of(error: BaseException) -> ExitCode:
         return error.code
     if isinstance(error, ClickException):
         return ExitCode.USAGE
+    if getattr(error, "maybe_stored", ""):
+        return ExitCode.TIMED_OUT
     code = _layer_code(error)
     if code is not None:
         return code

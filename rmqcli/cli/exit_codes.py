@@ -29,7 +29,7 @@ EXIT_TEXTS: Mapping[ExitCode, str] = {
     ExitCode.NOT_FOUND: "The topic, group, queue, message or file does not exist.",
     ExitCode.NO_CONNECTION: "No server could be reached.",
     ExitCode.NOT_PERMITTED: "Not permitted.",
-    ExitCode.TIMED_OUT: "Timed out.",
+    ExitCode.TIMED_OUT: "Timed out, or it is unknown whether messages were stored.",
     ExitCode.CORRUPT: "Stored data is damaged.",
     ExitCode.INTERRUPTED: "Interrupted (Ctrl-C).",
 }

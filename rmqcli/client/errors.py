@@ -36,11 +36,15 @@ def request_name(code: int) -> str:
 class ClientError(Exception):
     """Base of every error that `rmqcli.client` raises.
 
-    A producer that gave up after retries sets `tries` and `brokers`; both are part of the text.
+    A producer that gave up after retries sets `tries` and `brokers`; both are part of the text. `was_sent`:
+    the request had left before the error, so the server may have carried it out. `maybe_stored`: the ids
+    (joined by commas) of messages that a producer gave up, but a broker may have stored.
     """
 
     tries: int = 1
     brokers: tuple[str, ...] = ()
+    was_sent: bool = False
+    maybe_stored: str = ""
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -101,6 +105,8 @@ UNREACHED = (ConnectionFailed, ConnectionLost, RequestTimeout)
 
 class UnexpectedReply(ClientError):
     """Bytes from `address` that are not the protocol, or a reply that does not fit its operation."""
+
+    was_sent = True
 
     def __init__(self, address: str, request: str, reason: str) -> None:
         super().__init__(f"{address} answered {request} with something unreadable: {reason}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,7 +74,8 @@ def import_(
     Reads the output of `rmq export` and `rmq pull --json`. Body, keys, tags, properties, flag and message ID
     are kept; the original times become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP
     (epoch milliseconds). Rows of one queue are sent in order. If some rows fail, the others are sent and the
-    exit code is 3; --resume retries the failed ones. After a kill, --resume may send again only the messages
+    exit code is 3; --resume retries the failed ones. Rows whose broker did not answer may be stored: the exit
+    code is 7, and --resume sends them again. After a kill, --resume may send again only the messages
     whose acknowledgements were pending.
     """
     _check(path, queues)
@@ -100,12 +102,15 @@ def import_(
             router = Router(await producer.message_queues(topic), queues)
             start = trio.current_time()
             with progress(f"import to {topic}", count_rows(files)) as advance:
-                if dry_run:
-                    tally = await Importer(None, router, done, advance=advance).run(rows())
-                else:
-                    with done:
-                        importer = Importer(producer, router, done, rate=rate, advance=advance)
+                target = None if dry_run else producer
+                importer = Importer(target, router, done, rate=rate, advance=advance)
+                try:
+                    with nullcontext() if dry_run else done:
                         tally = await importer.run(rows())
+                except BaseException:
+                    if importer.tally.is_begun and not dry_run:
+                        warn(f"interrupted: {_counts(importer.tally)}; continue with --resume")
+                    raise
             return tally, trio.current_time() - start
 
     tally, seconds = run_async(main)
@@ -138,7 +143,12 @@ def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *,
         print(f"{topic}: {sent}{before} in {duration(seconds)}")
     else:
         Output().line(
-            tsv_line([topic, tally.sent, len(tally.failed), tally.skipped, tally.size, round(seconds, 3)])
+            tsv_line(
+                [
+                    *(topic, tally.sent, len(tally.failed), tally.skipped, tally.size, round(seconds, 3)),
+                    len(tally.unknown),
+                ]
+            )
         )
 
 
@@ -153,6 +163,7 @@ def _as_json(topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -
         "sent": 0 if dry_run else tally.sent,
         "messages": tally.sent,
         "failed": len(tally.failed),
+        "unknown": len(tally.unknown),
         "skipped": tally.skipped,
         "bytes": tally.size,
         "seconds": round(seconds, 3),
@@ -161,18 +172,32 @@ def _as_json(topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -
 
 
 def _report(tally: ImportTally, *, dry_run: bool) -> ExitCode:
-    from rmqcli.render.text import number_ranges
-
-    if not tally.failed:
-        return ExitCode.DONE
-    reasons: dict[tuple[str, str], list[Failure]] = {}
-    for failure in tally.failed:
-        reasons.setdefault((failure.file, " ".join(str(failure.error).split())), []).append(failure)
-    for (file, reason), failures in reasons.items():
-        rows = number_ranges([failure.number + 1 for failure in failures])
-        warn(f"not sent: {file}: row{'' if len(failures) == 1 else 's'} {rows}: {reason}")
+    _name_rows("not sent", tally.failed)
+    _name_rows("outcome unknown", tally.unknown)
     if tally.stopped:
         warn("stopped: no queue accepts messages; the remaining rows were not attempted")
+    if not (tally.failed or tally.unknown):
+        return ExitCode.DONE
     if not dry_run:
-        warn(f"{tally.sent} sent, {len(tally.failed)} failed; --resume retries the failed rows")
+        twice = "; those of unknown outcome may be stored twice then" if tally.unknown else ""
+        unsent = "rows" if tally.unknown else "failed rows"
+        warn(f"{_counts(tally)}; --resume retries the {unsent}{twice}")
+    if tally.unknown:
+        return ExitCode.TIMED_OUT
     return partial_code(done=bool(tally.sent or tally.skipped), code=exit_code_of(tally.failed[0].error))
+
+
+def _counts(tally: ImportTally) -> str:
+    unknown = f", {len(tally.unknown)} unknown" if tally.unknown else ""
+    return f"{tally.sent} sent, {len(tally.failed)} failed{unknown}"
+
+
+def _name_rows(words: str, rows: Sequence[Failure]) -> None:
+    from rmqcli.render.text import number_ranges
+
+    reasons: dict[tuple[str, str], list[Failure]] = {}
+    for failure in rows:
+        reasons.setdefault((failure.file, " ".join(str(failure.error).split())), []).append(failure)
+    for (file, reason), failures in reasons.items():
+        numbers = number_ranges([failure.number + 1 for failure in failures])
+        warn(f"{words}: {file}: row{'' if len(failures) == 1 else 's'} {numbers}: {reason}")

@@ -24,7 +24,18 @@ class FilterNotSupported(FlowError):
 
 
 class OutcomeNotDelivered(FlowError):
-    """A half message is stored, but its broker did not receive the end of its transaction."""
+    """A half message is stored, but its broker did not receive the end of its transaction.
+
+    `maybe_stored` is its id, as in errors of the client library.
+    """
+
+    def __init__(self, msg_id: str) -> None:
+        super().__init__(f"stored as {msg_id}, but the end of its transaction could not be delivered")
+        self.maybe_stored = msg_id
+
+
+class HalfInDoubt(FlowError):
+    """A half message may be stored, but nothing ends its transaction: no consumer will see it."""
 
 
 class CommandNotRun(FlowError):

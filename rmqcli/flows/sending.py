@@ -3,7 +3,9 @@
 With one request in flight, messages are stored in the order of the input. With more, they are sent in that
 order, but a message that is sent again, or over a new connection, may be overtaken. A refused message does
 not stop the others; if nothing can be sent at all (no connection, no topic, no permission), or `_GIVE_UP`
-messages fail in a row, reading stops and the rest of the input is reported as not sent.
+messages fail in a row, reading stops and the rest of the input is reported as not sent. A request that was
+sent but not answered leaves its messages in doubt: they count neither as sent nor as failed. A cancellation
+waits for the requests in flight, at most their timeout, so that only what is in doubt for other reasons is.
 """
 
 from __future__ import annotations
@@ -43,6 +45,14 @@ class Acknowledged(NamedTuple):
     status: str
 
 
+class InDoubt(NamedTuple):
+    """A message that a broker may have stored: its number, its id, and why there is no answer."""
+
+    number: int
+    msg_id: str
+    error: Exception
+
+
 @dataclass(frozen=True, slots=True)
 class SendPlan:
     """The way to send. `queues` empty: the producer chooses. `rate`: messages per second; None: unlimited."""
@@ -56,13 +66,18 @@ class SendPlan:
 
 @dataclass(slots=True)
 class Tally:
-    """The results. `failed`: input number → reason. `read` counts the input; `last` is its last number."""
+    """The results. `failed`: input number → reason. `read` counts the input; `last` is its last number.
+
+    `untried` are the numbers that were read before a cancellation and not sent.
+    """
 
     read: int = 0
     last: int = 0
     sent: int = 0
     size: int = 0
     failed: list[tuple[int, Exception]] = field(default_factory=list)
+    unknown: list[InDoubt] = field(default_factory=list)
+    untried: list[int] = field(default_factory=list)
     stopped: bool = False
 
 
@@ -92,15 +107,22 @@ class Sender:
 
     async def run(self, jobs: AsyncIterator[Job]) -> Tally:
         """Send all jobs, with at most `concurrency` requests in flight; input is read no faster than that."""
+        try:
+            await self._run(jobs)
+        except BaseException:  # Ctrl-C
+            self.tally.untried = sorted(self._open)
+            raise
+        # Messages read before sending stopped.
+        self.tally.failed += [(number, NotAttempted("not attempted")) for number in sorted(self._open)]
+        return self.tally
+
+    async def _run(self, jobs: AsyncIterator[Job]) -> None:
         async with trio.open_nursery() as nursery:
             send, receive = trio.open_memory_channel[list[Job]](0)
             nursery.start_soon(self._feed, jobs, send)
             async with receive:
                 for _ in range(self._plan.concurrency):
                     nursery.start_soon(self._work, receive.clone())
-        # Messages read before sending stopped.
-        self.tally.failed += [(number, NotAttempted("not attempted")) for number in sorted(self._open)]
-        return self.tally
 
     async def _feed(self, jobs: AsyncIterator[Job], channel: trio.MemorySendChannel[list[Job]]) -> None:
         async with channel:
@@ -160,8 +182,10 @@ class Sender:
             await self._send_part([message for message in part if isinstance(message, Message)], numbers)
 
     async def _send_part(self, part: Sequence[Message], numbers: Sequence[int]) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            await self._request(part, numbers, next(self._queues))
+            with trio.CancelScope(shield=True):
+                await self._request(part, numbers, next(self._queues))
         except (ClientError, FlowError) as error:
             self._fail(numbers, error)
             return
@@ -193,7 +217,11 @@ class Sender:
 
     def _fail(self, numbers: Sequence[int], error: Exception) -> None:
         self._open.difference_update(numbers)
-        self.tally.failed += [(number, error) for number in numbers]
+        if in_doubt := getattr(error, "maybe_stored", ""):
+            ids = _shared_out(in_doubt, len(numbers))
+            self.tally.unknown += [InDoubt(*each, error) for each in zip(numbers, ids, strict=True)]
+        else:
+            self.tally.failed += [(number, error) for number in numbers]
         if not isinstance(error, ClientError):
             return
         self._failures_in_row += 1

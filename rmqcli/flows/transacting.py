@@ -9,8 +9,8 @@ import trio
 
 from codec.message import Message, MessageExt
 from codec.properties import PropertyName
-from rmqcli.client import SendResult, TransactionProducer, TransactionState
-from rmqcli.flows.errors import InvalidInput, OutcomeNotDelivered
+from rmqcli.client import ClientError, SendResult, TransactionProducer, TransactionState
+from rmqcli.flows.errors import HalfInDoubt, InvalidInput, OutcomeNotDelivered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,13 +69,17 @@ class Transacting:
                     on_answered(check)
 
     async def send(self, message: Message, *, queue: MessageQueue | None = None) -> SendResult:
-        result = await self.producer.send_in_transaction(message, self._local)
+        try:
+            result = await self.producer.send_in_transaction(message, self._local)
+        except ClientError as error:
+            if not error.maybe_stored:
+                raise
+            why = "the broker discards a half message that nobody ends"
+            raise HalfInDoubt(f"{error}; {why}") from error
         if result.state is TransactionState.UNKNOW:
             return result.sent
         if not result.outcome_sent:
-            raise OutcomeNotDelivered(
-                f"stored as {result.sent.msg_id}, but the end of its transaction could not be delivered"
-            )
+            raise OutcomeNotDelivered(result.sent.msg_id)
         self._undecided.discard(result.sent.msg_id)
         return result.sent
 

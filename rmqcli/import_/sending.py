@@ -47,7 +47,7 @@ class ImportTarget(Protocol):
 
 
 class Failure(NamedTuple):
-    """A row that was not sent, by its number from 0 in its file."""
+    """A row that was not sent, or may have been, by its number from 0 in its file."""
 
     file: str
     number: int
@@ -56,14 +56,23 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class ImportTally:
-    """The result of an import: `skipped` rows were sent by an earlier run; `queues` counts messages."""
+    """The result of an import: `skipped` rows were sent by an earlier run; `queues` counts messages.
+
+    A broker did not answer the requests with the `unknown` rows, and may have stored them.
+    """
 
     sent: int = 0
     skipped: int = 0
     size: int = 0
     failed: list[Failure] = field(default_factory=list)
+    unknown: list[Failure] = field(default_factory=list)
     queues: Counter[MessageQueue] = field(default_factory=Counter)
     stopped: bool = False
+
+    @property
+    def is_begun(self) -> bool:
+        """True if anything was sent or tried."""
+        return bool(self.sent or self.failed or self.unknown)
 
 
 class Router:
@@ -137,7 +146,8 @@ class Importer:
                 await self._feed(rows, nursery)
             for channel in self._channels.values():
                 channel.close()
-        self.tally.failed.sort(key=lambda failure: failure[:2])
+        for failures in (self.tally.failed, self.tally.unknown):
+            failures.sort(key=lambda failure: failure[:2])
         return self.tally
 
     async def _feed(self, rows: Iterator[ImportRow], nursery: trio.Nursery) -> None:
@@ -225,7 +235,9 @@ class Importer:
         self._advance(len(items))
 
     def _fail(self, rows: Sequence[ImportRow], error: Exception) -> None:
-        self.tally.failed += [Failure(row.file, row.number, error) for row in rows]
+        in_doubt = isinstance(error, ClientError) and error.maybe_stored
+        failures = self.tally.unknown if in_doubt else self.tally.failed
+        failures += [Failure(row.file, row.number, error) for row in rows]
         self._advance(len(rows))
 
 

@@ -6,7 +6,10 @@ import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
-from tests.cli.test_consume import send
+
+
+def send(rmq: Run, topic: str, *bodies: str) -> None:
+    assert rmq("send", topic, "-q", "0", stdin="".join(f"{body}\n" for body in bodies).encode()).code == 0
 
 
 @pytest.mark.parametrize(
@@ -33,7 +36,7 @@ def test_a_command_that_cannot_be_run_stops_at_once(
 
 
 def test_a_count_counts_tries(rmq: Run, topic: str) -> None:
-    send(rmq, topic, *map(str, range(5)), options=("-q", "0"))
+    send(rmq, topic, *map(str, range(5)))
     consume = ("consume", topic, "-g", f"g_{topic}", "--from", "first")
     failed = rmq(*consume, "-c", "2", "--exec", "false")
     assert failed.code == ExitCode.FAILED
@@ -44,7 +47,7 @@ def test_a_count_counts_tries(rmq: Run, topic: str) -> None:
 
 
 def test_a_count_counts_tries_of_a_queue_in_order(rmq: Run, topic: str) -> None:
-    send(rmq, topic, "bad", "good", options=("-q", "0"))
+    send(rmq, topic, "bad", "good")
     consume = ("consume", topic, "-g", f"g_{topic}", "--from", "first", "--orderly")
     done = rmq(*consume, "-c", "1", "--exec", "false")
     assert done.code == ExitCode.FAILED

@@ -33,7 +33,7 @@ REFUSED = ("remark", "127.0.0.1:1", "PULL_MESSAGE")
         (InvalidInput("x"), 2),
         (QueueNotFound("x"), 4),
         (QueueNotPermitted("x"), 6),
-        (OutcomeNotDelivered("x"), 5),
+        (OutcomeNotDelivered("x"), 7),
         (NotAttempted("x"), 1),
         (InputNotFound("x"), 4),
         (InputDamaged("x"), 8),

@@ -18,7 +18,15 @@ from codec.codes import ResponseCode
 from codec.ids import UniqIdFactory
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client.errors import UNREACHED, BrokerRefused, ClientError, InvalidRequest, NotPermitted, refusal
+from rmqcli.client.errors import (
+    UNREACHED,
+    BrokerRefused,
+    ClientError,
+    InvalidRequest,
+    NotPermitted,
+    UnexpectedReply,
+    refusal,
+)
 from rmqcli.client.identity import FORBIDDEN_PRODUCER, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
@@ -158,8 +166,8 @@ class Producer(Traceable, Client):
         """Sends one message and waits for the reply.
 
         Raises InvalidRequest before anything is sent, NoRoute, ConnectionFailed, ConnectionLost,
-        RequestTimeout, or BrokerRefused with the broker's code. With `queue` or `selector` there is one
-        attempt.
+        RequestTimeout, or BrokerRefused with the broker's code. An error whose `maybe_stored` is set leaves
+        open whether the message is stored. With `queue` or `selector` there is one attempt.
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
@@ -224,7 +232,8 @@ class Producer(Traceable, Client):
         request = self._headers.command(outgoing, target)
         try:
             await self.instance.pool.oneway(address, request, deadline - trio.current_time())
-        except UNREACHED:
+        except UNREACHED as error:
+            error.maybe_stored = outgoing.msg_id if error.was_sent else ""
             self.instance.routes.doubt(outgoing.topic)
             raise
         return outgoing.msg_id
@@ -286,35 +295,44 @@ class Producer(Traceable, Client):
         unstored: SendResult | None = None
         failure: ClientError | None = None
         cached = self.instance.routes.cached
-        while True:
-            route = cached(outgoing.topic) or await self._targets.route(outgoing.topic, deadline)
-            if failure is not None and deadline <= trio.current_time():
-                # Reading the route again took the rest of the time
-                if unstored is not None:
-                    return unstored
-                raise failure
-            target = queue or self._targets.queue(
-                route, messages[0], selector, brokers[-1] if brokers else None
-            )
-            brokers.append(target.broker_name)
-            try:
-                address = self._targets.master(route, target)
-                result = await self._attempt(
-                    address, target, outgoing, deadline, tries - len(brokers), messages
-                )
-                if result.status is SendStatus.SEND_OK or not self._retry_unstored:
-                    return result
-                unstored = result
-                if self._is_last(brokers, tries, deadline):
-                    return result
-            except (*UNREACHED, BrokerRefused) as error:
-                error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
-                worth_another = self._worth_another(error, route)
-                if self._is_last(brokers, tries, deadline) or not worth_another:
+        in_doubt = False
+        try:
+            while True:
+                route = cached(outgoing.topic) or await self._targets.route(outgoing.topic, deadline)
+                if failure is not None and deadline <= trio.current_time():
+                    # Reading the route again took the rest of the time
                     if unstored is not None:
                         return unstored
+                    raise failure
+                target = queue or self._targets.queue(
+                    route, messages[0], selector, brokers[-1] if brokers else None
+                )
+                brokers.append(target.broker_name)
+                try:
+                    address = self._targets.master(route, target)
+                    result = await self._attempt(
+                        address, target, outgoing, deadline, tries - len(brokers), messages
+                    )
+                    if result.status is SendStatus.SEND_OK or not self._retry_unstored:
+                        return result
+                    unstored = result
+                    if self._is_last(brokers, tries, deadline):
+                        return result
+                except UnexpectedReply:
+                    in_doubt = True
                     raise
-                failure = error
+                except (*UNREACHED, BrokerRefused) as error:
+                    in_doubt = in_doubt or error.was_sent
+                    error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
+                    worth_another = self._worth_another(error, route)
+                    if self._is_last(brokers, tries, deadline) or not worth_another:
+                        if unstored is not None:
+                            return unstored
+                        raise
+                    failure = error
+        except ClientError as error:
+            error.maybe_stored = outgoing.msg_id if in_doubt else ""
+            raise
 
     @staticmethod
     def _is_last(brokers: Sequence[str], tries: int, deadline: float) -> bool:

@@ -22,7 +22,7 @@ from codec.errors import CodecError, LocalProtocolError
 from codec.remoting.connection import Connection, ReceiveError
 from codec.remoting.frame import RemotingCommand, encode_frame
 from codec.remoting.send_frames import SendRequest
-from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout, request_name
+from rmqcli.client.errors import ClientError, ConnectionLost, InvalidRequest, RequestTimeout, request_name
 from rmqcli.client.wire.outbox import MAX_QUEUED, Outbox
 from rmqcli.client.wire.reader import Answer, Call, Reader
 from rmqcli.client.wire.streams import Stream, close_forcefully
@@ -116,8 +116,8 @@ class Link:
         if isinstance(answer, RemotingCommand):
             return answer
         if answer is None:
-            raise RequestTimeout(self.address, request_name(command.code), timeout)
-        raise ConnectionLost(self.address, answer)
+            raise _sent(RequestTimeout(self.address, request_name(command.code), timeout))
+        raise _sent(ConnectionLost(self.address, answer))
 
     async def send_oneway(self, command: RemotingCommand, timeout: float) -> None:
         """Returns when the operating system has the request."""
@@ -133,9 +133,9 @@ class Link:
         with trio.move_on_at(deadline):
             lost = await self._outbox.wait_sent()
             if lost is not None:
-                raise ConnectionLost(self.address, lost)
+                raise _sent(ConnectionLost(self.address, lost))
             return
-        raise RequestTimeout(self.address, request_name(command.code), timeout)
+        raise _sent(RequestTimeout(self.address, request_name(command.code), timeout))
 
     def send_frame(self, frame: bytes) -> None:
         """Queues a frame that gets no answer (a reply to a request of the peer)."""
@@ -223,6 +223,11 @@ class Link:
         self._next_deadline = min((call.deadline for call in self._calls.values()), default=math.inf)
         if silent:
             self.close("the peer is silent")
+
+
+def _sent(error: ClientError) -> ClientError:
+    error.was_sent = True
+    return error
 
 
 def _reason(error: BaseException) -> str:

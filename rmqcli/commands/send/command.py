@@ -109,7 +109,8 @@ def send(
 
     Input is sent as it arrives. A terminal shows a result for each message, or a summary of many; piped
     output: broker, queue, offset, message ID, status. If some messages fail, the others are sent, standard
-    error names the failed lines, and the exit code is 3.
+    error names the failed lines, and the exit code is 3. A message whose broker did not answer counts as
+    neither sent nor failed: it may be stored. Its status is UNKNOWN, and the exit code is 7.
 
     With --check, the command waits until every half message is decided and reports each check on standard
     error. The exit code is 7 if --wait expires first.
@@ -139,7 +140,7 @@ def send(
         import trio
 
         from rmqcli.client import Producer
-        from rmqcli.commands.send.report import SendReport
+        from rmqcli.commands.send.report import SendReport, sent_all
         from rmqcli.flows.delay_levels import level_at
         from rmqcli.flows.reading import select_queues
         from rmqcli.render.progress import progress
@@ -163,7 +164,7 @@ def send(
                 sender = Sender(
                     transacting or producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent
                 )
-                tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
+                tally = await sent_all(sender, jobs_of(sources, stamp, cut, jsonl=jsonl), topic, unit)
             code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
             if transacting is not None:
                 settled = await ending.settle(transacting)

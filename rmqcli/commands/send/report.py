@@ -7,19 +7,21 @@ can no longer be written, e.g. because the reader of the pipe has gone (`| head 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code
 from rmqcli.flows.errors import NotAttempted
-from rmqcli.flows.sending import Acknowledged, Tally
+from rmqcli.flows.sending import Acknowledged, InDoubt, Job, Sender, Tally
 from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import Output, warn
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
 
+UNKNOWN = "UNKNOWN"  # in place of a SendStatus: the broker did not answer
+NAMED = 5  # ids on standard error of messages that may be stored; all are on standard output
 SHOWN = 20  # results listed one by one on a terminal; more are summarized
 
 _COLUMNS = (
@@ -46,18 +48,20 @@ class SendReport:
         self._advance(1)
         if self._settings.terminal and not self._settings.json:
             self._first += [item] if len(self._first) <= SHOWN else []
-        elif self._unwritable is None:
-            try:
-                self._write(item)
-            except OSError as error:
-                self._unwritable = error
-
-    def _write(self, item: Acknowledged) -> None:
-        if self._settings.json:
-            self._output.json(_as_json(item))
         else:
-            self._output.line(tsv_line(_row(item)))
-        self._output.flush()
+            self._write(item)
+
+    def _write(self, item: Acknowledged | InDoubt) -> None:
+        if self._unwritable is not None:
+            return
+        try:
+            if self._settings.json:
+                self._output.json(_as_json(item))
+            else:
+                self._output.line(tsv_line(_row(item)))
+            self._output.flush()
+        except OSError as error:
+            self._unwritable = error
 
     def finish(self, tally: Tally, seconds: float, *, oneway: bool, unit: str | None) -> ExitCode:
         """Print the summary and failures by `unit` of the input (None: one message); return the exit code."""
@@ -65,11 +69,17 @@ class SendReport:
             self._show(tally, seconds, oneway=oneway)
         elif self._settings.verbose:
             warn(_summary(tally, seconds, oneway=oneway))
-        code = _report_failures(tally, unit) if tally.failed else ExitCode.DONE
+        self._write_all(tally.unknown)
+        code = _report_failures(tally, unit)
         if self._unwritable is None or isinstance(self._unwritable, BrokenPipeError):
             return code
         warn(f"cannot write the results: {self._unwritable.strerror}; sending continued")
         return code or ExitCode.FAILED
+
+    def _write_all(self, unknown: Sequence[InDoubt]) -> None:
+        if self._settings.json or not self._settings.terminal:
+            for item in unknown:
+                self._write(item)
 
     def _show(self, tally: Tally, seconds: float, *, oneway: bool) -> None:
         if self._first and len(self._first) <= SHOWN:
@@ -78,18 +88,21 @@ class SendReport:
             self._output.line(_summary(tally, seconds, oneway=oneway))
 
 
-def _row(item: Acknowledged) -> list[object]:
+def _row(item: Acknowledged | InDoubt) -> list[object]:
+    if isinstance(item, InDoubt):
+        return [None, None, None, item.msg_id, UNKNOWN]
     return [item.queue.broker_name, item.queue.queue_id, item.queue_offset, item.msg_id, item.status]
 
 
-def _as_json(item: Acknowledged) -> dict[str, object]:
+def _as_json(item: Acknowledged | InDoubt) -> dict[str, object]:
+    broker, queue_id, offset, msg_id, status = _row(item)
     return {
-        "msgId": item.msg_id,
-        "brokerName": item.queue.broker_name,
-        "queueId": item.queue.queue_id,
-        "queueOffset": item.queue_offset,
-        "offsetMsgId": item.offset_msg_id,
-        "status": item.status,
+        "msgId": msg_id,
+        "brokerName": broker,
+        "queueId": queue_id,
+        "queueOffset": offset,
+        "offsetMsgId": None if isinstance(item, InDoubt) else item.offset_msg_id,
+        "status": status,
     }
 
 
@@ -100,15 +113,40 @@ def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
 
 
 def _report_failures(tally: Tally, unit: str | None) -> ExitCode:
-    reasons: dict[str, list[int]] = {}
-    for number, error in tally.failed:
-        reasons.setdefault(" ".join(str(error).split()), []).append(number)
-    for reason, numbers in reasons.items():
-        warn(f"not sent: {_place(unit, numbers)}{reason}")
+    for words, failures in (
+        ("not sent", tally.failed),
+        ("outcome unknown", [(item.number, item.error) for item in tally.unknown]),
+    ):
+        reasons: dict[str, list[int]] = {}
+        for number, error in failures:
+            reasons.setdefault(" ".join(str(error).split()), []).append(number)
+        for reason, numbers in reasons.items():
+            warn(f"{words}: {_place(unit, numbers)}{reason}")
+    if tally.unknown:
+        warn(f"{_may_be_stored(tally.unknown)}; look before you send again: rmq query TOPIC --id ID")
     if tally.stopped and unit is not None:
         warn(f"stopped: input after {unit} {tally.last} was not sent")
-    if tally.sent:
-        warn(f"{tally.sent} sent, {len(tally.failed)} failed")
+    if (tally.sent and tally.failed) or (tally.unknown and unit is not None):
+        warn(_counts(tally))
+    return _code(tally)
+
+
+def _may_be_stored(unknown: Sequence[InDoubt]) -> str:
+    first = ", ".join(item.msg_id for item in unknown[:NAMED])
+    more = f" and {many(len(unknown) - NAMED, 'other')}" if len(unknown) > NAMED else ""
+    return f"{first}{more} may be stored"
+
+
+def _counts(tally: Tally) -> str:
+    unknown = f", {len(tally.unknown)} unknown" if tally.unknown else ""
+    return f"{tally.sent} sent, {len(tally.failed)} failed{unknown}"
+
+
+def _code(tally: Tally) -> ExitCode:
+    if tally.unknown:
+        return ExitCode.TIMED_OUT
+    if not tally.failed:
+        return ExitCode.DONE
     return partial_code(done=tally.sent > 0, code=_first_code(tally))
 
 
@@ -121,3 +159,24 @@ def _place(unit: str | None, numbers: Sequence[int]) -> str:
 def _first_code(tally: Tally) -> ExitCode:
     attempted = [error for _, error in tally.failed if not isinstance(error, NotAttempted)]
     return exit_code_of((attempted or [tally.failed[0][1]])[0])
+
+
+async def sent_all(sender: Sender, jobs: AsyncIterator[Job], topic: str, unit: str | None) -> Tally:
+    """Send all jobs. After Ctrl-C or a failure of the input, say what went and how to send the rest."""
+    try:
+        return await sender.run(jobs)
+    except BaseException:
+        _report_interrupted(sender.tally, topic, unit)
+        raise
+
+
+def _report_interrupted(tally: Tally, topic: str, unit: str | None) -> None:
+    if not tally.read:
+        return
+    _report_failures(tally, unit)
+    if unit is None:
+        warn(f"interrupted: {_counts(tally)}")
+        return
+    rest = tally.untried[0] if tally.untried else tally.last + 1
+    how = f"; continue with: tail -n +{rest} INPUT | rmq send {topic}" if unit == "line" else ""
+    warn(f"interrupted: {_counts(tally)}; {unit} {rest} and all after it were not sent{how}")
