@@ -85,7 +85,7 @@ def test_message_lines_are_loss_free(rmq: Run, topic: str) -> None:
     read = rmq("pull", topic, "--json")
     copy = f"{topic}_copy"
     assert rmq("topic", "create", copy).code == 0
-    assert rmq("send", copy, "--jsonl", "--queues", "0", stdin=read.out).code == 0
+    assert rmq("send", copy, "--jsonl", "-q", "0", stdin=read.out).code == 0
     kept = ("msgId", "tags", "keys", "properties", "flag", "body", "bodyBase64", "bodyCrc")
     found = rmq("pull", copy, "--json").json_lines
     assert [[line.get(name) for name in kept] for line in found] == [

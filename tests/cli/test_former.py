@@ -29,18 +29,18 @@ def rewritten(line: str) -> str:
 @pytest.mark.parametrize(
     ("line", "present"),
     [
-        ("offsets show billing", "-- billing"),
+        ("offsets show -g billing", "-- billing"),
         ("offsets show -gbilling --topic orders", "--topic orders -- billing"),
-        ("offsets show --json --group=billing -T orders", "--json --topic orders -- billing"),
+        ("offsets show --json --group=billing -t orders", "--json --topic orders -- billing"),
         ("offsets reset -t orders -g billing --to -10 -y", "--to -10 -y -- billing orders"),
         ("offsets reset -yv -g billing orders --to end", "-yv --to end -- billing orders"),
         ("offsets reset -yg billing --topic=orders", "-y -- billing orders"),
         ("offsets clone --to new -t orders --from old", "-- old new orders"),
         ("trace --id A1 --trace-topic T", "--trace-topic T -- A1"),
         ("topic create orders -q4 -b a", "--queues 4 -b a -- orders"),
-        ("pull orders --where=a=1", "--where a=1 -- orders"),
-        ("consume orders -g g --from start", "-g g --from start -- orders"),
-        ("inspect salvage DIR --out OUT", "--out OUT -- DIR"),
+        ("pull orders --sql=a=1", "--where a=1 -- orders"),
+        ("consume orders -g g --from first", "-g g --from start -- orders"),
+        ("inspect salvage DIR -o OUT", "--out OUT -- DIR"),
         ("up -c broker.conf", "--config broker.conf --"),
         ("import -t orders -- -file", "--topic orders -- -file"),
     ],
@@ -57,7 +57,7 @@ def test_a_former_spelling(line: str, present: str, capsys: pytest.CaptureFixtur
         "offsets reset billing orders --to start -q 1",
         "consume orders -g g --from start -t first",
         "send orders -t paid -k -g",
-        "pull orders -f --where",
+        "pull orders -f --sql",
         "export --out DIR -t paid",
         "up --config -c",
         "offsets show -- -g",
@@ -70,21 +70,21 @@ def test_a_present_spelling_stays(line: str, capsys: pytest.CaptureFixture[str])
 
 def test_the_warning_is_one_line(rmq: Run, topic: str) -> None:
     group = f"G_{topic}"
-    assert rmq("consume", topic, "-g", group, "--from", "start", "--idle", "0").err == (
-        "rmq: --from start is now --from start (the old spelling works in this release only)\n"
+    assert rmq("consume", topic, "-g", group, "--from", "first", "--idle", "0").err == (
+        "rmq: --from first is now --from start (the old spelling works in this release only)\n"
     )
-    result = rmq("offsets", "reset", group, topic, "--to", "start", "--dry-run")
+    result = rmq("offsets", "reset", "-g", group, "-t", topic, "--to", "start", "--dry-run")
     assert (result.code, len(result.lines)) == (ExitCode.DONE, 4)
     assert result.err.splitlines()[0] == (
         "rmq: -g is now the argument GROUP; -g means --group; -t is now the argument TOPIC; -t means --tag "
         "(the old spelling works in this release only)"
     )
-    shown = rmq("offsets", "show", group, "-T", topic)
+    shown = rmq("offsets", "show", group, "-t", topic)
     assert shown.err.startswith("rmq: -t is now -T/--topic; -t means --tag (")
 
 
 def test_the_former_letter_of_a_server_that_names_no_command(cli: Run) -> None:
-    result = cli("broker", "--config", "no.conf")
+    result = cli("broker", "-c", "no.conf")
     assert (result.code, result.err.splitlines()[-1]) == (4, "rmq: no.conf: No such file or directory")
 
 
