@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.scan.arrow import to_arrow
-from codec.scan.inner_rows import inner_rows
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.parts import Part, scan_part
 from rmqcli.export.from_store.queue_entries import (
@@ -164,9 +163,9 @@ def _read(part: Part, rows: RowFilter, entries: Entries, encoded: bool) -> Itera
                 raise UnsoundQueue(f"consume queues of {name}: {part.path}: {error}") from error
             if not _are_same(batch, some, rows.topics):
                 raise UnsoundQueue(f"consume queues of {name}: they point at other records of {part.path}")
-            taken = rows.apply(batch)
+            taken = rows.messages(batch)
             if taken.num_rows:
-                yield inner_rows(taken)
+                yield taken
 
 
 def _scan_rest(part: Part, rows: RowFilter, end: int, encoded: bool) -> Iterator[Any]:

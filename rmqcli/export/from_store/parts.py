@@ -20,7 +20,6 @@ import numpy as np
 
 from codec.errors import CorruptionError
 from codec.scan.arrow import scan_batches
-from codec.scan.inner_rows import inner_rows
 from codec.store.record import decode_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.export.errors import ExportError
@@ -115,9 +114,9 @@ def _scan(
         if file.base is None:
             file = file._replace(base=batch["commit_log_offset"][0].as_py() - position)
         position = _check_places(batch, position, file.base or 0)
-        taken = rows.apply(batch)
+        taken = rows.messages(batch)
         if taken.num_rows:
-            yield inner_rows(taken)
+            yield taken
     _check_rest(file, data, position, end)
 
 

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from codec.codes import MessageSysFlag
+from codec.inner_batch import WRAPPED
 from codec.scan.arrow_arrays import select
+from codec.scan.inner_rows import inner_rows
 from rmqcli.export.output.manifest import Manifest
 from rmqcli.store.read.stand_ins import NO_HOST
 
@@ -79,7 +81,18 @@ class RowFilter:
         """Returns the queue offset before which a queue was exported."""
         return next((end for name, queue, end in self.done if (name, queue) == (topic, queue_id)), 0)
 
+    def messages(self, batch: Any) -> Any:
+        """Returns the accepted messages of a batch of records, those of an inner batch as rows of their own.
+
+        The queue offset and tags of such a record are those of its first message, or none.
+        """
+        if not np.any(batch["sys_flag"].to_numpy() & WRAPPED == WRAPPED):
+            return self.apply(batch)
+        records = replace(self, tags=frozenset(), begin=None, end=None, done=())
+        return self.apply(inner_rows(records.apply(batch)))
+
     def apply(self, batch: Any) -> Any:
+        """Returns the accepted rows of a batch."""
         wanted = reduce(pc.and_, self._conditions(batch))
         if pc.all(wanted, min_count=0).as_py():
             return batch
