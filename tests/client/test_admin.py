@@ -26,9 +26,11 @@ from codec.headers.base import from_ext
 from codec.headers.pull import QueryMessageRequestHeader
 from codec.headers.topics import CreateTopicRequestHeader
 from codec.ids import UniqIdFactory
+from codec.inner_batch import INNER_BATCH
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
 from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_record
 from rmqcli.client import (
     Admin,
     BrokerRefused,
@@ -47,6 +49,7 @@ from rmqcli.client import (
 from rmqcli.client.admin.admin import ADMIN_TIMEOUT
 from tests.client.scripted import Network, Reply, ok, refuse, route, silent
 from tests.codec.samples import make_record
+from tests.support import JavaStore
 
 NAMESRV, OTHER_NS = "ns:9876", "ns2:9876"
 A, B, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
@@ -597,6 +600,21 @@ async def test_offset_id_goes_to_the_broker_it_names(cluster: Cluster, autojump_
     assert result.messages == (message,)
     assert message.broker_name == "broker-a"
     assert (cluster.a.asked[0].ext_fields or {})["offset"] == str(0x1C0D)
+
+
+async def test_an_offset_id_names_all_messages_of_an_inner_batch(
+    cluster: Cluster, store_five: JavaStore, autojump_clock: Any
+) -> None:
+    line = next(line for line in store_five.of_kind("msg") if line["sysFlag"] & INNER_BATCH)
+    stored = decode_record(store_five.commit_log, line["phy"])
+    content = store_five.commit_log[line["phy"] : line["phy"] + stored.store_size]
+    cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = ok({}, content)
+    offset_id = "0A00000100002A9F0000000000001C0D"
+    async with admin_of(cluster) as admin:
+        found = (await admin.messages.query_by_id(TOPIC, offset_id)).messages
+        first = await admin.messages.view(offset_id)
+    assert [message.queue_offset for message in found] == list(range(8))
+    assert first == found[0]
 
 
 async def test_nothing_at_an_offset_id(cluster: Cluster, autojump_clock: Any) -> None:

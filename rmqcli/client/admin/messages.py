@@ -57,26 +57,32 @@ class MessageAdmin(Area):
         return await self._query_uniq(topic, uniq_key, 0)
 
     async def query_by_id(self, topic: str, msg_id: str) -> QueryResult:
-        """The message with this id, a UNIQ_KEY or an offset message id."""
+        """The message with this id, a UNIQ_KEY or an offset message id; all messages of an inner batch, whose
+        offset message id they share."""
         address = offset_id_address(msg_id)
         known = {
             value for table in (await self.instance.route(topic)).brokers.values() for value in table.values()
         }
         if address in known:
             try:
-                return QueryResult((await self.view(msg_id),), {})
+                return QueryResult(await self.view_all(msg_id), {})
             except NotFound:
                 return await self.query_by_uniq_key(topic, msg_id)
         found = await self.query_by_uniq_key(topic, msg_id)
         if found.messages or address is None:
             return found
         try:
-            return QueryResult((await self.view(msg_id),), found.failures)
+            return QueryResult(await self.view_all(msg_id), found.failures)
         except NotFound:
             return found
 
     async def view(self, offset_msg_id: str) -> MessageExt:
-        """The message at the position in an offset message id (code 33); NotFound when there is none."""
+        """The message at the position in an offset message id, as `view_all`; of an inner batch the first."""
+        return (await self.view_all(offset_msg_id))[0]
+
+    async def view_all(self, offset_msg_id: str) -> tuple[MessageExt, ...]:
+        """The messages of the record at the position in an offset message id (code 33): one, or those of an
+        inner batch. NotFound when there is none."""
         address = offset_id_address(offset_msg_id)
         if address is None:
             raise InvalidRequest(f"{offset_msg_id!r} is not an offset message id")
@@ -93,7 +99,7 @@ class MessageAdmin(Area):
         messages = (await read_messages(answer.body, broker_name)).whole(broker_name)
         if not messages:
             raise NotFound(ResponseCode.QUERY_NOT_FOUND, None, address, VIEW_MESSAGE_BY_ID.name)
-        return messages[0]
+        return tuple(messages)
 
     async def _broker_name(self, address: str) -> str:
         tables = self.instance.routes.brokers
