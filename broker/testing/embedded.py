@@ -73,10 +73,8 @@ async def embedded(
     with store_folder(store) as root:
         names = NamesrvConfig(kv_config_path=None, config_store_path=None)
         async with open_name_server(names, host=host, port=namesrv_port, now_ms=now_ms) as namesrv:
-            address = {"bind_address": host, "broker_ip1": host, "listen_port": port}
-            async with open_member(
-                namesrv.address, root, settings | address, now_ms=now_ms, rng=rng
-            ) as cluster:
+            given = {"broker_ip1": host} | settings | {"bind_address": host, "listen_port": port}
+            async with open_member(namesrv.address, root, given, now_ms=now_ms, rng=rng) as cluster:
                 yield cluster
 
 

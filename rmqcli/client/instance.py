@@ -36,6 +36,7 @@ from rmqcli.client.identity import DEFAULT_NAME, client_id
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, NameServers, Route, Routes
+from rmqcli.client.wire.address_map import AddressMap
 from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of
@@ -65,7 +66,8 @@ class InstanceOptions(TypedDict, total=False):
     names of topics and groups (see Namespace); None derives it from an address `http://MQ_INST_….host:port`,
     and "" is none. `unit_name` is part of the client id; `unit_mode` is sent to brokers. `vip_channel`:
     sends, offsets and other short requests (VIP_CODES) go to the port two below the broker's, on which
-    brokers of Java listen; brokers of this project do not.
+    brokers of Java listen; brokers of this project do not. `address_map`: where connections to an address go
+    instead (see AddressMap).
     """
 
     namesrv: str | Iterable[str]
@@ -78,6 +80,7 @@ class InstanceOptions(TypedDict, total=False):
     unit_mode: bool
     namespace: str | None
     vip_channel: bool
+    address_map: Mapping[str, str] | None
     now_ms: Callable[[], int]
     rng: random.Random
 
@@ -98,6 +101,7 @@ class ClientInstance:
         unit_mode: bool = False,
         namespace: str | None = None,
         vip_channel: bool = False,
+        address_map: Mapping[str, str] | None = None,
         now_ms: Callable[[], int] = _now_ms,
         rng: random.Random | None = None,
     ) -> None:
@@ -123,6 +127,7 @@ class ClientInstance:
             self.requests.process,
             on_open=self.heartbeats.connected,
             vip=vip_channel,
+            address_map=AddressMap(address_map),
         )
         self.name_servers = NameServers(name_servers(addresses), self.pool)
         self.routes = Routes(self.name_servers, default_queues=default_queues)

@@ -19,8 +19,9 @@ from rmqcli.client.errors import (
     request_name,
     seconds_text,
 )
+from rmqcli.client.wire.address_map import AddressMap
 from rmqcli.client.wire.link import Link, OnRequest, Request
-from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, close_forcefully, opened
+from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, Stream, close_forcefully, opened
 
 VIP_CODES = frozenset(
     {
@@ -49,7 +50,8 @@ class Pool:
     """All connections of one client instance, in the nursery that `nursery` returns.
 
     `on_open` is called for new ones. `vip`: requests of VIP_CODES use the VIP channel, over connections of
-    their own. Timeouts are seconds and include the time to connect.
+    their own. `address_map` says where connections go instead. Timeouts are seconds and include the time to
+    connect.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Pool:
         on_open: Callable[[str], None] = lambda address: None,
         *,
         vip: bool = False,
+        address_map: AddressMap | None = None,
     ) -> None:
         self._nursery = nursery
         self._open_stream = open_stream
@@ -68,6 +71,7 @@ class Pool:
         self._connect_timeout = connect_timeout
         self._on_open = on_open
         self._vip = vip
+        self._map = address_map or AddressMap()
         self._links: dict[str, Link] = {}
         self._opening: dict[str, trio.Lock] = {}
 
@@ -136,7 +140,7 @@ class Pool:
                 if link is not None and link.is_open:
                     return link
                 self._nursery()  # raises outside the block of the instance
-                stream = await opened(self._open_stream, address, deadline - trio.current_time())
+                stream = await self._opened(address, deadline - trio.current_time())
                 link = Link(address, stream, self._on_request)
                 try:
                     self._nursery().start_soon(link.run, name=f"link to {address}")
@@ -147,3 +151,12 @@ class Pool:
                 self._on_open(address)
                 return link
         raise ConnectionFailed(address, f"no answer within {seconds_text(limit)}")
+
+    async def _opened(self, address: str, timeout: float) -> Stream:
+        target = self._map.target(address)
+        try:
+            return await opened(self._open_stream, target, timeout)
+        except ConnectionFailed as error:
+            if target == address:
+                raise
+            raise ConnectionFailed(f"{address} (mapped to {target})", error.reason) from error
