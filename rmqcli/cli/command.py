@@ -42,6 +42,14 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
         float | None,
         _option("--timeout", metavar="SECONDS", min=0.001, help="Time limit of each request."),
     ),
+    "map": (
+        list[str] | None,
+        _option("--map", metavar="FROM=TO", help="Connect to HOST:PORT instead of HOST:PORT; repeatable."),
+    ),
+    "confirm": (
+        str | None,
+        _option("--confirm", metavar="NAME", help="Confirm a change of the protected cluster NAME."),
+    ),
 }
 
 
@@ -53,7 +61,7 @@ def global_options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapper(rmq_context: Any, **values: Any) -> None:
         given = rmq_context.obj if isinstance(rmq_context.obj, Given) else Given()
-        rmq_context.obj = given.overlaid({name: values.pop(name) for name in _GLOBALS})
+        rmq_context.obj = given.overlaid({name: _frozen(values.pop(name)) for name in _GLOBALS})
         extra = {"settings": Settings(rmq_context.obj)} if "settings" in signature.parameters else {}
         function(**gather(own, values), **extra)
 
@@ -64,6 +72,10 @@ def global_options(function: Callable[..., None]) -> Callable[..., None]:
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     wrapper.plain_values = plain_values(parameters)  # type: ignore[attr-defined]
     return wrapper
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _format_sections(command: Any, context: Any, formatter: Any) -> None:

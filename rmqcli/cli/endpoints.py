@@ -1,106 +1,119 @@
-"""Finds the name servers of a command line: options, environment variables and profiles.
+"""Finds the cluster of a command line: options, environment variables and profiles.
 
-The first of these that is set wins: `--namesrv`, `--profile`, RMQ_NAMESRV, NAMESRV_ADDR, the profile named by
-RMQ_PROFILE, the profile `default`, 127.0.0.1:9876.
+The first of these that is set names the name servers: `--namesrv`, `--profile`, RMQ_NAMESRV, NAMESRV_ADDR,
+the profile named by RMQ_PROFILE, the one chosen by `rmq profile use`, the profile `default`, 127.0.0.1:9876.
 
-Profiles are the tables `[profiles.NAME]` of `profiles.toml` in the user's configuration folder, or in the
-folder that `RMQ_CONFIG_DIR` names. A profile holds `namesrv` ("host:port;host:port"). The file may be edited
-by hand; the commands rewrite it as a whole.
+A profile is in effect with all that it holds if it names the name servers, or if `--profile` names it;
+options of the command line win over it. A protected profile protects its name servers however they were named.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from codec.addresses import DEFAULT_NAMESRV
-from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.files import replace_file
+from codec.addresses import DEFAULT_NAMESRV, DEFAULT_NAMESRV_PORT, join_address, split_address
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.profiles import load_file, load_profiles, profile, profile_in
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+if TYPE_CHECKING:
+    from rmqcli.cli.profile import Profile
+
+VARIABLES = ("RMQ_NAMESRV", "NAMESRV_ADDR")
+_SCHEME = "http://"
+_BETWEEN = re.compile(r"[;,]")
+
+
+class Endpoint(NamedTuple):
+    """The name servers of a cluster, where they were named, and the profile in effect with its name."""
+
+    namesrv: str
+    source: str
+    name: str | None = None
+    profile: Profile | None = None
+
+    @property
+    def label(self) -> str:
+        """The cluster as prompts name it: `prod (ns1:9876)`, or the addresses alone."""
+        return self.namesrv if self.name is None else f"{self.name} ({self.namesrv})"
+
+
+def resolve(namesrv: str | None = None, profile_name: str | None = None) -> Endpoint:
+    """Return the cluster, given the values of `--namesrv` and `--profile`.
+
+    CommandError: no such profile, a malformed file of profiles; a usage error for a malformed address.
+    """
+    found = next(_candidates(namesrv, profile_name))
+    check_addresses(found.namesrv, found.source)
+    return found
 
 
 def name_servers(namesrv: str | None = None, profile_name: str | None = None) -> str:
-    """Return the addresses of the name servers, given the values of `--namesrv` and `--profile`."""
-    return next(address for address in _candidates(namesrv, profile_name) if address)
+    """Return only the addresses of the name servers; raises as `resolve` does."""
+    return resolve(namesrv, profile_name).namesrv
 
 
 def environment_name_servers() -> str | None:
     """Return the value of RMQ_NAMESRV or NAMESRV_ADDR."""
-    return os.environ.get("RMQ_NAMESRV") or os.environ.get("NAMESRV_ADDR")
+    return next((value for name in VARIABLES if (value := os.environ.get(name))), None)
 
 
-def _candidates(namesrv: str | None, profile_name: str | None) -> Iterator[str | None]:
-    yield namesrv
-    if profile_name:
-        yield profile(profile_name)
-    yield environment_name_servers()
-    if named := os.environ.get("RMQ_PROFILE"):
-        yield profile(named)
-    yield load_profiles().get("default")
-    yield DEFAULT_NAMESRV
+def _candidates(namesrv: str | None, profile_name: str | None) -> Iterator[Endpoint]:
+    chosen = profile(profile_name) if profile_name else None
+    if namesrv:
+        yield Endpoint(namesrv, "--namesrv", profile_name or None, chosen)
+    if chosen is not None:
+        yield Endpoint(chosen.namesrv, f"profile {profile_name}", profile_name, chosen)
+    for variable in VARIABLES:
+        if value := os.environ.get(variable):
+            yield Endpoint(value, variable)
+    file = load_file()
+    for name in (
+        os.environ.get("RMQ_PROFILE"),
+        file.current,
+        "default" if "default" in file.profiles else None,
+    ):
+        if name:
+            yield Endpoint((found := profile_in(file, name)).namesrv, f"profile {name}", name, found)
+    yield Endpoint(DEFAULT_NAMESRV, "the default")
 
 
-def profiles_path() -> Path:
-    """Return the path of the profiles file, which need not exist."""
-    folder = os.environ.get("RMQ_CONFIG_DIR")
-    if folder:
-        return Path(folder) / "profiles.toml"
-    import platformdirs
-
-    return Path(platformdirs.user_config_dir("rmq")) / "profiles.toml"
-
-
-def check_name(name: str) -> str:
-    """Return the name; raise a usage error if TOML would require quotes around it."""
-    if not _NAME.fullmatch(name):
-        raise usage_error(f"invalid profile name {name!r}: use letters, digits, '-' and '_'")
-    return name
+def check_addresses(text: str, source: str) -> None:
+    """Raise a usage error that names `source` unless the text is a list of addresses."""
+    for part in filter(None, (piece.strip() for piece in _BETWEEN.split(text))):
+        if len(part.split()) > 1:
+            raise usage_error(
+                f"{source}: {part!r} is not an address: a name has no blanks; separate with ';'"
+            )
+        try:
+            _normal(part)
+        except ValueError as error:
+            raise usage_error(f"{source}: {error}") from None
 
 
-def load_profiles() -> dict[str, str]:
-    """Return the name servers by profile; none if there is no file. CommandError if the file is malformed."""
-    import tomllib
-
-    path = profiles_path()
-    try:
-        tables = tomllib.loads(path.read_text("utf-8")).get("profiles", {})
-    except FileNotFoundError:
-        return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: not a TOML file: {error}") from error
-    return {name: _profile(path, name, table) for name, table in tables.items()}
+def _normal(address: str) -> str:
+    return join_address(*split_address(address.removeprefix(_SCHEME), DEFAULT_NAMESRV_PORT))
 
 
-def _profile(path: Path, name: str, table: object) -> str:
-    namesrv = table.get("namesrv") if isinstance(table, Mapping) else None
-    if not isinstance(namesrv, str) or not namesrv:
-        raise CommandError(f'{path}: profile {name} requires a line namesrv = "host:port"')
-    return namesrv
+def _addresses(text: str) -> set[str]:
+    return {_normal(part.strip()) for part in _BETWEEN.split(text) if part.strip()}
 
 
-def profile(name: str) -> str:
-    """Return the name servers of the profile; raise CommandError(NOT_FOUND) if there is none of this name."""
-    found = load_profiles()
-    if name not in found:
-        known = ", ".join(sorted(found)) or "none"
-        raise CommandError(
-            f"profile {name} not found in {profiles_path()} (known: {known})", ExitCode.NOT_FOUND
-        )
-    return found[name]
+def protecting(endpoint: Endpoint) -> str | None:
+    """Return the name of a protected profile that has one of these name servers."""
+    if endpoint.profile is not None and endpoint.profile.protected:
+        return endpoint.name
+    wanted = _addresses(endpoint.namesrv)
+    protected = {name: one for name, one in load_profiles().items() if one.protected}
+    return next((name for name, one in protected.items() if wanted & _addresses(one.namesrv)), None)
 
 
-def save_profiles(profiles: Mapping[str, str]) -> Path:
-    """Write all profiles to a temporary file and rename it, so that a reader never sees half a file."""
-    path = profiles_path()
-    tables = [f"[profiles.{name}]\nnamesrv = {_toml_text(namesrv)}\n" for name, namesrv in profiles.items()]
-    replace_file(path, "\n".join(tables).encode())
-    return path
-
-
-def _toml_text(text: str) -> str:
-    import json
-
-    return json.dumps(text, ensure_ascii=True)
+def parse_map(rules: Sequence[str]) -> dict[str, str]:
+    """Return the rules of `--map FROM=TO` by what they replace; a usage error for another form."""
+    pairs = {rule: rule.partition("=") for rule in rules}
+    for rule, (source, _, target) in pairs.items():
+        if not source.strip() or not target.strip() or "=" in target:
+            raise usage_error(f"--map {rule!r}: expected HOST:PORT=HOST:PORT")
+    return {source.strip(): target.strip() for source, _, target in pairs.values()}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rmqcli.cli.endpoints import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +21,14 @@ class Given:
     no_color: bool | None = None
     verbose: bool | None = None
     timeout: float | None = None
+    map: tuple[str, ...] | None = None
+    confirm: str | None = None
 
     def overlaid(self, values: dict[str, Any]) -> Given:
-        """Return these options, replaced by those of `values` that are not None."""
+        """Return these options, replaced by those of `values` that are given."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Given(**known | {name: value for name, value in values.items() if value is not None})
+        given = {name: value for name, value in values.items() if value is not None and value != ()}
+        return Given(**known | given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +55,44 @@ class Settings:
         return self.terminal and not self.given.no_color and not os.environ.get("NO_COLOR")
 
     @property
+    def endpoint(self) -> Endpoint:
+        """The cluster of this command line and the profile in effect."""
+        from rmqcli.cli.endpoints import resolve
+
+        return resolve(self.given.namesrv, self.given.profile)
+
+    @property
     def namesrv(self) -> str:
         """Addresses of the name servers, separated by semicolons."""
-        from rmqcli.cli.endpoints import name_servers
-
-        return name_servers(self.given.namesrv, self.given.profile)
+        return self.endpoint.namesrv
 
     @property
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments of `PullConsumer` and `Admin`; names on the command line get no namespace."""
-        timeout = {} if self.given.timeout is None else {"timeout": self.given.timeout}
-        return {"namesrv": self.namesrv, "namespace": ""} | timeout
+        endpoint = self.endpoint
+        if self.verbose:
+            from rmqcli.render.output import note
+
+            note(f"name servers {endpoint.namesrv} (from {endpoint.source})")
+        given = {"timeout": self.timeout(endpoint), "address_map": self.address_map(endpoint) or None}
+        return {"namesrv": endpoint.namesrv, "namespace": ""} | {
+            name: value for name, value in given.items() if value is not None
+        }
 
     @property
     def producer_options(self) -> dict[str, Any]:
         """Keyword arguments of `Producer`; the timeout covers all attempts to send a message."""
-        timeout = self.given.timeout
-        return self.client_options | ({} if timeout is None else {"send_timeout": timeout})
+        options = self.client_options
+        return options | ({"send_timeout": options["timeout"]} if "timeout" in options else {})
+
+    def timeout(self, endpoint: Endpoint) -> float | None:
+        """Seconds for a request by `--timeout` or the profile; None leaves them to the client library."""
+        profile = endpoint.profile
+        return self.given.timeout if self.given.timeout or profile is None else profile.timeout
+
+    def address_map(self, endpoint: Endpoint) -> dict[str, str]:
+        """Where connections to an address go instead: the rules of the profile, then those of `--map`."""
+        from rmqcli.cli.endpoints import parse_map
+
+        known = {} if endpoint.profile is None else endpoint.profile.map
+        return known | parse_map(self.given.map or ())

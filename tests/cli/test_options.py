@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codec.addresses import DEFAULT_NAMESRV
-from rmqcli.cli.endpoints import load_profiles, profiles_path, save_profiles
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
 from tests.cli.conftest import Run
 
@@ -19,64 +17,11 @@ def test_names_are_whole_whatever_the_address_says() -> None:
     assert not ClientInstance(**settings.client_options).namespace
 
 
-def test_the_order_of_name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Settings().namesrv == DEFAULT_NAMESRV
-    save_profiles({"default": "default:1", "prod": "prod:1"})
-    assert Settings().namesrv == "default:1"
-    monkeypatch.setenv("RMQ_PROFILE", "prod")
-    assert Settings().namesrv == "prod:1"
-    monkeypatch.setenv("NAMESRV_ADDR", "java:1")
-    assert Settings().namesrv == "java:1"
-    monkeypatch.setenv("RMQ_NAMESRV", "ours:1")
-    assert Settings().namesrv == "ours:1"
-    assert Settings(Given(profile="prod")).namesrv == "prod:1"
-    assert Settings(Given(profile="prod", namesrv="given:1")).namesrv == "given:1"
-
-
-def test_a_profile_that_is_not_there() -> None:
-    with pytest.raises(CommandError) as caught:
-        _ = Settings(Given(profile="prod")).namesrv
-    assert caught.value.code is ExitCode.NOT_FOUND
-
-
 def test_options_for_the_client() -> None:
     assert Settings(Given(namesrv="a:1")).client_options == {"namesrv": "a:1", "namespace": ""}
     given = Given(namesrv="a:1", timeout=2.0)
     assert Settings(given).client_options == {"namesrv": "a:1", "namespace": "", "timeout": 2.0}
     assert Settings(Given(namesrv="a:1", timeout=2.0)).producer_options["send_timeout"] == 2.0
-
-
-def test_profile_commands(cli: Run) -> None:
-    assert cli("profile", "list").out == b""
-    assert cli("profile", "set", "prod", "a:1;b:2").code == 0
-    assert cli("profile", "set", "test", "c:3").code == 0
-    assert cli("profile", "list").lines == [["prod", "a:1;b:2"], ["test", "c:3"]]
-    assert cli("--json", "profile", "show", "prod").json == [{"name": "prod", "namesrv": "a:1;b:2"}]
-    assert cli("profile", "remove", "prod").code == 0
-    assert list(load_profiles()) == ["test"]
-    assert cli("profile", "remove", "prod").code == ExitCode.NOT_FOUND
-    assert cli("profile", "set", "a b", "c:3").code == ExitCode.USAGE
-    assert cli("profile", "set", "ab", " ").code == ExitCode.USAGE
-    refused = cli("profile", "set", "ab", "ns1:9876;ns2:port")
-    assert (refused.code, refused.err) == (2, "rmq: 'ns2:port' is not an address: host:port is expected\n")
-    assert list(load_profiles()) == ["test"]
-
-
-@pytest.mark.parametrize(
-    "text", ["[profiles", "[profiles.prod]\n", "[profiles]\nprod = 1\n", "[profiles.prod]\nnamesrv = 5\n"]
-)
-def test_a_file_that_is_no_list_of_profiles(cli: Run, text: str) -> None:
-    profiles_path().parent.mkdir(parents=True)
-    profiles_path().write_text(text)
-    result = cli("profile", "list")
-    assert result.code == ExitCode.FAILED
-    assert str(profiles_path()) in result.err
-
-
-def test_the_configuration_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("RMQ_CONFIG_DIR")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert profiles_path() == tmp_path / "rmq" / "profiles.toml"
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ def test_a_topic_is_deleted_where_it_can_be_and_groups_that_keep_offsets_are_nam
     kept, lost = partly_done(deleted, "topic orders deleted from broker-a")
     assert kept.startswith("rmq: offsets of readers are kept; ")
     assert kept.endswith(": rmq offsets reset readers orders --to start")
-    assert lost.startswith("rmq: broker-b: ") and "QUERY_TOPIC_CONSUME_BY_WHO" in lost, "it was asked once"
+    assert lost.startswith("rmq: broker-b: ") and "GET_TOPIC_STATS_INFO" in lost, "it was asked once"
 
 
 def test_a_group_is_deleted_where_it_can_be(one_is_silent: Run) -> None:

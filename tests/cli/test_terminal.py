@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from broker.testing.embedded import Cluster
 from tests.cli.conftest import Run
 from tests.support import PATIENCE, RMQ
 
@@ -26,7 +27,7 @@ def on_terminal(environment: dict[str, str], *arguments: str, typed: bytes = b""
         except OSError:  # Linux says EIO when the other side is gone
             break
         shown += part
-        if typed and (b"? [y/N]" in shown or b"Ctrl-D" in shown):
+        if typed and any(end in shown for end in (b"? [y/N]", b"Ctrl-D", b" to confirm:")):
             os.write(screen, typed)
             typed = b""
     os.close(screen)
@@ -98,6 +99,23 @@ def test_a_question(environment: dict[str, str], rmq: Run, topic: str) -> None:
     assert (code, text.splitlines()[-1]) == (1, "rmq: aborted: nothing was changed")
     code, text = on_terminal(environment, "topic", "delete", topic, typed=b"y\n")
     assert (code, text.splitlines()[-1]) == (0, f"topic {topic} deleted from broker-a")
+
+
+def test_a_question_about_a_protected_cluster(
+    environment: dict[str, str], rmq: Run, cluster: Cluster, topic: str
+) -> None:
+    rmq("send", topic, "hello")
+    rmq("offsets", "reset", "-g", "G_asked", "-t", topic, "--to", "start", "--yes")
+    assert rmq("profile", "add", "prod", cluster.namesrv, "--protected").code == 0
+    code, text = on_terminal(environment, "topic", "delete", topic, "--yes", typed=b"y\n")
+    assert code == 1
+    assert text.splitlines()[:4] == [
+        f"cluster: prod ({cluster.namesrv}), which is protected",
+        "lost: 1 message in 4 queues",
+        "read by: G_asked",
+        f"delete topic {topic} and all its messages? Type prod to confirm: y",
+    ]
+    assert on_terminal(environment, "topic", "delete", topic, typed=b"prod\n")[0] == 0
 
 
 def test_typing_messages(environment: dict[str, str], topic: str) -> None:

@@ -10,7 +10,17 @@ import pytest
 from rmqcli.cli.app import command_tree
 
 DOCS = Path(__file__).parents[2] / "docs"
-_EVERYWHERE = {"--namesrv", "--profile", "--json", "--no-color", "--verbose", "--timeout", "--help"}
+_EVERYWHERE = {
+    "--namesrv",
+    "--profile",
+    "--json",
+    "--no-color",
+    "--verbose",
+    "--timeout",
+    "--map",
+    "--confirm",
+    "--help",
+}
 
 
 def section(page: str, title: str | None = None) -> str:

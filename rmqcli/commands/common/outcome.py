@@ -48,14 +48,45 @@ def end_partly(
         raise typer.Exit(partial_code(done=done, code=code))
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Return after yes on the terminal. A usage error without a terminal, CommandError after no."""
-    if yes:
+def confirm(
+    settings: Settings, question: str, *, yes: bool, lost: Sequence[str] = (), readers: Sequence[str] = ()
+) -> None:
+    """Return if a change of the cluster is confirmed; else raise as `ask` does.
+
+    The prompt names the cluster, what is `lost` and who reads it (`readers`: groups and clients). A protected
+    cluster wants the name of its profile, typed or as `--confirm NAME`; `yes` is not enough.
+    """
+    from rmqcli.cli.endpoints import protecting
+
+    endpoint = settings.endpoint
+    guard, given = protecting(endpoint), settings.given.confirm
+    if given is not None and given != (guard or endpoint.name):
+        raise usage_error(f"--confirm {given}: this cluster is {guard or endpoint.label}")
+    if given is not None or (yes and guard is None):
         return
+    where = endpoint.label if guard is None else f"{guard} ({endpoint.namesrv}), which is protected"
+    facts = {"cluster": where, "lost": "; ".join(lost), "read by": ", ".join(readers)}
+    _ask(question, facts, wanted=guard, remedy="use --yes" if guard is None else f"use --confirm {guard}")
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Return after yes on the terminal. A usage error without a terminal, CommandError after no."""
+    if not yes:
+        _ask(question, {}, wanted=None, remedy="use --yes")
+
+
+def _ask(question: str, facts: Mapping[str, str], *, wanted: str | None, remedy: str) -> None:
+    from rmqcli.render.text import printable
+
     if sys.stdin is None or not sys.stdin.isatty():
-        raise usage_error(f"{question.rstrip('?')}: no terminal to confirm on; use --yes")
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise usage_error(f"{question.rstrip('?')}: no terminal to confirm on; {remedy}")
+    for name, fact in facts.items():
+        if fact:
+            print(printable(f"{name}: {fact}"), file=sys.stderr)
+    prompt = "[y/N]" if wanted is None else f"Type {wanted} to confirm:"
+    print(f"{printable(question)} {prompt} ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline().strip()
+    if answer != wanted if wanted is not None else answer.lower() not in ("y", "yes"):
         raise CommandError("aborted: nothing was changed")
 
 

@@ -63,6 +63,7 @@ def delete(
             f"group {group} has {many(len(clients), 'running client')}: brokers may create it again for them"
         )
     what = "its settings, offsets and dead letters" if everything else "its settings"
-    confirm(f"delete group {group} with {what}?", yes=yes)
+    readers = [client.client_id for client in clients]
+    confirm(settings, f"delete group {group} with {what}?", yes=yes, lost=[what], readers=readers)
     change = with_admin(settings, main)
     show_change(settings, f"group {group} deleted from", change, kept if everything else None)

@@ -13,7 +13,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.outcome import confirm
+from rmqcli.commands.common.outcome import ask
 from rmqcli.commands.inspect.app import (
     DelayLevelsOption,
     OutOption,
@@ -145,6 +145,6 @@ def _rebuild_in_place(settings: Settings, path: Path, log: Any, shape: Any, yes:
         if not changes:
             show_rebuilt(settings, built, [], [], False)
             return
-        confirm(f"replace the consume queues and index of {path} ({len(changes)} files differ)?", yes=yes)
+        ask(f"replace the consume queues and index of {path} ({len(changes)} files differ)?", yes=yes)
         kept = rebuild_in_place(path, work, time.strftime("%Y%m%d%H%M%S"))
         show_rebuilt(settings, built, changes, [str(folder) for folder in kept], True)

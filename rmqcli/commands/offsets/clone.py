@@ -53,5 +53,6 @@ def clone(
     job.show_plan(plan, dry_run=dry_run)
     if dry_run:
         return
-    confirm(f"copy the offsets of group {source} on topic {topic} to group {target}?", yes=yes)
+    question = f"copy the offsets of group {source} on topic {topic} to group {target}?"
+    confirm(settings, question, yes=yes, readers=[target, *plan.clients])
     job.apply(plan, wait)

@@ -14,7 +14,7 @@ from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import confirm
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
-from rmqcli.render.text import listed
+from rmqcli.render.text import listed, many
 
 if TYPE_CHECKING:
     from rmqcli.client import ResetTarget
@@ -78,7 +78,9 @@ def reset(
     if dry_run:
         return
     place = plan.target if undo is None else "its former offsets"
-    confirm(f"reset group {plan.group} on topic {plan.topic} to {place}?", yes=yes)
+    lost = [f"{many(plan.skipped, 'message')} skipped"] if plan.skipped else []
+    question = f"reset group {plan.group} on topic {plan.topic} to {place}?"
+    confirm(settings, question, yes=yes, lost=lost, readers=[plan.group, *plan.clients])
     job.apply(plan, wait)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError
@@ -13,6 +13,7 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, confirm, show_change
 from rmqcli.commands.topic.app import app
 from rmqcli.render.output import warn
+from rmqcli.render.text import many
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
@@ -32,22 +33,31 @@ def delete(
 
     if is_system_topic(topic):
         raise CommandError(f"topic {topic} is a system topic and cannot be deleted")
-    groups: list[str] = []
-
-    async def main(admin: Admin) -> Any:
-        from rmqcli.client import ClientError
-
-        failures: Failures = {}
-        with suppress(ClientError):
-            groups.extend(await admin.topics.groups(topic, failures=failures))
-        await admin.topics.route(topic)
-        return await admin.topics.delete(topic, cluster=cluster, failures=failures)
-
-    confirm(f"delete topic {topic} and all its messages?", yes=yes)
-    change = with_admin(settings, main)
+    failures: Failures = {}
+    lost, groups = with_admin(settings, lambda admin: _stakes(admin, topic, failures))
+    confirm(settings, f"delete topic {topic} and all its messages?", yes=yes, lost=lost, readers=groups)
+    change = with_admin(
+        settings, lambda admin: admin.topics.delete(topic, cluster=cluster, failures=failures)
+    )
     if groups and change.brokers:
         warn(
             f"offsets of {', '.join(groups)} are kept; if {topic} is created again: "
             f"rmq offsets reset {groups[0] if len(groups) == 1 else 'GROUP'} {topic} --to start"
         )
     show_change(settings, f"topic {topic} deleted from", change)
+
+
+async def _stakes(admin: Admin, topic: str, failures: Failures) -> tuple[list[str], list[str]]:
+    """Return what a deletion loses and the groups with offsets, as far as brokers answer."""
+    from rmqcli.client import ClientError
+
+    await admin.topics.route(topic)
+    lost: list[str] = []
+    groups: list[str] = []
+    with suppress(ClientError):
+        queues = await admin.topics.stats(topic, failures=failures)
+        count = sum(offset.max_offset - offset.min_offset for offset in queues.values())
+        lost = [f"{many(count, 'message')} in {many(len(queues), 'queue')}"]
+    with suppress(ClientError):
+        groups = await admin.topics.groups(topic, failures=failures)
+    return lost, groups

@@ -1,0 +1,63 @@
+"""The values in a file of profiles, and their text as TOML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What commands need to know of a cluster; None: not set.
+
+    `namesrv`: addresses separated by semicolons. `map`: where connections to an address go instead (see
+    `rmqcli.client.wire.address_map`). `timeout`: seconds for one request. `group`: the consumer group of
+    commands that name none. `protected`: changes that ask want the name of the profile. `access_key`,
+    `secret_key`: the account of mqadmin's tools.yml.
+    """
+
+    namesrv: str
+    map: dict[str, str] = {}
+    timeout: float | None = None
+    group: str | None = None
+    protected: bool = False
+    access_key: str | None = None
+    secret_key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, which msgspec reports with the place, for values that no command could use."""
+        if not self.namesrv.strip():
+            raise ValueError("namesrv is empty")
+        if self.timeout is not None and not self.timeout > 0:
+            raise ValueError("timeout must be more than 0 seconds")
+
+
+class ProfilesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All profiles by name; `current` is the one chosen by `rmq profile use`."""
+
+    current: str | None = None
+    profiles: dict[str, Profile] = {}
+
+
+def toml_text(file: ProfilesFile) -> str:
+    """Return the file as TOML; decoding it gives an equal value."""
+    top = [] if file.current is None else [f"current = {_toml(file.current)}\n"]
+    tables = (
+        f"[profiles.{name}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in _fields(one).items())
+        for name, one in file.profiles.items()
+    )
+    return "\n".join([*top, *tables])
+
+
+def _fields(profile: Profile) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(profile)
+    return fields
+
+
+def _toml(value: Any) -> str:
+    """Return a text, number, truth value or table of texts; those of JSON are TOML, too."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=True)
