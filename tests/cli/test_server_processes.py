@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import signal
 import subprocess
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,12 @@ from broker.testing.embedded import Cluster
 from codec.codes import RequestCode
 from rmqcli.client import Admin
 from tests.cli.conftest import Run
+from tests.processes import Process, running, up
 from tests.support import PATIENCE, RMQ
 
 
-def started(*arguments: str) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
-    process = subprocess.Popen([*RMQ, *arguments, "--json"], stdout=-1, stderr=-1)
-    assert process.stdout
-    return process, json.loads(process.stdout.readline())
+def started(*arguments: str) -> AbstractContextManager[tuple[Process, dict[str, str]]]:
+    return running(arguments, stderr=subprocess.PIPE)
 
 
 def configuration(namesrv: str, broker: str) -> list[str]:
@@ -37,15 +36,13 @@ def configuration(namesrv: str, broker: str) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up(number: int, cli: Run, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    process, words = started(
-        "up", "--port", "0", "--namesrv-port", "0", "--store", str(store), "--set", "no.such=1"
-    )
-    assert set(words) == {"namesrv", "broker", "store"}
-    assert words["store"] == str(store)
-    assert cli("--timeout", "30", "send", "T", "x", "-n", words["namesrv"]).code == 0
-    assert "brokerFastFailureEnable=false" in configuration(words["namesrv"], words["broker"])
-    process.send_signal(number)
-    _, err = process.communicate(timeout=PATIENCE)
+    with started(*up(store, {"no.such": 1})) as (process, words):
+        assert set(words) == {"namesrv", "broker", "store"}
+        assert words["store"] == str(store)
+        assert cli("--timeout", "30", "send", "T", "x", "-n", words["namesrv"]).code == 0
+        assert "brokerFastFailureEnable=false" in configuration(words["namesrv"], words["broker"])
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert err == b"rmq: ignoring unknown property no.such\n"
     assert (store / "config" / "topics.json").exists()
@@ -53,10 +50,10 @@ def test_up(number: int, cli: Run, tmp_path: Path) -> None:
 
 
 def test_up_with_a_store_of_its_own() -> None:
-    process, words = started("up", "--port", "0", "--namesrv-port", "0")
-    assert Path(words["store"]).is_dir()
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
+    with started("up", "--port", "0", "--namesrv-port", "0") as (process, words):
+        assert Path(words["store"]).is_dir()
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert not Path(words["store"]).exists()
 
@@ -64,34 +61,30 @@ def test_up_with_a_store_of_its_own() -> None:
 def test_a_server_may_open_as_many_files_as_it_is_allowed_to() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limited = ["bash", "-c", 'ulimit -S -n 256 && exec "$@"', "bash", *RMQ]
-    process = subprocess.Popen(
-        [*limited, "namesrv", "--listen", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    found = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
+    with running(["namesrv", "--listen", "127.0.0.1:0"], limited) as (process, _):
+        found = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
     assert found == (hard, hard), f"the limits here are {soft} and {hard}"
 
 
 def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
-    namesrv, names = started(
-        "namesrv", "--listen", "127.0.0.1:0", "--set", f"kvConfigPath={tmp_path}/kv.json"
-    )
+    names = started("namesrv", "--listen", "127.0.0.1:0", "--set", f"kvConfigPath={tmp_path}/kv.json")
     config = tmp_path / "broker.conf"
     config.write_text(
         f"brokerName=b1\nbrokerIP1=127.0.0.1\nlistenPort=0\nstorePathRootDir={tmp_path}/store\n"
     )
-    broker, words = started("broker", "--config", str(config), "-n", names["namesrv"])
-    assert words["name"] == "b1"
-    (row,) = cli("--timeout", "30", "cluster", "list", "-n", names["namesrv"]).lines
-    assert row[1] == "b1"
-    for process in (broker, namesrv):
-        process.terminate()
-        _, err = process.communicate(timeout=PATIENCE)
-        assert (process.returncode, err) == (0, b"")
+    with (
+        names as (namesrv, its),
+        started("broker", "--config", str(config), "-n", its["namesrv"]) as (broker, words),
+    ):
+        assert words["name"] == "b1"
+        (row,) = cli("--timeout", "30", "cluster", "list", "-n", its["namesrv"]).lines
+        assert row[1] == "b1"
+        for process in (broker, namesrv):
+            process.terminate()
+            _, err = process.communicate(timeout=PATIENCE)
+            assert (process.returncode, err) == (0, b"")
 
 
 @pytest.mark.parametrize("host", ["192.0.2.77", "no-such-host.invalid"])

@@ -1,96 +1,108 @@
-"""A broker in a process of its own, four producers that load it until it ends, and what its files must hold."""
+"""A broker in a process of its own, and four producers that load it until it ends."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import trio
 
+from codec.ids import parse_offset_msg_id
 from codec.message import Message
-from codec.store.consume_queue import ENTRY
-from codec.store.record import decode_record, peek_record
-from codec.store.record_layout import MAGIC_FILLER
-from rmqcli.client import ClientError, Producer, SendResult, SendStatus
+from rmqcli.client import ClientError, Producer, SendStatus
+from tests.crash.real_store import TOPIC, Ack, Acked
+from tests.crash.runner import READY, WrongClock
+from tests.processes import Process, announced, ended, launched, up
 from tests.support import PATIENCE
 
 PRODUCERS = 4
-QUEUES = 4
-SEGMENT = 8 * 1024 * 1024
+SEND_TIMEOUT = 2.0
+Settings = Mapping[str, object]
+"""Properties of a broker."""
 
-Acked = dict[tuple[int, int], tuple[str, str]]  # (queue id, queue offset) -> (message id, body)
+SETTINGS: Settings = {
+    "mappedFileSizeCommitLog": 8 << 20,
+    "maxMessageSize": 4096,
+    "defaultTopicQueueNums": 4,
+    "maxHashSlotNum": 1000,
+    "maxIndexNum": 20_000,
+}
+SMALL_FILES: Settings = {
+    "mappedFileSizeCommitLog": 64 << 10,
+    "mappedFileSizeConsumeQueue": 4100,
+    "maxIndexNum": 1000,
+}
+"""They roll after about 100 messages, after 200 of a queue, and after 500 messages."""
+
+End = Callable[[], Awaitable[object]]
 
 
-class Moment(NamedTuple):
-    """When the broker ends: so many acknowledgements of the round, then so many seconds."""
+class Round(NamedTuple):
+    """A broker in a process, from its start to its end; `words` announced it."""
 
-    acknowledged: int
-    seconds: float
+    process: Process
+    words: dict[str, str]
 
 
 @contextmanager
-def running(store: Path, flush: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    settings = [
-        f"mappedFileSizeCommitLog={SEGMENT}",
-        f"flushDiskType={flush}",
-        f"defaultTopicQueueNums={QUEUES}",
-    ]
-    command = [
-        sys.executable,
-        "-m",
-        "rmqcli",
-        "up",
-        "--json",
-        "--port",
-        "0",
-        "--namesrv-port",
-        "0",
-        "--store",
-        str(store),
-    ]
-    for setting in settings:
-        command += ["--set", setting]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
+def starting(store: Path, settings: Settings, clock: WrongClock | None = None) -> Iterator[Process]:
+    """A broker that has imported what it needs, and starts now."""
+    command = (sys.executable, "-m", "tests.crash.runner", str(clock.path) if clock else "")
+    with ended(launched(up(store, {**SETTINGS, **settings}), command)) as process:
         assert process.stdout is not None
-        yield process, json.loads(process.stdout.readline())["namesrv"]
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+        assert process.stdout.readline() == READY
+        yield process
+
+
+@contextmanager
+def running(store: Path, settings: Settings, clock: WrongClock | None = None) -> Iterator[Round]:
+    """A broker that has recovered its store and serves."""
+    with starting(store, settings, clock) as process:
+        yield Round(process, announced(process))
+
+
+def stopped(store: Path, settings: Settings) -> None:
+    """Starts a broker once more and stops it cleanly."""
+    with running(store, settings) as (process, _):
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    assert not (store / "abort").exists()
 
 
 async def load(
-    namesrv: str, acked: Acked, round_number: int, moment: Moment, end: Callable[[], object]
+    namesrv: str, acked: Acked, name: object, wanted: int, end: End, send_timeout: float = SEND_TIMEOUT
 ) -> None:
-    """Four producers send until `end`, which ends the broker; every acknowledged message is recorded at once."""
-    enough, target = trio.Event(), len(acked) + moment.acknowledged
+    """Four producers send. After `wanted` more acknowledgements `end` begins, which ends the broker.
+
+    Every acknowledged message is recorded at once. `name` tells the messages of this call from all others.
+    """
+    enough, over, target = trio.Event(), trio.Event(), len(acked) + wanted
 
     async def produce(number: int) -> None:
-        async with Producer(f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=2.0) as producer:
+        async with Producer(
+            f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=send_timeout
+        ) as producer:
             for n in itertools.count():
-                body = f"{round_number}-{number}-{n}-" + "x" * (n % 700)
+                if over.is_set():
+                    return
+                body = f"{name}-{number}-{n}-" + "x" * (n % 700)
+                message = Message.of(TOPIC, body.encode(), keys=[f"{number}-{n}"])
                 try:
-                    result: SendResult = await producer.send(
-                        Message.of("Crash", body.encode(), keys=[f"{number}-{n}"])
-                    )
-                except ClientError:
-                    if enough.is_set():
-                        return
-                    continue  # a busy machine: timed out
+                    result = await producer.send(message)
+                except ClientError:  # the broker has ended, or the machine is busy: timed out
+                    await trio.sleep(0.01)
+                    continue
                 if result.status is not SendStatus.SEND_OK:
                     assert enough.is_set()  # the disk has failed before the process ended
                     continue
                 at = (result.message_queue.queue_id, result.queue_offset)
                 assert at not in acked, f"queue offset {at} was given twice"
-                acked[at] = (result.msg_id, body)
+                offset = parse_offset_msg_id(result.offset_msg_id)[2]
+                acked[at] = Ack(result.msg_id, body, offset)
                 if len(acked) >= target:
                     enough.set()
 
@@ -99,50 +111,5 @@ async def load(
             for number in range(PRODUCERS):
                 nursery.start_soon(produce, number)
             await enough.wait()
-            await trio.sleep(moment.seconds)
-            end()
-
-
-def commit_log_records(store: Path) -> Iterator[tuple[int, int, int, bytes]]:
-    """(queue id, queue offset, commit-log offset, record) of the topic, walked by sizes alone."""
-    for segment in sorted((store / "commitlog").iterdir()):
-        data, position, base = segment.read_bytes(), 0, int(segment.name)
-        while position + 8 <= len(data):
-            head = peek_record(data, position)
-            if head.total_size == 0 or head.magic == MAGIC_FILLER:
-                break
-            message = decode_record(data, position, check_crc=True)
-            assert message.commit_log_offset == base + position
-            if message.topic == "Crash":
-                yield (
-                    message.queue_id,
-                    message.queue_offset,
-                    base + position,
-                    data[position : position + head.total_size],
-                )
-            position += head.total_size
-
-
-def consume_queue(store: Path, queue_id: int) -> list[tuple[int, int]]:
-    data = b"".join(p.read_bytes() for p in sorted((store / "consumequeue/Crash" / str(queue_id)).iterdir()))
-    entries = (ENTRY.unpack_from(data, at) for at in range(0, len(data), ENTRY.size))
-    return [(offset, size) for offset, size, _tags in entries if size > 0]
-
-
-def check_store(store: Path, acked: Acked) -> None:
-    """The log holds what was acknowledged, once and in order, and the consume queues agree with it."""
-    from_log: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    bodies: dict[tuple[int, int], tuple[str, str]] = {}
-    for queue_id, queue_offset, at, record in commit_log_records(store):
-        message = decode_record(record)
-        from_log[queue_id].append((queue_offset, at, len(record)))
-        bodies[queue_id, queue_offset] = (message.msg_id, message.body.decode())
-    lost = {at: what for at, what in acked.items() if bodies.get(at) != what}
-    assert not lost, (
-        f"{len(lost)} of {len(acked)} acknowledged messages are gone or changed, first {next(iter(lost.items()))}"
-    )
-    for queue_id, records in from_log.items():
-        assert [offset for offset, _, _ in records] == list(range(len(records))), (
-            "gaps or duplicates in the queue offsets"
-        )
-        assert consume_queue(store, queue_id) == [(at, size) for _, at, size in records]
+            await end()
+            over.set()

@@ -5,17 +5,15 @@ A client that cannot be installed fails its tests; only `RMQ_OFFLINE=1` in the e
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.foreign.install import ALL, Client, install_cpp1, install_node
+from tests.processes import running, up
 from tests.support import PATIENCE, RMQ
 
 
@@ -37,31 +35,9 @@ def client(request: pytest.FixtureRequest, installed: None) -> Client:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """`rmq up` in a process of its own. Every delay level is 1 s, so that a first retry comes soon."""
     store = tmp_path_factory.mktemp("store")
-    levels = "messageDelayLevel=" + " ".join(["1s"] * 18)
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "rmqcli",
-            "up",
-            "--json",
-            "--port",
-            "0",
-            "--namesrv-port",
-            "0",
-            "--store",
-            str(store),
-            "--set",
-            levels,
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        yield json.loads(process.stdout.readline())
-    finally:
-        process.send_signal(signal.SIGTERM)
+    with running(up(store, {"messageDelayLevel": " ".join(["1s"] * 18)})) as (process, words):
+        yield words
+        process.terminate()
         assert process.wait(PATIENCE) == 0
 
 
