@@ -123,8 +123,14 @@ def _remarks(found: Overview) -> Iterable[str]:
     else:
         log, queues = map(local_time, found.checkpoint[:2])
         yield f"flushed: log to {log}, queues to {queues}"
-    total, used, free = found.disk
-    yield f"disk: {size(used)} of {size(total)} used ({used * 100 // max(total, 1)}%), {size(free)} free"
+    yield disk_line(*found.disk)
+
+
+def disk_line(total: int, used: int, free: int) -> str:
+    """Return the use of a disk as `df` counts it: bytes that are neither used nor free are reserved."""
+    usable, reserved = used + free, total - used - free
+    text = f"disk: {size(used)} of {size(usable)} used ({used * 100 // max(usable, 1)}%), {size(free)} free"
+    return f"{text}; {size(reserved)} more are reserved" if reserved > 0 else text
 
 
 def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.render.store_view import disk_line
 from rmqcli.store.read.lock import is_locked
 from tests.cli.conftest import Run
 from tests.support import JavaStore
@@ -78,6 +79,14 @@ def test_an_overview_to_read(store_killed: JavaStore) -> None:
     assert "pending: 84 delayed messages, 0 half messages" in text
     assert "abort file present" in text
     assert "SCHEDULE_TOPIC_XXXX " in text, "a name of twenty letters has room"
+
+
+def test_figures_of_a_disk_add_up() -> None:
+    """Of a file system that keeps a part for the system, as ext4 does."""
+    gib = 1 << 30
+    told = "disk: 33.0 GiB of 101.0 GiB used (32%), 68.0 GiB free; 151.0 GiB more are reserved"
+    assert disk_line(252 * gib, 33 * gib, 68 * gib) == told
+    assert disk_line(4 * gib, gib, 3 * gib) == "disk: 1.0 GiB of 4.0 GiB used (25%), 3.0 GiB free"
 
 
 def test_a_table_that_is_another(cli: Run, store_killed: JavaStore) -> None:
