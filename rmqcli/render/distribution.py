@@ -28,7 +28,7 @@ def distribution_document(found: Distribution) -> dict[str, Any]:
     return {
         "sizes": [{"below": below, "records": count} for below, count in sorted(found.sizes.items())],
         "rate": _rate_document(found.rate, "records"),
-        "topKeys": [{"key": key, "records": count} for key, count in found.keys.most_common(TOP_KEYS)],
+        "topKeys": [{"key": key, "records": count} for key, count in found.frequent_keys(TOP_KEYS)],
     }
 
 
@@ -43,8 +43,11 @@ def show_distribution(found: Distribution) -> None:
     _show_rate("records", found.rate)
     if found.keys:
         print("\nmost frequent keys")
-        for key, count in found.keys.most_common(TOP_KEYS):
-            print(f"  {printable(key)[:60]}  {many(count, 'record')}")
+        frequent = found.frequent_keys(TOP_KEYS)
+        for key, count in frequent:
+            print(f"  {printable(key)}  {many(count, 'record')}")
+        if not frequent:
+            print("  none is in more than one record")
 
 
 def show_index_spread(settings: OutputSettings, found: IndexSpread) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from codec.compression import COMPRESSED
+from codec.names import SystemTopic
 from codec.properties import PropertyName, split_keys
 from codec.scan import FixedColumns
 from codec.scan.arrays import Array
@@ -21,6 +22,7 @@ from rmqcli.store.read.vectorised import block_records
 from rmqcli.store.stats.log_counts import Counting
 
 _SECOND = 1000
+_TRACE = SystemTopic.TRACE.encode()
 
 
 def count_blocks(file: NamedFile, data: memoryview, counting: Counting) -> Iterator[int]:
@@ -43,7 +45,7 @@ def _add(file: NamedFile, block: RecordBlock, counting: Counting) -> None:
     for row in chosen[rows["sys_flag"][chosen] & COMPRESSED != 0].tolist():
         place = int(positions[row])
         bodies[row] = len(with_plain_body(stored_message(data, place), file, place, on_damage).body)
-    keys = _keys(data, rows, chosen)
+    keys = _keys(data, rows, chosen[codes[chosen] != names.get(_TRACE, -1)])
     order = chosen[np.argsort(codes[chosen], kind="stable")]
     known = list(names)
     for mine in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):

@@ -1,7 +1,7 @@
 """Distribution of records over sizes, time and keys, in bounded memory.
 
 Rates are counted in steps that double when there are too many; keys that are rare among more than MAX_KEYS
-are dropped, so counts of rare keys can be too low.
+are dropped, so counts of rare keys can be too low. Keys of traces are not counted: they are ids of messages.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from codec.message import MessageExt
+from codec.names import SystemTopic
 
 MAX_STEPS = 60
 MAX_KEYS = 100_000
@@ -56,7 +57,8 @@ class Distribution:
     def add(self, message: MessageExt) -> None:
         self.sizes[1 << message.store_size.bit_length()] += 1
         self.rate.add(message.store_timestamp)
-        self._add_keys(message.keys)
+        if message.topic != SystemTopic.TRACE:
+            self._add_keys(message.keys)
 
     def add_many(self, sizes: Counter[int], seconds: Counter[int], keys: Counter[str]) -> None:
         """Adds counts by bit length of the size, by second of store time, and by key."""
@@ -65,6 +67,10 @@ class Distribution:
         for second, count in seconds.items():
             self.rate.add(second * 1000, count)
         self._add_keys(keys)
+
+    def frequent_keys(self, count: int) -> list[tuple[str, int]]:
+        """The keys of the most records, at most `count`, and of no fewer than two."""
+        return [(key, records) for key, records in self.keys.most_common(count) if records > 1]
 
     def _add_keys(self, keys: Iterable[str]) -> None:
         self.keys.update(keys)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.stats.distribution import Distribution
 from rmqcli.store.stats.log_counts import LogCounts, count_chosen
+from tests.codec.samples import make_record
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -75,7 +79,8 @@ def test_everything_is_counted_once(java_store: JavaStore) -> None:
     messages = [decode_record(java_store.commit_log, line["phy"], decompress=True) for line in lines]
     assert sum(topic.messages for topic in counts.statistics.topics) == len(lines)
     assert sum(topic.body_size for topic in counts.statistics.topics) == sum(len(m.body) for m in messages)
-    assert counts.distribution.keys.total() == sum(len(m.keys) for m in messages)
+    own = [message for message in messages if message.topic != "RMQ_SYS_TRACE_TOPIC"]
+    assert counts.distribution.keys.total() == sum(len(message.keys) for message in own)
     assert 0 < sum(told) <= sum(path.stat().st_size for path in java_store.commit_logs)
 
 
@@ -114,3 +119,23 @@ def test_no_more_is_counted_than_is_asked_for(
 ) -> None:
     counts = count_chosen(CommitLogFiles(store_clean.root), wanted, chosen, limit, lambda size: None)
     assert sum(topic.messages for topic in counts.statistics.topics) == expected
+
+
+@pytest.mark.parametrize("enabled", [False, True], ids=["records", "blocks"])
+def test_keys_of_traces_are_not_counted(tmp_path: Path, enabled: bool) -> None:
+    """They are the ids of the messages that they trace, each in several of them."""
+    data = bytearray()
+    for number in range(20):
+        topic, keys = (b"A", b"order-%d" % (number // 4)) if number % 2 else (b"RMQ_SYS_TRACE_TOPIC", b"ID")
+        data += make_record(topic=topic, properties=b"KEYS\x01" + keys, physical_offset=len(data))
+    (tmp_path / f"{0:020}").write_bytes(data)
+    with vectorising(enabled=enabled):
+        found = counted(CommitLogFiles(tmp_path), OffsetRange()).distribution
+    assert found.frequent_keys(10) == [(f"order-{number}", 2) for number in range(5)]
+    assert found.frequent_keys(1) == [("order-0", 2)]
+
+
+def test_a_key_of_one_record_is_not_frequent() -> None:
+    found = Distribution()
+    found.add_many(Counter(), Counter(), Counter({"once": 1, "twice": 2}))
+    assert found.frequent_keys(10) == [("twice", 2)]
