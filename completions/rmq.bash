@@ -123,12 +123,12 @@ _rmq_describe() {
             values="-T --topic -n --namesrv --profile --timeout --map --confirm"
             ;;
         "offsets reset")
-            options="--to -q --queue --undo --wait --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
+            options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
             values="--to -q --queue --undo --wait -n --namesrv --profile --timeout --map --confirm"
             files="--undo"
             ;;
         "offsets clone")
-            options="--wait --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
+            options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
             values="--wait -n --namesrv --profile --timeout --map --confirm"
             ;;
         "cluster")

@@ -67,6 +67,21 @@ class Settings:
         return self.endpoint.namesrv
 
     @property
+    def endpoint_words(self) -> str:
+        """The options that name this cluster in a command to be run later, perhaps elsewhere."""
+        import shlex
+
+        found = self.endpoint
+        profile = [] if found.name is None else ["--profile", found.name]
+        servers = (
+            []
+            if found.profile is not None and found.profile.namesrv == found.namesrv
+            else ["-n", found.namesrv]
+        )
+        maps = [word for rule in self.given.map or () for word in ("--map", rule)]
+        return shlex.join([*servers, *profile, *maps])
+
+    @property
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments of `PullConsumer` and `Admin`; names on the command line get no namespace."""
         endpoint = self.endpoint

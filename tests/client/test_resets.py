@@ -12,10 +12,10 @@ import trio
 from codec.bodies.base import encode_body
 from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.offsets import ResetOffsetBody
+from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from codec.bodies.route import BrokerData, ClusterInfo
 from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
-from codec.bodies.stats import TopicOffset, TopicStatsTable
+from codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from codec.codes import RequestCode
 from codec.headers.base import from_ext
 from codec.headers.offsets import ResetOffsetRequestHeader
@@ -142,6 +142,12 @@ async def test_plan(
     ]
     assert broker.offsets == {0: 50, 1: 60}
     assert not plan.online
+
+
+async def test_a_target_outside_of_a_queue_is_told(broker: Broker, autojump_clock: Any) -> None:
+    async with admin_of(broker) as admin:
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("shift", 55))
+    assert [(reset.new, reset.wanted) for reset in plan.queues] == [(105, None), (HIGH, 115)]
 
 
 async def test_plan_counts_replayed_and_skipped_messages(broker: Broker, autojump_clock: Any) -> None:
@@ -356,12 +362,81 @@ async def test_new_broker_moves_single_queues_of_running_consumers(
     broker: Broker, autojump_clock: Any
 ) -> None:
     broker.clients, broker.config = ["c1"], b"brokerName=broker-a\nuseServerSideResetOffset=true\n"
+    broker.server.replies[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda command: command.reply(
+        0, None, None, running(broker.offsets)
+    )
     async with admin_of(broker) as admin:
         plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("shift", -5), queue_id=1)
         result = await admin.offsets.reset(plan)
     assert result.complete
+    assert [(queue.found, queue.client) for queue in result.queues] == [(55, "c1")]
     assert broker.offsets == {0: 50, 1: 55}
     assert [(reset.queue_id, reset.offset) for reset in broker.resets()] == [(1, 55)]
+
+
+def running(offsets: dict[int, int]) -> bytes:
+    """The running info of a client that has the queues at these offsets."""
+    table = {
+        MessageQueue(TOPIC, "broker-a", number): ProcessQueueInfo(commit_offset=offset)
+        for number, offset in offsets.items()
+    }
+    return encode_body(ConsumerRunningInfo(mq_table=table))
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "seen"),
+    [
+        (RequestCode.GET_CONSUMER_RUNNING_INFO, running({0: 50, 1: 60}), [(50, "c1"), (60, "c1")]),
+        (
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+            encode_body(GetConsumerStatusBody(consumer_table={"c1": {Q0: 50}})),
+            [(50, "c1"), (LOW, None)],
+        ),
+    ],
+    ids=["it reports its queues", "it reports one offset"],
+)
+async def test_what_a_new_broker_writes_is_no_move_of_its_clients(
+    broker: Broker, code: RequestCode, body: bytes, seen: list[Any], autojump_clock: Any
+) -> None:
+    broker.clients, broker.config = ["c1"], b"useServerSideResetOffset=true\n"
+    broker.server.replies[code] = ok(None, body)
+    async with admin_of(broker) as admin:
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        result = await admin.offsets.reset(plan, settle=5)
+    assert broker.offsets == {0: LOW, 1: LOW}
+    assert [(queue.found, queue.client) for queue in result.queues] == seen
+    assert not any(queue.confirmed for queue in result.queues)
+
+
+async def test_queues_at_the_new_offset_are_left_alone(broker: Broker, autojump_clock: Any) -> None:
+    async with admin_of(broker) as admin:
+        some = await admin.offsets.reset(
+            await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 60))
+        )
+        none = await admin.offsets.reset(
+            await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 60))
+        )
+    assert [queue.queue for queue in some.queues] == [Q0]
+    assert (none.queues, none.complete) == ((), True)
+    assert broker.server.count(RequestCode.UPDATE_CONSUMER_OFFSET) == 1
+
+
+async def test_a_group_without_offsets_has_none_even_where_a_broker_answers_0(
+    broker: Broker, autojump_clock: Any
+) -> None:
+    broker.offsets = {0: 0, 1: 0}
+    stats = ConsumeStats(offset_table={})
+    broker.server.replies[RequestCode.GET_CONSUME_STATS] = lambda command: command.reply(
+        0, None, None, encode_body(stats)
+    )
+    async with admin_of(broker) as admin:
+        before = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        stats = ConsumeStats(offset_table={Q0: OffsetWrapper(broker_offset=HIGH, consumer_offset=0)})
+        after = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+    assert [reset.old for reset in before.queues] == [None, None]
+    assert [reset.old for reset in after.queues] == [0, 0]
+    queries = [c for c in broker.server.asked if c.code == RequestCode.QUERY_CONSUMER_OFFSET]
+    assert {(c.ext_fields or {})["setZeroIfNotFound"] for c in queries} == {"false"}
 
 
 async def test_queue_without_an_offset_does_not_stop_the_reset_of_the_others(

@@ -24,6 +24,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     """Calls about offsets. `OffsetCalls` reads and commits those of single queues."""
 
     former = "offsets"
+    zero_if_absent = False
 
     async def stats(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
@@ -134,8 +135,8 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
         """Carries out a plan and reads the offsets back.
 
-        Waits up to `settle` seconds for running consumers to move; a queue that was not seen to move by then
-        has `confirmed=False`. Failures are reported per queue; OnlineResetUnsupported is raised before
+        The result has the queues whose offset changes. Waits up to `settle` seconds for running consumers to move;
+        a queue that was not seen to move by then has `confirmed=False`. Failures are reported per queue; OnlineResetUnsupported is raised before
         anything is changed.
         """
         from rmqcli.client.admin.resets import Resets

@@ -23,7 +23,13 @@ from rmqcli.client.admin.area import gather, gather_all
 from rmqcli.client.admin.clients import Activity
 from rmqcli.client.admin.settling import Failures, settled
 from rmqcli.client.admin.values import QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
-from rmqcli.client.errors import ConsumerOffline, InvalidRequest, NotFound, OnlineResetUnsupported
+from rmqcli.client.errors import (
+    ClientError,
+    ConsumerOffline,
+    InvalidRequest,
+    NotFound,
+    OnlineResetUnsupported,
+)
 
 if TYPE_CHECKING:
     from rmqcli.client.admin.admin import Admin
@@ -54,20 +60,32 @@ class Resets:
         resets = await gather_all(
             chosen, lambda queue: self._plan_queue(group, queue, target, held.get(queue))
         )
-        plan = ResetPlan(group, topic, target, tuple(resets.values()), clients)
+        plan = await self._without_zeros(ResetPlan(group, topic, target, tuple(resets.values()), clients))
         if plan.online:
             await self._online_way(plan)
         return plan
 
+    async def _without_zeros(self, plan: ResetPlan) -> ResetPlan:
+        """The plan, with None for the 0 that brokers of 4.9 answer for a group without offsets on the topic."""
+        if not any(reset.old == 0 for reset in plan.queues):
+            return plan
+        failures: dict[str, ClientError] = {}
+        known = await self._offsets.stats(plan.group, failures=failures)
+        if failures or any(queue.topic == plan.topic for queue in known.offset_table):
+            return plan
+        queues = [reset._replace(old=None) if reset.old == 0 else reset for reset in plan.queues]
+        return plan._replace(queues=tuple(queues))
+
     async def apply(self, plan: ResetPlan, settle: float) -> ResetResult:
-        if not plan.online:
+        if not plan.online or not plan.changed:
             results = await self._commit_all(plan)
-            return ResetResult(plan.group, plan.topic, False, tuple(results))
+            return ResetResult(plan.group, plan.topic, plan.online, tuple(results))
         send = await self._online_way(plan)
         await self._commit_positions(plan)
         before = await self._admin.clients.activity(plan.group, plan.clients) if plan.replayed else {}
+        writes = await self._brokers_write(plan)
         failures = await send(plan)
-        results = await settled(self._admin, plan, failures, before, settle)
+        results = await settled(self._admin, plan, failures, before, settle, brokers_write=writes)
         return ResetResult(plan.group, plan.topic, True, tuple(results))
 
     async def _chosen(
@@ -90,8 +108,9 @@ class Resets:
         if held is not None and held.offset > (old or 0):
             old = held.offset
         low, high = await self._offsets.min_offset(queue), await self._offsets.max_offset(queue)
-        new = await self._target_offset(queue, target, low, high, old)
-        return QueueReset(queue, old, min(max(new, low), high), low, high)
+        wanted = await self._target_offset(queue, target, low, high, old)
+        new = min(max(wanted, low), high)
+        return QueueReset(queue, old, new, low, high, None if wanted == new else wanted)
 
     async def _target_offset(
         self, queue: MessageQueue, target: ResetTarget, low: int, high: int, old: int | None
@@ -114,7 +133,7 @@ class Resets:
         return high if last < time else found
 
     async def _commit_all(self, plan: ResetPlan) -> list[QueueResetResult]:
-        wanted = {reset.queue: reset.new for reset in plan.queues}
+        wanted = {reset.queue: reset.new for reset in plan.changed}
 
         async def move(queue: MessageQueue) -> int | None:
             await self._offsets.commit(queue, wanted[queue], plan.group)
@@ -140,13 +159,19 @@ class Resets:
         whole = len(plan.queues) == len((await self._instance.route(plan.topic)).subscribe)
         if whole and plan.target.kind in ("start", "end", "time"):
             return self._reset_by_time
-        targets = await self._masters_of(plan)
-        able = await gather_all(targets, lambda name: self._takes_queues(targets[name]))
-        if all(able.values()):
+        if all((await self._able(plan)).values()):
             return self._reset_by_queue
         goal = "offsets of their own for the queues" if plan.target.kind == "exact" else f"{plan.target}"
         wanted = goal if whole else f"{goal} of single queues"
         raise OnlineResetUnsupported(plan.group, len(plan.clients), wanted)
+
+    async def _able(self, plan: ResetPlan) -> dict[str, bool]:
+        targets = await self._masters_of(plan)
+        return await gather_all(targets, lambda name: self._takes_queues(targets[name]))
+
+    async def _brokers_write(self, plan: ResetPlan) -> bool:
+        """True if a broker of the plan may write offsets itself, so that they say nothing about clients."""
+        return any((await self._able(plan)).values())
 
     async def _commit_positions(self, plan: ResetPlan) -> None:
         """Commits the positions that the clients would commit within seconds.
@@ -180,7 +205,7 @@ class Resets:
 
     async def _reset_by_queue(self, plan: ResetPlan) -> Failures:
         targets = await self._masters_of(plan)
-        wanted = {reset.queue: reset.new for reset in plan.queues}
+        wanted = {reset.queue: reset.new for reset in plan.changed}
 
         async def send(queue: MessageQueue) -> None:
             header = ResetOffsetRequestHeader(

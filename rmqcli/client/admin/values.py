@@ -118,13 +118,22 @@ class ResetTarget(NamedTuple):
 
 
 class QueueReset(NamedTuple):
-    """One queue of a plan. `old` is None without a committed offset."""
+    """One queue of a plan. `old` is None without a committed offset.
+
+    `wanted` is the target before it was limited to the offsets that exist; None: it was not limited.
+    """
 
     queue: MessageQueue
     old: int | None
     new: int
     min_offset: int
     max_offset: int
+    wanted: int | None = None
+
+    @property
+    def changes(self) -> bool:
+        """False if the group is at the new offset already."""
+        return self.old != self.new
 
     @property
     def replayed(self) -> int:
@@ -152,6 +161,11 @@ class ResetPlan(NamedTuple):
         return bool(self.clients)
 
     @property
+    def changed(self) -> tuple[QueueReset, ...]:
+        """The queues whose offset changes."""
+        return tuple(queue for queue in self.queues if queue.changes)
+
+    @property
     def replayed(self) -> int:
         return sum(queue.replayed for queue in self.queues)
 
@@ -161,13 +175,17 @@ class ResetPlan(NamedTuple):
 
 
 class QueueResetResult(NamedTuple):
-    """The result for one queue. `found`: the committed offset after the reset. `error`: why it failed."""
+    """The result for one queue. `found`: the offset that was seen last. `error`: why it failed.
+
+    `client` is the running consumer that has the queue at `found`; None: `found` is what the broker has.
+    """
 
     queue: MessageQueue
     wanted: int
     found: int | None
     confirmed: bool
     error: ClientError | None = None
+    client: str | None = None
 
 
 class ResetResult(NamedTuple):

@@ -27,6 +27,8 @@ class OffsetCalls:
 
     instance: ClientInstance
     group: str = ""
+    zero_if_absent: bool | None = None
+    """What is asked of brokers that know no offset: to answer 0 where they can (None, as Java), or never."""
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The lowest offset that can still be read."""
@@ -63,13 +65,15 @@ class OffsetCalls:
     async def committed(self, queue: MessageQueue, group: str | None = None) -> int | None:
         """The next offset that the group will consume; None when it never committed one.
 
-        A broker answers 0 for an unknown group while the queue is still wholly in memory.
+        A broker of 4.9 answers 0 for an unknown group while the queue is still wholly in memory; others do so
+        unless `zero_if_absent` is False.
         """
         queue = self.instance.namespace.wrap_queue(queue)
         header = QueryConsumerOffsetRequestHeader(
             consumer_group=self.instance.namespace.wrap(group or self.group),
             topic=queue.topic,
             queue_id=queue.queue_id,
+            set_zero_if_not_found=self.zero_if_absent,
             bname=queue.broker_name,
         )
         answer = await self.instance.find_in_queue(queue, QUERY_CONSUMER_OFFSET, header)

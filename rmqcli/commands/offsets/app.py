@@ -16,6 +16,12 @@ DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes withou
 WaitOption = Annotated[
     float, Option("--wait", metavar="SECONDS", min=0, help="Wait for running clients at most this long.")
 ]
+CreateGroupOption = Annotated[
+    bool,
+    Option(
+        "--create-group", help="Create the group first on brokers that do not know it; 5.x requires that."
+    ),
+]
 
 
 def check_group_name(group: str) -> None:

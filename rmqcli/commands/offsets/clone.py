@@ -11,8 +11,7 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import TopicArgument, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import confirm
-from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
+from rmqcli.commands.offsets.app import CreateGroupOption, DryRunOption, WaitOption, app, check_group_name
 
 FromArgument = Annotated[str, Argument(metavar="FROM", help="Group to copy the offsets from.")]
 ToArgument = Annotated[str, Argument(metavar="TO", help="Group to copy the offsets to.")]
@@ -30,6 +29,7 @@ def clone(
     target: ToArgument,
     topic: TopicArgument,
     wait: WaitOption = 30.0,
+    create_group: CreateGroupOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
@@ -42,17 +42,12 @@ def clone(
     offsets reset --undo`.
     """
     from rmqcli.client import ResetTarget
-    from rmqcli.commands.offsets.steps import Reset
+    from rmqcli.commands.offsets.steps import Reset, Way
 
     if source == target:
         raise usage_error(f"FROM and TO are both {source}: specify two groups")
     check_group_name(target)
     positions = with_admin(settings, lambda admin: admin.offsets.positions(source, topic))
     job = Reset(settings, target, topic, ResetTarget("exact", exact=positions), queue_id=None)
-    plan = job.plan()
-    job.show_plan(plan, dry_run=dry_run)
-    if dry_run:
-        return
     question = f"copy the offsets of group {source} on topic {topic} to group {target}?"
-    confirm(settings, question, yes=yes, readers=[target, *plan.clients])
-    job.apply(plan, wait)
+    job.run(Way(wait, dry_run, yes, create_group), question)

@@ -12,9 +12,8 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.outcome import confirm
-from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
-from rmqcli.render.text import listed, many
+from rmqcli.commands.offsets.app import CreateGroupOption, DryRunOption, WaitOption, app, check_group_name
+from rmqcli.render.text import listed
 
 if TYPE_CHECKING:
     from rmqcli.client import ResetTarget
@@ -57,6 +56,7 @@ def reset(
     queue: QueueOption = None,
     undo: UndoOption = None,
     wait: WaitOption = 30.0,
+    create_group: CreateGroupOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
@@ -66,22 +66,20 @@ def reset(
     asks for confirmation; without a terminal, --yes is required. Running consumers are moved by the broker,
     which takes some seconds (10 s in Java); the offsets of a group without consumers are set directly. Queues
     that have not moved after --wait seconds are reported, and the exit code is 3 (1 if none has moved).
-    Prints the path of a file that restores the old offsets with --undo.
+    Prints the command that restores the old offsets from a file; --undo refuses the file of another cluster.
+    Queues that had no offset keep the new one.
     """
-    from rmqcli.commands.offsets.steps import Reset
+    from rmqcli.commands.offsets.steps import Reset, Way
     from rmqcli.commands.offsets.undo import load_undo
 
-    wanted = load_undo(_only_undo(undo, group, topic, to)) if undo is not None else _wanted(group, topic, to)
+    if undo is not None:
+        wanted, home = load_undo(_only_undo(undo, group, topic, to), settings)
+    else:
+        wanted, home = _wanted(group, topic, to), None
+    name, of, target = wanted
+    place = target if undo is None else "its former offsets"
     job = Reset(settings, *wanted, queue_id=queue)
-    plan = job.plan()
-    job.show_plan(plan, dry_run=dry_run)
-    if dry_run:
-        return
-    place = plan.target if undo is None else "its former offsets"
-    lost = [f"{many(plan.skipped, 'message')} skipped"] if plan.skipped else []
-    question = f"reset group {plan.group} on topic {plan.topic} to {place}?"
-    confirm(settings, question, yes=yes, lost=lost, readers=[plan.group, *plan.clients])
-    job.apply(plan, wait)
+    job.run(Way(wait, dry_run, yes, create_group), f"reset group {name} on topic {of} to {place}?", home)
 
 
 def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None) -> Path:

@@ -1,44 +1,34 @@
-"""The steps of a reset: plan, show, write the undo file, apply, report."""
+"""The steps of a reset: plan, show, ask, write the undo file, apply, report."""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
 
+from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.settings import Settings
-from rmqcli.client import (
-    Admin,
-    GroupNotFound,
-    QueueReset,
-    QueueResetResult,
-    ResetPlan,
-    ResetResult,
-    ResetTarget,
-)
+from rmqcli.client import Admin, ClientError, GroupNotFound, ResetPlan, ResetResult, ResetTarget
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import partial_code
-from rmqcli.commands.offsets.undo import undo_command, write_undo
-from rmqcli.render import Column, Output
-from rmqcli.render.columns import BROKER, QUEUE
+from rmqcli.commands.common.outcome import confirm, partial_code
+from rmqcli.commands.offsets.report import PLAN_COLUMNS, document, failure_lines, plan_lines, plan_row
+from rmqcli.commands.offsets.undo import Home, undo_command, write_undo
+from rmqcli.render import Output
 from rmqcli.render.output import note, warn
-from rmqcli.render.table import objects, show_rows
+from rmqcli.render.table import show_rows
 from rmqcli.render.text import many
 
-_COLUMNS = (
-    BROKER,
-    QUEUE,
-    Column("OLD", "old", number=True),
-    Column("NEW", "new", number=True),
-    Column("REPLAYED", "replayed", number=True),
-    Column("SKIPPED", "skipped", number=True),
-)
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a reset is carried out: `wait` is the seconds that running clients get."""
 
-def _row(step: QueueReset) -> list[Any]:
-    return [step.queue.broker_name, step.queue.queue_id, step.old, step.new, step.replayed, step.skipped]
+    wait: float
+    dry_run: bool
+    yes: bool
+    create_group: bool
 
 
 class Reset:
@@ -50,89 +40,104 @@ class Reset:
         self._settings = settings
         self._request = (group, topic, target)
         self._queue_id = queue_id
-        self._unknown = False
         self._output = Output()
+        self._lacking: tuple[str, ...] = ()
+        self._home = Home(settings.namesrv, ())
 
-    def plan(self) -> ResetPlan:
-        """Return the planned changes."""
-        return with_admin(self._settings, self._plan)
+    def run(self, way: Way, question: str, home: Home | None = None) -> None:
+        """Carry out all steps; `question` is asked before the change.
+
+        CommandError if the offsets belong to another cluster than `home`. Exit code 3 or 1 if a queue has not
+        moved.
+        """
+        plan = with_admin(self._settings, self._plan)
+        if home is not None and self._home.clusters != home.clusters:
+            raise CommandError(
+                f"the offsets are those of {home}; this is {self._home}: use its name server or profile"
+            )
+        self._show_plan(plan, way)
+        if way.dry_run:
+            return
+        if plan.changed:
+            lost = [f"{many(plan.skipped, 'message')} skipped"] if plan.skipped else []
+            confirm(self._settings, question, yes=way.yes, lost=lost, readers=[plan.group, *plan.clients])
+        self._apply(plan, way)
 
     async def _plan(self, admin: Admin) -> ResetPlan:
         plan = await admin.offsets.plan_reset(*self._request, queue_id=self._queue_id)
-        if not plan.online and not any(step.old for step in plan.queues):
-            self._unknown = await _is_unknown(admin, plan.group)
+        brokers = {step.queue.broker_name for step in plan.queues}
+        info = await admin.brokers.cluster_info()
+        clusters = {
+            info.broker_addr_table[name].cluster or "" for name in brokers & set(info.broker_addr_table)
+        }
+        self._home = Home(self._settings.namesrv, tuple(sorted(clusters)))
+        if not plan.online and any(step.old is None for step in plan.queues):
+            self._lacking = await _lacking(admin, plan.group, brokers)
         return plan
 
-    def show_plan(self, plan: ResetPlan, *, dry_run: bool) -> None:
+    def _show_plan(self, plan: ResetPlan, way: Way) -> None:
         """Show the old and new offsets. With `--json`, only a dry run prints them: a reset prints one
         document at its end.
         """
         if self._settings.json:
-            if dry_run:
-                self._output.json(_document(plan) | {"dryRun": True})
+            if way.dry_run:
+                self._output.json(document(plan) | {"dryRun": True})
             return
-        show_rows(self._settings, _COLUMNS, list(map(_row, plan.queues)))
+        show_rows(self._settings, PLAN_COLUMNS, list(map(plan_row, plan.queues)))
         self._output.flush()
-        way = (
-            f"{many(len(plan.clients), 'running client')} will be moved, which can take 10 s"
-            if plan.online
-            else "no clients are running"
-        )
-        warn(f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped:,} skipped; {way}")
-        if self._unknown:
-            warn(f"group {plan.group} does not exist yet: it will start there")
+        for line in plan_lines(plan, lacking=self._lacking, create=way.create_group):
+            warn(line)
 
-    def apply(self, plan: ResetPlan, wait: float) -> None:
-        """Apply the plan, waiting up to `wait` seconds for running clients; exit code 3 or 1 if a queue has
-        not moved.
-        """
-        path = write_undo(plan)
+    def _apply(self, plan: ResetPlan, way: Way) -> None:
+        """Apply the plan; the undo file is written before."""
+        path = write_undo(plan, self._home, self._settings)
         try:
-            result = with_admin(self._settings, lambda admin: admin.offsets.reset(plan, settle=wait))
+            result = with_admin(self._settings, lambda admin: self._changed(admin, plan, way))
         except BaseException:
-            warn(f"the old offsets are in {path}; undo with: {undo_command(path)}")
+            if path is not None:
+                warn(f"the old offsets are in {path}; undo with: {undo_command(path, self._settings)}")
             raise
         self._report(plan, result, path)
 
-    def _report(self, plan: ResetPlan, result: ResetResult, path: Path) -> None:
+    async def _changed(self, admin: Admin, plan: ResetPlan, way: Way) -> ResetResult:
+        if way.create_group and self._lacking:
+            from codec.bodies.config import SubscriptionGroupConfig
+
+            config = SubscriptionGroupConfig(group_name=plan.group)
+            made = await admin.groups.create(config, brokers=self._lacking)
+            for error in made.failures.values():
+                raise error
+            note(f"group {plan.group} created on {', '.join(made.brokers)}")
+        return await admin.offsets.reset(plan, settle=way.wait)
+
+    def _report(self, plan: ResetPlan, result: ResetResult, path: Path | None) -> None:
         moved = sum(queue.confirmed for queue in result.queues)
-        for queue, step in zip(result.queues, plan.queues, strict=True):
-            if not queue.confirmed:
-                warn(f"{queue.queue}: {queue.error or _doubt(queue, step)}")
+        for line in failure_lines(plan, result):
+            warn(line)
         if self._settings.json:
-            self._output.json(_document(plan) | {"online": result.online, "moved": moved, "undo": str(path)})
-        else:
-            note(f"moved {moved} of {len(result.queues)} queues of group {plan.group}")
-            note(f"undo with: {undo_command(path)}")
+            undo = None if path is None else str(path)
+            self._output.json(document(plan) | {"online": result.online, "moved": moved, "undo": undo})
+        elif plan.changed:
+            self._say_moved(plan, moved, path)
         if not result.complete:
             if result.online:
-                group, topic = shlex.quote(plan.group), shlex.quote(plan.topic)
-                warn(f"check later with: rmq offsets show {group} -T {topic}")
+                words = shlex.join([plan.group, plan.topic])
+                warn(f"check later with: rmq offsets show {words} {self._settings.endpoint_words}")
             raise typer.Exit(partial_code(done=moved > 0))
 
+    def _say_moved(self, plan: ResetPlan, moved: int, path: Path | None) -> None:
+        note(f"moved {moved} of {len(plan.changed)} queues of group {plan.group}")
+        if path is not None:
+            note(f"undo with: {undo_command(path, self._settings)}")
+        else:
+            note(f"no undo: group {plan.group} had no offsets on topic {plan.topic}")
 
-async def _is_unknown(admin: Admin, group: str) -> bool:
+
+async def _lacking(admin: Admin, group: str, brokers: set[str]) -> tuple[str, ...]:
+    """Return the brokers without the group; none that did not respond."""
+    failures: dict[str, ClientError] = {}
     try:
-        await admin.groups.settings(group)
+        known = set(await admin.groups.settings(group, failures=failures))
     except GroupNotFound:
-        return True
-    return False
-
-
-def _doubt(queue: QueueResetResult, step: QueueReset) -> str:
-    """Return why a queue that no broker refused does not count as moved."""
-    if queue.found is not None and step.old is not None and queue.found >= step.old > step.new:
-        return f"at offset {queue.found}: it may or may not have moved to {step.new} before"
-    return f"at offset {queue.found}, not yet at {queue.wanted}"
-
-
-def _document(plan: ResetPlan) -> dict[str, Any]:
-    return {
-        "group": plan.group,
-        "topic": plan.topic,
-        "target": str(plan.target),
-        "clients": list(plan.clients),
-        "replayed": plan.replayed,
-        "skipped": plan.skipped,
-        "queues": objects(_COLUMNS, map(_row, plan.queues)),
-    }
+        known = set()
+    return tuple(sorted(brokers - known - failures.keys()))

@@ -1,8 +1,9 @@
 """Undo files of `rmq offsets reset`.
 
-An undo file is JSON: the old and new offsets, and the command that restores the old ones. It is written
-before anything changes, to `undo/` in the user's state folder, or in the folder that RMQ_STATE_DIR names. A
-queue without a committed offset has no old offset, so an undo leaves it alone.
+An undo file is JSON: the old and new offsets of the queues that change, their cluster with its name servers,
+and the command that restores the old ones. It is written before anything changes, to `undo/` in the user's
+state folder, or in the folder that RMQ_STATE_DIR names. A queue without a committed offset has no old one, and
+brokers remove offsets only with the whole group, so an undo leaves it alone.
 """
 
 from __future__ import annotations
@@ -12,12 +13,27 @@ import re
 import shlex
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.settings import Settings
 from rmqcli.client import ResetPlan, ResetTarget
+from rmqcli.client.wire.addresses import name_servers
+from rmqcli.render.output import warn
+from rmqcli.render.text import many
+
+
+class Home(NamedTuple):
+    """The name servers and the clusters that offsets belong to."""
+
+    namesrv: str
+    clusters: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.clusters) or 'a cluster'} at {self.namesrv}"
 
 
 class UndoQueue(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,6 +49,8 @@ class UndoFile(msgspec.Struct, frozen=True, rename="camel"):
     """The content of an undo file."""
 
     command: str
+    namesrv: str
+    clusters: list[str]
     group: str
     topic: str
     target: str
@@ -50,32 +68,56 @@ def undo_folder() -> Path:
     return Path(platformdirs.user_state_dir("rmq")) / "undo"
 
 
-def load_undo(path: Path) -> tuple[str, str, ResetTarget]:
-    """Return group, topic and target of an undo; raise CommandError for another file."""
+def load_undo(path: Path, settings: Settings) -> tuple[tuple[str, str, ResetTarget], Home]:
+    """Return group, topic and target of an undo, and the cluster that it belongs to.
+
+    CommandError for another file, and for one of other name servers: its offsets would reset a group of the
+    same name elsewhere.
+    """
     try:
         found = msgspec.json.decode(path.read_bytes(), type=UndoFile)
     except msgspec.DecodeError as error:
         raise CommandError(f"{path}: not an undo file: {error}", ExitCode.USAGE) from error
+    home = Home(found.namesrv, tuple(found.clusters))
+    if not set(name_servers(found.namesrv)) & set(name_servers(settings.namesrv)):
+        raise CommandError(
+            f"{path}: the offsets are those of {home}, not of the cluster at {settings.namesrv}; "
+            f"use -n {shlex.quote(found.namesrv)}",
+            ExitCode.USAGE,
+        )
     old = {
         MessageQueue(found.topic, q.broker_name, q.queue_id): q.old for q in found.queues if q.old is not None
     }
     if not old:
         raise CommandError(f"{path}: the group had no committed offsets, there is nothing to restore")
-    return found.group, found.topic, ResetTarget("exact", exact=old)
+    if left := len(found.queues) - len(old):
+        warn(f"{many(left, 'queue')} had no offset before the reset: the undo leaves the offset there")
+    return (found.group, found.topic, ResetTarget("exact", exact=old)), home
 
 
-def write_undo(plan: ResetPlan) -> Path:
-    """Write the undo file of a plan and return its path."""
+def write_undo(plan: ResetPlan, home: Home, settings: Settings) -> Path | None:
+    """Write the undo file of a plan and return its path; None if there is nothing to restore."""
+    queues = [UndoQueue(q.queue.broker_name, q.queue.queue_id, q.old, q.new) for q in plan.changed]
+    if all(queue.old is None for queue in queues):
+        return None
     now = datetime.now().astimezone()
     name = re.sub(r"[^\w.-]", "_", f"{plan.group}-{plan.topic}-{now:%Y%m%dT%H%M%S%f}")
     path = undo_folder() / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    queues = [UndoQueue(q.queue.broker_name, q.queue.queue_id, q.old, q.new) for q in plan.queues]
-    content = UndoFile(undo_command(path), plan.group, plan.topic, str(plan.target), now.isoformat(), queues)
+    content = UndoFile(
+        command=undo_command(path, settings),
+        namesrv=home.namesrv,
+        clusters=list(home.clusters),
+        group=plan.group,
+        topic=plan.topic,
+        target=str(plan.target),
+        written=now.isoformat(),
+        queues=queues,
+    )
     path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
     return path
 
 
-def undo_command(path: Path) -> str:
-    """Return the command that restores the offsets."""
-    return f"rmq offsets reset --undo {shlex.quote(str(path))}"
+def undo_command(path: Path, settings: Settings) -> str:
+    """Return the command that restores the offsets, wherever it is run."""
+    return f"rmq offsets reset --undo {shlex.quote(str(path))} {settings.endpoint_words}"

@@ -42,7 +42,8 @@ def delete(
     if groups and change.brokers:
         warn(
             f"offsets of {', '.join(groups)} are kept; if {topic} is created again: "
-            f"rmq offsets reset {groups[0] if len(groups) == 1 else 'GROUP'} {topic} --to start"
+            f"rmq offsets reset {groups[0] if len(groups) == 1 else 'GROUP'} {topic} --to start "
+            f"{settings.endpoint_words}"
         )
     show_change(settings, f"topic {topic} deleted from", change)
 

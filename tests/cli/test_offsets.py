@@ -1,0 +1,139 @@
+"""`rmq offsets reset` and `clone`: what they say, what they refuse, and the undo file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.testing.embedded import Cluster
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.client.admin.offsets import OffsetAdmin
+from tests.cli.conftest import Result, Run
+
+
+class Desk:
+    """Resets of one group on a topic with two messages in each of four queues."""
+
+    def __init__(self, rmq: Run, topic: str) -> None:
+        self.rmq, self.topic, self.group = rmq, topic, f"G_{topic}"
+        for number in range(4):
+            rmq("send", topic, "-q", str(number), stdin=b"a\nb\n")
+
+    def reset(self, target: str, *options: str) -> Result:
+        return self.rmq("offsets", "reset", self.group, self.topic, "--to", target, "--yes", *options)
+
+    def offsets(self) -> list[int | None]:
+        shown = self.rmq("offsets", "show", self.group, "--json")
+        return [queue["consumerOffset"] for queue in shown.json]
+
+
+@pytest.fixture
+def desk(rmq: Run, topic: str) -> Desk:
+    return Desk(rmq, topic)
+
+
+def test_a_reset_to_the_same_offsets_changes_nothing(desk: Desk, tmp_path: Path) -> None:
+    desk.reset("1")
+    files = list((tmp_path / "state").rglob("*.json"))
+    again = desk.reset("1")
+    assert (again.code, [row[2:4] for row in again.lines]) == (0, [["1", "1"]] * 4)
+    assert again.err == f"rmq: group {desk.group} has these offsets already: nothing to change\n"
+    as_json = desk.reset("1", "--json").json
+    assert (as_json["moved"], as_json["changed"], as_json["undo"]) == (0, 0, None)
+    assert list((tmp_path / "state").rglob("*.json")) == files
+
+
+def test_only_queues_that_change_count(desk: Desk) -> None:
+    desk.reset("1")
+    desk.reset("2", "-q", "3")
+    moved = desk.reset("1", "--json").json
+    assert (moved["moved"], moved["changed"], moved["replayed"]) == (1, 1, 1)
+    written = json.loads(Path(moved["undo"]).read_text())
+    assert written["queues"] == [{"brokerName": "broker-a", "queueId": 3, "old": 2, "new": 1}]
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("999999", "broker-a:0-3 end before 999999: the nearest offset is taken"),
+        ("+2", "broker-a:0-3 end before +2: the nearest offset is taken"),
+        ("-2", "broker-a:0-3 begin behind -2: the nearest offset is taken"),
+    ],
+)
+def test_a_target_that_no_queue_has_is_told_first(desk: Desk, target: str, told: str) -> None:
+    desk.reset("1")
+    plan = desk.reset(target, "--dry-run")
+    assert plan.err.splitlines()[0] == f"rmq: {desk.topic}@{told}"
+    assert desk.reset(target, "--dry-run", "--json").json["limited"] == 4
+    assert "nearest" not in desk.reset("+1", "--dry-run").err
+
+
+def test_an_undo_names_its_cluster_and_refuses_another(desk: Desk, cli: Run, cluster: Cluster) -> None:
+    desk.reset("1")
+    path = Path(desk.reset("2", "--json").json["undo"])
+    content = json.loads(path.read_text())
+    assert (content["namesrv"], content["clusters"]) == (cluster.namesrv, ["DefaultCluster"])
+    assert content["command"] == f"rmq offsets reset --undo {path} -n {cluster.namesrv}"
+    undo = ("offsets", "reset", "--undo", str(path), "--yes")
+    elsewhere = cli(*undo, "-n", "127.0.0.1:1")
+    assert (elsewhere.code, elsewhere.out) == (ExitCode.USAGE, b"")
+    assert f"the offsets are those of DefaultCluster at {cluster.namesrv}, not of" in elsewhere.err
+    path.write_text(json.dumps(content | {"clusters": ["OtherCluster"]}))
+    renamed = desk.rmq(*undo)
+    assert (renamed.code, "those of OtherCluster at" in renamed.err) == (ExitCode.FAILED, True)
+    assert desk.offsets() == [2] * 4
+    path.write_text(json.dumps(content | {"namesrv": f"127.0.0.1:1;{cluster.namesrv}"}))
+    assert desk.rmq(*undo).code == 0
+    assert desk.offsets() == [1] * 4
+
+
+def test_a_printed_undo_names_the_profile_that_was_given(desk: Desk, cluster: Cluster) -> None:
+    desk.rmq("profile", "set", "prod", cluster.namesrv)
+    desk.reset("1", "--profile", "prod")
+    last = desk.reset("2", "--profile", "prod").err.splitlines()[-1]
+    assert last.startswith("undo with: rmq offsets reset --undo ") and last.endswith(" --profile prod")
+
+
+def test_there_is_no_undo_without_offsets_before(desk: Desk, tmp_path: Path) -> None:
+    first = desk.reset("1", "-q", "0")
+    assert [row[2] for row in first.lines] == [""]
+    assert first.err.splitlines()[-1] == f"no undo: group {desk.group} had no offsets on topic {desk.topic}"
+    assert not (tmp_path / "state").exists()
+    mixed = desk.reset("2", "--json").json
+    assert [step["old"] for step in mixed["queues"]] == [1, None, None, None]
+    back = desk.rmq("offsets", "reset", "--undo", mixed["undo"], "--yes")
+    assert "3 queues had no offset before the reset: the undo leaves the offset there" in back.err
+    assert desk.offsets() == [1, 2, 2, 2]
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits as brokers of 5.x take them: only of groups that exist."""
+    commit = OffsetAdmin.commit
+
+    async def refusing(self: OffsetAdmin, queue: MessageQueue, offset: int, group: Any = None) -> None:
+        await self._admin.groups.settings(group)
+        await commit(self, queue, offset, group)
+
+    monkeypatch.setattr(OffsetAdmin, "commit", refusing)
+
+
+def test_a_refusal_of_all_queues_is_said_once(desk: Desk, strict: None) -> None:
+    refused = desk.reset("1")
+    assert (refused.code, refused.err.count("no broker knows group")) == (ExitCode.FAILED, 1)
+    _, absent, reason, *_ = refused.err.splitlines()
+    assert absent.startswith(f"rmq: group {desk.group} does not exist yet on broker-a: ")
+    assert reason.startswith(f"rmq: {desk.topic}@broker-a:0-3: ")
+    assert reason.endswith("--create-group creates it first")
+
+
+def test_the_group_is_created_first(desk: Desk, strict: None) -> None:
+    assert desk.reset("1", "--create-group").code == 0
+    target = f"{desk.group}_2"
+    cloned = desk.rmq("offsets", "clone", desk.group, target, desk.topic, "--create-group", "--yes")
+    assert (cloned.code, f"group {target} created on broker-a" in cloned.err) == (0, True)
+    assert desk.rmq("group", "settings", target).code == 0
