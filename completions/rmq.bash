@@ -6,293 +6,297 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query trace topic group offsets cluster inspect export import up broker namesrv profile"
-            options="-V --version -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            commands="send request pull tail consume query trace topic group offsets cluster inspect export import up broker namesrv profile help"
+            options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "send")
-            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --timeout --map --confirm"
+            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --color --timeout --map --confirm"
             files="--file"
             ;;
         "request")
-            options="-k --key -t --tag -p --property -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --timeout --map --confirm"
+            options="-k --key -t --tag -p --property -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format -n --namesrv --profile --timeout --map --confirm"
+            options="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "tail")
-            options="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format -n --namesrv --profile --timeout --map --confirm"
+            options="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout --map --confirm"
+            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "query")
-            options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key --id --time -c --count -f --format -n --namesrv --profile --timeout --map --confirm"
+            options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key --id --time -c --count -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "trace")
-            options="--trace-topic -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--trace-topic -n --namesrv --profile --timeout --map --confirm"
+            options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--trace-topic -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic")
             commands="list describe route stats create update delete"
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic list")
-            options="-a --all -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic describe")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic route")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic stats")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic create")
-            options="--queues --read-queues --write-queues --perm --order -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --timeout --map --confirm"
+            options="--queues --read-queues --write-queues --perm --order -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic update")
-            options="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --timeout --map --confirm"
+            options="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic delete")
-            options="-y --yes --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--cluster -n --namesrv --profile --timeout --map --confirm"
+            options="-y --yes --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group")
             commands="list describe settings create update delete clients status deliver"
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group list")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group describe")
-            options="-T --topic -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic -n --namesrv --profile --timeout --map --confirm"
+            options="-T --topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-T --topic -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group settings")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group create")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --timeout --map --confirm"
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group update")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --timeout --map --confirm"
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group delete")
-            options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --timeout --map --confirm"
+            options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group clients")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group status")
-            options="--client -T --topic --rates -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--client -T --topic -n --namesrv --profile --timeout --map --confirm"
+            options="--client -T --topic --rates -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--client -T --topic -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group deliver")
-            options="-T --topic --id --client -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic --id --client -n --namesrv --profile --timeout --map --confirm"
+            options="-T --topic --id --client -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-T --topic --id --client -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "offsets")
             commands="show reset clone"
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "offsets show")
-            options="-T --topic --clients -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic -n --namesrv --profile --timeout --map --confirm"
+            options="-T --topic --clients -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-T --topic -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "offsets reset")
-            options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--to -q --queue --undo --wait -n --namesrv --profile --timeout --map --confirm"
+            options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--to -q --queue --undo --wait -n --namesrv --profile --color --timeout --map --confirm"
             files="--undo"
             ;;
         "offsets clone")
-            options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--wait -n --namesrv --profile --timeout --map --confirm"
+            options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--wait -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "cluster")
             commands="list producers"
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "cluster list")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "cluster producers")
-            options="-g --group -b --broker -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group -b --broker -n --namesrv --profile --timeout --map --confirm"
+            options="-g --group -b --broker -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group -b --broker -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "inspect")
             commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions verify rebuild salvage"
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --verify -j --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --timeout --map --confirm"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --timeout --map --confirm"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
             files="--commit-log"
             paths="yes"
             ;;
         "inspect store")
-            options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic -q --queue -g --group --where -n --namesrv --profile --timeout --map --confirm"
+            options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-T --topic -q --queue -g --group --where -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect checkpoint")
-            options="--explain -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="--explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect index")
-            options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --timeout --map --confirm"
+            options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect offsets")
-            options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --timeout --map --confirm"
+            options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect topics")
-            options="-T --topic --where -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic --where -n --namesrv --profile --timeout --map --confirm"
+            options="-T --topic --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-T --topic --where -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect groups")
-            options="-g --group --where -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group --where -n --namesrv --profile --timeout --map --confirm"
+            options="-g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group --where -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect delay")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --delay-levels -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --timeout --map --confirm"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect transactions")
-            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --timeout --map --confirm"
+            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect verify")
-            options="-j --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-j --jobs -n --namesrv --profile --timeout --map --confirm"
+            options="-j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-j --jobs -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect rebuild")
-            options="--out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--out --delay-levels --config --set -n --namesrv --profile --timeout --map --confirm"
+            options="--out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--out --delay-levels --config --set -n --namesrv --profile --color --timeout --map --confirm"
             files="--config"
             paths="yes"
             ;;
         "inspect salvage")
-            options="--out -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--out -n --namesrv --profile --timeout --map --confirm"
+            options="--out -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--out -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "export")
-            options="--out --store -T --topic -o --offset -q --queue -t --tag --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size -j --jobs --resume -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--out --store -T --topic -o --offset -q --queue -t --tag --master --conf --partition-by --columns --compression --file-size --row-group-size -j --jobs -n --namesrv --profile --timeout --map --confirm"
+            options="--out --store -T --topic -o --offset -q --queue -t --tag --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size -j --jobs --resume -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--out --store -T --topic -o --offset -q --queue -t --tag --master --conf --partition-by --columns --compression --file-size --row-group-size -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
             files="--out --store"
             ;;
         "import")
-            options="-T --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic --queues --rate --progress -n --namesrv --profile --timeout --map --confirm"
+            options="-T --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-T --topic --queues --rate --progress -n --namesrv --profile --color --timeout --map --confirm"
             files="--progress"
             paths="yes"
             ;;
         "up")
-            options="--port --namesrv-port --host --store --config --set -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--port --namesrv-port --host --store --config --set -n --namesrv --profile --timeout --map --confirm"
+            options="--port --namesrv-port --host --store --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--port --namesrv-port --host --store --config --set -n --namesrv --profile --color --timeout --map --confirm"
             files="--store --config"
             ;;
         "broker")
             commands="run"
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "broker run")
-            options="--config --set --port --store --check -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--config --set --port --store -n --namesrv --profile --timeout --map --confirm"
+            options="--config --set --port --store --check -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--config --set --port --store -n --namesrv --profile --color --timeout --map --confirm"
             files="--config --store"
             ;;
         "namesrv")
             commands="run"
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "namesrv run")
-            options="--config --set --listen -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="--config --set --listen -n --namesrv --profile --timeout --map --confirm"
+            options="--config --set --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--config --set --listen -n --namesrv --profile --color --timeout --map --confirm"
             files="--config"
             ;;
         "profile")
             commands="add edit set use current show list import remove"
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile add")
-            options="-g --group --protected --no-protected -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group -n --namesrv --profile --timeout --map --confirm"
+            options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile edit")
-            options="-g --group --protected --no-protected --unset -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group --unset -n --namesrv --profile --timeout --map --confirm"
+            options="-g --group --protected --no-protected --unset -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group --unset -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile set")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile use")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile current")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile show")
-            options="--resolved -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="--resolved -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile list")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile import")
-            options="-g --group --protected --no-protected -n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group -n --namesrv --profile --timeout --map --confirm"
+            options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "profile remove")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "help")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
     esac
 }

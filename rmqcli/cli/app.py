@@ -21,6 +21,7 @@ from rmqcli.cli.bare import BARE, BareGroup, asks_for_help
 from rmqcli.cli.command import SectionedGroup, global_options
 from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.sections import sections
 
 
 class Entry(NamedTuple):
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Entry] = {
     "broker": Entry("rmqcli.commands.broker", "Run a broker; show, change and drain brokers."),
     "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server; show and change name servers."),
     "profile": Entry("rmqcli.commands.profile", "Manage named clusters."),
+    "help": Entry("rmqcli.commands.help", "Explain a command, formats, ranges, exit codes, environment."),
 }
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -72,8 +74,10 @@ class LazyGroup(SectionedGroup):
         return args[0], _load(args[0], entry, args[1:]), args[1:]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, names in sections(COMMANDS).items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name].help) for name in names])
 
 
 def _load(name: str, entry: Entry, words: Sequence[str] = ()) -> Any:
@@ -112,11 +116,7 @@ Examples:
   rmq send orders hello -k 42 -t paid     send one message
   rmq pull orders -o -10                  read the last ten messages
   rmq tail orders --json | jq .body       follow the topic
-
-\b
-Exit codes: 0 success, 1 failure, 2 usage error, 3 partial success,
-4 not found, 5 connection failed, 6 not permitted, 7 timed out,
-8 data corrupt, 130 interrupted."""
+"""
 
 
 def command_tree() -> Any:

@@ -16,27 +16,27 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rmqcli.cli.former import present_words
+from rmqcli.cli.help import GLOBAL_PANEL, write_group_help, write_help
 from rmqcli.cli.option_groups import expand, gather, keyword
 from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
 from rmqcli.cli.settings import Given, Settings
-
-_PANEL = "Global options"
 
 _WHOLE = 500
 
 
 def _option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=_PANEL, **settings)
+    return typer.Option(*names, rich_help_panel=GLOBAL_PANEL, **settings)
 
 
 _NAMESRV_HELP = (
     "Name servers, separated by ';'; default: RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876."
 )
+_COLOR_HELP = "Color: auto (on a terminal without NO_COLOR), always or never."
 _GLOBALS: dict[str, tuple[Any, Any]] = {
     "namesrv": (str | None, _option("--namesrv", "-n", metavar="HOST:PORT", help=_NAMESRV_HELP)),
     "profile": (str | None, _option("--profile", metavar="NAME", help="Named cluster, see `rmq profile`.")),
     "json": (bool | None, _option("--json", help="Output JSON: one document, or one line per message.")),
-    "no_color": (bool | None, _option("--no-color", help="Disable colors (also: NO_COLOR).")),
+    "color": (str | None, _option("--color", metavar="WHEN", help=_COLOR_HELP)),
     "verbose": (bool | None, _option("--verbose", "-v", help="Show details and logs on standard error.")),
     "timeout": (
         float | None,
@@ -78,21 +78,6 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _format_sections(command: Any, context: Any, formatter: Any) -> None:
-    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], _PANEL: []}
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
-        if record is not None and kind == "Arguments":
-            record = (parameter.metavar, record[1])  # without the type that typer adds
-        if record is not None:
-            sections[getattr(parameter, "rich_help_panel", None) or kind].append(record)
-    for title, records in sections.items():
-        if records:
-            with formatter.section(title):
-                formatter.write_dl(records, col_max=26)
-
-
 class _Quick:
     """Mixin of Click's commands: converts plain values without typer's validator."""
 
@@ -114,7 +99,7 @@ class _Quick:
 
 
 class SectionedCommand(_Quick, TyperCommand):
-    """A command whose help lists the global options apart."""
+    """A command whose help shows the common options first."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         # typer writes {TOPIC} for a required argument
@@ -128,8 +113,8 @@ class SectionedCommand(_Quick, TyperCommand):
                 _name_owners(error, getattr(self.callback, "application", None))
             raise
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        _format_sections(self, ctx, formatter)
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        write_help(self, ctx, formatter)
 
 
 def _name_owners(error: Any, application: typer.Typer | None) -> None:
@@ -157,9 +142,8 @@ class SectionedGroup(_Quick, TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        self.format_commands(ctx, formatter)
-        _format_sections(self, ctx, formatter)
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        write_group_help(self, ctx, formatter)
 
 
 def command(

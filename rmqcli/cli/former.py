@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rmqcli.cli.help import command_path
 from rmqcli.cli.letters import LETTERS
 
 
@@ -56,14 +57,16 @@ FORMER: Mapping[str, Mapping[str, Now]] = {
     "broker run": _CONFIG,
     "namesrv run": _CONFIG,
 }
+EVERYWHERE: Mapping[str, str] = {"--no-color": "--color=never"}
+"""Former flags of every command."""
 
 
 def present_words(command: Any, context: Any, words: Sequence[str]) -> list[str]:
     """Return the words of a command line in their present spelling; warn of former ones."""
-    former = FORMER.get(_path(context))
-    if former is None or not any(word.startswith(tuple(former)) for word in words):
+    former = FORMER.get(command_path(context), {})
+    if not any(word.startswith((*former, *EVERYWHERE)) for word in words):
         return list(words)
-    rewriting = _Rewriting(former, command.get_params(context))
+    rewriting = _Rewriting(former, command)
     found = rewriting.rewrite(words)
     if not rewriting.notes:
         return list(words)
@@ -73,20 +76,12 @@ def present_words(command: Any, context: Any, words: Sequence[str]) -> list[str]
     return found
 
 
-def _path(context: Any) -> str:
-    """Return the names of a command without that of the program: "offsets show"."""
-    names: list[str] = []
-    while context.parent is not None:
-        names.insert(0, context.info_name)
-        context = context.parent
-    return " ".join(names)
-
-
 class _Rewriting:
     """Rewrites one command line; `notes` says what was rewritten."""
 
-    def __init__(self, former: Mapping[str, Now], parameters: Sequence[Any]) -> None:
-        options = [one for one in parameters if one.param_type_name == "option"]
+    def __init__(self, former: Mapping[str, Now], command: Any) -> None:
+        options = [one for one in command.params if one.param_type_name == "option"]
+        self._interspersed = command.allow_interspersed_args
         self._known = {name for one in options for name in (*one.opts, *one.secondary_opts)}
         flags = {name for one in options if one.is_flag for name in (*one.opts, *one.secondary_opts)}
         self._former = {name: now for name, now in former.items() if name not in self._known or now.values}
@@ -99,17 +94,21 @@ class _Rewriting:
         placed: dict[int, str] = {}
         rest = iter(words)
         for word in rest:
-            if word == "--":
-                arguments += rest
+            if word == "--" or not (self._interspersed or word.startswith("-")):
+                arguments += rest if word == "--" else (word, *rest)
             elif word == "-" or not word.startswith("-"):
                 arguments.append(word)
             else:
                 self._option(word, rest, options, placed)
         for position in sorted(placed):
             arguments.insert(position, placed[position])
-        return [*options, "--", *arguments]
+        return [*options, *(["--"] if self._interspersed else []), *arguments]
 
     def _option(self, word: str, rest: Iterator[str], options: list[str], placed: dict[int, str]) -> None:
+        if word in EVERYWHERE:
+            self.notes.append(f"{word} is now {EVERYWHERE[word]}")
+            options.append(EVERYWHERE[word])
+            return
         name, joined, value = self._parts(word)
         if name not in self._valued:
             options.append(word)

@@ -15,15 +15,21 @@ BrokerOption = Annotated[
     str | None, Option("--broker", "-b", metavar="NAME", help="Use only the broker NAME.")
 ]
 TagOption = Annotated[
-    str, Option("--tag", "-t", metavar="EXPR", help="Select messages by tag: 'A', 'A || B', or '*' for all.")
+    str,
+    Option(
+        "--tag",
+        "-t",
+        metavar="EXPR",
+        show_default=False,
+        help="Select by tag: 'A' or 'A || B'; default: all.",
+    ),
 ]
 WhereOption = Annotated[
     str | None,
     Option(
         "--where",
         metavar="EXPR",
-        help="Select messages by a condition over their properties (SQL92), which the brokers evaluate, "
-        "e.g. 'price > 5'.",
+        help="Select by properties (SQL92, evaluated by the brokers), e.g. 'price > 5'.",
     ),
 ]
 FormatOption = Annotated[
@@ -32,7 +38,7 @@ FormatOption = Annotated[
         "--format",
         "-f",
         metavar="FORMAT",
-        help=r"Output format of each message, e.g. '%o %k %v\n'; see rmq-pull(1).",
+        help=r"Format of each message, e.g. '%o %k %v\n': `rmq help formats`.",
     ),
 ]
 YesOption = Annotated[bool, Option("--yes", "-y", help="Skip the confirmation prompt.")]

@@ -7,8 +7,12 @@ import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from rmqcli.cli.exit_codes import usage_error
+
 if TYPE_CHECKING:
     from rmqcli.cli.endpoints import Endpoint
+
+COLORS = frozenset((None, "auto", "always", "never"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +22,18 @@ class Given:
     namesrv: str | None = None
     profile: str | None = None
     json: bool | None = None
-    no_color: bool | None = None
+    color: str | None = None
     verbose: bool | None = None
     timeout: float | None = None
     map: tuple[str, ...] | None = None
     confirm: str | None = None
 
     def overlaid(self, values: dict[str, Any]) -> Given:
-        """Return these options, replaced by those of `values` that are given."""
+        """Return these options, replaced by those of `values` that are given; raise a usage error for an
+        unknown --color.
+        """
+        if values.get("color") not in COLORS:
+            raise usage_error(f"--color {values['color']}: expected auto, always or never")
         known = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in values.items() if value is not None and value != ()}
         return Given(**known | given)
@@ -52,7 +60,10 @@ class Settings:
 
     @property
     def color(self) -> bool:
-        return self.terminal and not self.given.no_color and not os.environ.get("NO_COLOR")
+        """True if texts for people are colored; tab-separated lines and JSON never are."""
+        if self.given.color in ("always", "never"):
+            return self.given.color == "always"
+        return self.terminal and not os.environ.get("NO_COLOR")
 
     @property
     def endpoint(self) -> Endpoint:

@@ -51,7 +51,7 @@ def export(
             "--offset",
             "-o",
             metavar="RANGE",
-            help="Range of queue offsets or store times, as for `rmq pull`.",
+            help="Range of queue offsets or store times: `rmq help ranges`.",
         ),
     ] = "start",
     queue: Annotated[

@@ -34,7 +34,7 @@ RangeOption = Annotated[
         "--offset",
         "-o",
         metavar="RANGE",
-        help="Range: start, end, N, -N (the last N), A:B, @T or @T1:T2; T is an ISO time, epoch s or ms, or -1h.",
+        help="Range: start, end, N, -N (the last N), A:B, @T or @T1:T2; see `rmq help ranges`.",
     ),
 ]
 

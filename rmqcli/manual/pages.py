@@ -7,19 +7,12 @@ from collections.abc import Iterable
 
 from rmqcli import __version__
 from rmqcli.cli.exit_codes import EXIT_TEXTS
+from rmqcli.cli.help_topics import ENVIRONMENT
 from rmqcli.grammar import offset_range
 from rmqcli.manual.tree import Node, Option
 from rmqcli.render import message_format
 
-_ENVIRONMENT = {
-    "RMQ_NAMESRV, NAMESRV_ADDR": (
-        "Name servers if neither -n nor --profile is given; the first one that is set wins."
-    ),
-    "RMQ_PROFILE": "Profile to use if no name server is given otherwise.",
-    "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
-    "RMQ_STATE_DIR": "Folder of undo files; default: the user's state folder.",
-    "NO_COLOR": "Disables colors if set.",
-}
+_GLOBAL = "Every command has the global options, which \\fBrmq\\fR(1) describes."
 _OUTPUT = (
     "On a terminal, results are tables. In a pipe, they are lines of tab-separated fields without a header, "
     "one per item; tabs, line ends and backslashes in a value are written \\t, \\n, \\r and \\\\. "
@@ -55,9 +48,20 @@ def _items(items: Iterable[tuple[str, str]]) -> list[str]:
     return [line for term, text in items for line in (".TP", f"\\fB{_roff(term)}\\fR", _roff(text) or "\\&")]
 
 
-def _options(options: Iterable[Option], title: str) -> list[str]:
-    items = [(option.usage, option.text) for option in options]
-    return [f".SH {title}", *_items(items)] if items else []
+def _options(options: Iterable[Option]) -> list[str]:
+    """Return the options by panel; those without one, which are the common ones, first."""
+    panels: dict[str, list[Option]] = {"": []}
+    for option in options:
+        panels.setdefault(option.panel, []).append(option)
+    lines = [".SH OPTIONS"]
+    for title, members in panels.items():
+        lines += [f'.SS "{_roff(title)}"'] if title else []
+        lines += _option_items(members)
+    return lines
+
+
+def _option_items(options: Iterable[Option]) -> list[str]:
+    return _items((option.usage, option.text) for option in options)
 
 
 def _render(node: Node, nodes: list[Node]) -> str:
@@ -75,13 +79,17 @@ def _render(node: Node, nodes: list[Node]) -> str:
         lines += [".SH COMMANDS", *_items((f"{node.name} {name}", text) for name, text in node.commands)]
     if node.arguments:
         lines += [".SH ARGUMENTS", *_items(node.arguments)]
-    lines += _options((option for option in node.options if not option.is_global), "OPTIONS")
-    lines += _options((option for option in node.options if option.is_global), '"GLOBAL OPTIONS"')
+    lines += _options([option for option in node.options if not option.is_global])
+    if node.path:
+        lines += [".PP", _GLOBAL]
+    else:
+        globals_ = [option for option in node.options if option.is_global]
+        lines += ['.SH "GLOBAL OPTIONS"', *_option_items(globals_)]
     lines += _grammars(node)
     if node.examples:
         lines += [".SH EXAMPLES", *_verbatim(node.examples)]
     if not node.path:
-        lines += [".SH OUTPUT", *_paragraphs(_OUTPUT), ".SH ENVIRONMENT", *_items(_ENVIRONMENT.items())]
+        lines += [".SH OUTPUT", *_paragraphs(_OUTPUT), ".SH ENVIRONMENT", *_items(ENVIRONMENT.items())]
     lines += ['.SH "EXIT STATUS"', *_items((str(code.value), text) for code, text in EXIT_TEXTS.items())]
     lines += ['.SH "SEE ALSO"', _see_also(node, nodes)]
     return "\n".join(lines) + "\n"

@@ -8,13 +8,17 @@ from typing import Any, NamedTuple
 import typer
 
 from rmqcli.cli.app import COMMANDS, command_tree
+from rmqcli.cli.help import is_global, row_of
+from rmqcli.cli.panels import panel_of
 
 # Options and arguments for which shells complete files.
 _PATH_METAVARS = frozenset({"PATH", "FILE", "DIR"})
 
 
 class Option(NamedTuple):
-    """`names` as typed, `usage` as in help (`-k, --key KEY`), `text` with its default."""
+    """`names` as typed, `usage` as in help (`-k, --key KEY`), `text` with its default; `panel` is the title of
+    its panel, "" for a common option.
+    """
 
     names: tuple[str, ...]
     usage: str
@@ -22,6 +26,7 @@ class Option(NamedTuple):
     takes_value: bool
     is_path: bool
     is_global: bool
+    panel: str
 
 
 class Node(NamedTuple):
@@ -67,7 +72,7 @@ def _node(command: Any, context: Any, path: tuple[str, ...], children: list[tupl
         description=description,
         usage=" ".join(command.collect_usage_pieces(context)),
         arguments=tuple(_argument(parameter, context) for parameter in arguments),
-        options=tuple(_option(p, context) for p in parameters if p.param_type_name == "option"),
+        options=tuple(_option(p, context, path) for p in parameters if p.param_type_name == "option"),
         examples=_examples(command.epilog or ""),
         commands=tuple((name, _summary_of(path, name, child)) for name, child in children),
         takes_paths=any(str(parameter.metavar) in _PATH_METAVARS for parameter in arguments),
@@ -88,17 +93,18 @@ def _argument(parameter: Any, context: Any) -> tuple[str, str]:
     return str(parameter.metavar or parameter.name.upper()), text
 
 
-def _option(parameter: Any, context: Any) -> Option:
-    usage, text = parameter.get_help_record(context)
+def _option(parameter: Any, context: Any, path: tuple[str, ...]) -> Option:
+    usage, text = row_of(parameter, context) or ("", "")
     names = (*parameter.opts, *parameter.secondary_opts)
     takes_value = not (parameter.is_flag or getattr(parameter, "count", False))
     return Option(
         names=tuple(sorted(names, key=len)),
-        usage=" ".join(usage.split()),
-        text=" ".join(text.split()),
+        usage=usage,
+        text=text,
         takes_value=takes_value,
         is_path=takes_value and str(parameter.metavar) in _PATH_METAVARS,
-        is_global=getattr(parameter, "rich_help_panel", None) is not None,
+        is_global=is_global(parameter),
+        panel=panel_of(" ".join(path), max(names, key=len)),
     )
 
 

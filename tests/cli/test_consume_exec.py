@@ -25,19 +25,19 @@ def test_a_command_that_cannot_be_run_stops_at_once(
 ) -> None:
     send(rmq, topic, *map(str, range(12)))
     group = f"g_{topic}"
-    done = rmq("consume", topic, "-g", group, "--from", "first", "--exec", script, "-j", jobs)
+    done = rmq("consume", topic, "-g", group, "--from", "start", "--exec", script, "-j", jobs)
     assert done.code == ExitCode.FAILED
     ours = [line for line in done.err.splitlines() if line.startswith("rmq: --exec")]
     assert len(ours) == 1
     assert said in ours[0]
-    again = rmq("consume", topic, "-g", group, "--from", "first", "-c", "12", "-f", r"%v\n")
+    again = rmq("consume", topic, "-g", group, "--from", "start", "-c", "12", "-f", r"%v\n")
     assert sorted(map(int, again.out.split())) == list(range(12))
     assert rmq("pull", f"%DLQ%{group}").code == ExitCode.NOT_FOUND
 
 
 def test_a_count_counts_tries(rmq: Run, topic: str) -> None:
     send(rmq, topic, *map(str, range(5)))
-    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "first")
+    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "start")
     failed = rmq(*consume, "-c", "2", "--exec", "false")
     assert failed.code == ExitCode.FAILED
     assert failed.err.endswith("rmq: 0 messages consumed, 2 commands failed\n")
@@ -48,7 +48,7 @@ def test_a_count_counts_tries(rmq: Run, topic: str) -> None:
 
 def test_a_count_counts_tries_of_a_queue_in_order(rmq: Run, topic: str) -> None:
     send(rmq, topic, "bad", "good")
-    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "first", "--orderly")
+    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "start", "--orderly")
     done = rmq(*consume, "-c", "1", "--exec", "false")
     assert done.code == ExitCode.FAILED
     assert rmq(*consume, "-c", "1", "-f", r"%v\n").out == b"bad\n"

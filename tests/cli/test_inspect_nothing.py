@@ -60,11 +60,11 @@ def test_a_store_without_messages(cli: Run, tmp_path: Path, inspection: str, sai
 def test_the_queues_of_a_topic_on_a_terminal(store_clean: JavaStore) -> None:
     """Those that are chosen, or with -v all of them; else topics are enough."""
     root = str(store_clean.root)
-    chosen = on_terminal("store", root, "--topic", "SeedNormal", "--queue", "3", "--no-color")
+    chosen = on_terminal("store", root, "--topic", "SeedNormal", "--queue", "3", "--color", "never")
     assert "SeedNormal      3       375    0  375  " in chosen
     assert "TOPIC       QUEUE  MESSAGES  MIN  MAX  LAST STORED" in chosen
-    assert "MIN  MAX" not in on_terminal("store", root, "--no-color")
-    every = on_terminal("store", root, "-v", "--no-color")
+    assert "MIN  MAX" not in on_terminal("store", root, "--color", "never")
+    every = on_terminal("store", root, "-v", "--color", "never")
     assert max(map(len, every.splitlines())) <= 80
     assert every.count("\nSeedNormal ") == 5
 

@@ -372,7 +372,7 @@ def test_neighbouring_fields_differ_in_colour_on_a_terminal(store_clean: JavaSto
         shell = ["script", "-qec", command + options, "/dev/null"]
         return subprocess.run(shell, capture_output=True, text=True, check=True, env=environment).stdout
 
-    colored, plain = on_terminal(""), on_terminal(" --no-color")
+    colored, plain = on_terminal(""), on_terminal(" --color never")
     assert "\x1b[36m" in colored and "\x1b[33m" in colored
     assert "\x1b" not in plain
     assert re.sub(r"\x1b\[[0-9]+m", "", colored) == plain

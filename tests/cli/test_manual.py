@@ -68,7 +68,7 @@ def test_help_fits_eighty_columns() -> None:
 
 
 def test_every_command_has_the_global_options(nodes: list[Node]) -> None:
-    wanted = {"--namesrv", "--profile", "--json", "--no-color", "--verbose", "--timeout"}
+    wanted = {"--namesrv", "--profile", "--json", "--color", "--verbose", "--timeout"}
     for node in nodes:
         assert wanted <= {name for option in node.options if option.is_global for name in option.names}, (
             node.name

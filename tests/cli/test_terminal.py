@@ -87,10 +87,10 @@ def test_no_colour(environment: dict[str, str], rmq: Run, topic: str) -> None:
         ).stdout
 
     assert b"\x1b[2m" in raw("pull", topic)
-    assert b"\x1b[2m" not in raw("pull", topic, "--no-color")
+    assert b"\x1b[2m" not in raw("pull", topic, "--color", "never")
     assert b"\x1b[2m" not in raw("pull", topic, NO_COLOR="1")
     assert b"\x1b[1m" in raw("topic", "stats", topic)
-    assert b"\x1b" not in raw("topic", "stats", topic, "--no-color")
+    assert b"\x1b" not in raw("topic", "stats", topic, "--color", "never")
     assert b"\x1b" not in raw("topic", "stats", topic, NO_COLOR="1")
 
 

@@ -14,7 +14,7 @@ _EVERYWHERE = {
     "--namesrv",
     "--profile",
     "--json",
-    "--no-color",
+    "--color",
     "--verbose",
     "--timeout",
     "--map",

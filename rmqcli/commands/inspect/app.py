@@ -59,7 +59,7 @@ DelayLevelsOption = Annotated[
 
 def range_option(what: str) -> Any:
     """Return the option `-o RANGE`; `what` says what its numbers and times are."""
-    return Option("--offset", "-o", metavar="RANGE", help=f"{what} Same syntax as for `rmq pull`.")
+    return Option("--offset", "-o", metavar="RANGE", help=f"{what} See `rmq help ranges`.")
 
 
 def one_view(**views: object) -> None:

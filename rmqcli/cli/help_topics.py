@@ -1,0 +1,53 @@
+"""The topics of `rmq help` that are not commands. Man pages show the same texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rmqcli.cli.exit_codes import EXIT_TEXTS
+
+ENVIRONMENT: Mapping[str, str] = {
+    "RMQ_NAMESRV, NAMESRV_ADDR": (
+        "Name servers if neither -n nor --profile is given; the first one that is set wins."
+    ),
+    "RMQ_PROFILE": "Profile to use if no name server is given otherwise.",
+    "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
+    "RMQ_STATE_DIR": "Folder of undo files; default: the user's state folder.",
+    "NO_COLOR": "Disables colors if set, unless --color always is given.",
+}
+
+
+def formats() -> str:
+    """Return the text on FORMAT."""
+    from rmqcli.render import message_format
+
+    return _document(message_format.__doc__)
+
+
+def ranges() -> str:
+    """Return the text on RANGE."""
+    from rmqcli.grammar import offset_range
+
+    return _document(offset_range.__doc__)
+
+
+def exit_codes() -> str:
+    """Return a line for each exit code."""
+    return "\n".join(f"{code.value:>3}  {text}" for code, text in EXIT_TEXTS.items())
+
+
+def environment() -> str:
+    """Return a paragraph for each environment variable."""
+    return "\n\n".join(f"{name}\n    {text}" for name, text in ENVIRONMENT.items())
+
+
+def _document(text: str | None) -> str:
+    return (text or "").strip()
+
+
+TOPICS: Mapping[str, Callable[[], str]] = {
+    "formats": formats,
+    "ranges": ranges,
+    "exit-codes": exit_codes,
+    "environment": environment,
+}

@@ -1,0 +1,118 @@
+"""Help: a screen of what most people need, examples first, in words; `rmq help` explains the rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import ceil
+from typing import Any
+
+import pytest
+import typer
+
+from rmqcli.cli.app import COMMANDS, command_tree
+from rmqcli.cli.exit_codes import EXIT_TEXTS, ExitCode
+from rmqcli.cli.help import GLOBAL_LINE, LINES, in_words
+from rmqcli.cli.panels import PANELS
+from rmqcli.cli.sections import sections
+from tests.cli.conftest import Run
+
+COLUMNS = 80
+_NOTATION = re.compile(r"[<>]=|\bx[<>]|\{[A-Z]")
+
+
+def every(command: Any, context: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yield the name, command and help of each command of the tree."""
+    yield context.command_path, command, command.get_help(context)
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else []:
+        child = command.get_command(context, name)
+        yield from every(child, typer.Context(child, info_name=name, parent=context))
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict[str, tuple[Any, str]]:
+    tree = command_tree()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", str(COLUMNS))
+        found = every(tree, typer.Context(tree, info_name="rmq", help_option_names=["-h", "--help"]))
+        return {name: (command, text) for name, command, text in found}
+
+
+def test_the_common_part_fits_a_screen(helps: dict[str, tuple[Any, str]]) -> None:
+    for name, (command, text) in helps.items():
+        if hasattr(command, "list_commands"):
+            continue
+        lines = text.splitlines()
+        common = lines[: lines.index(GLOBAL_LINE) + 1]
+        height = sum(max(1, ceil(len(line) / COLUMNS)) for line in common)
+        # long examples take two lines
+        assert len(common) <= LINES, name
+        assert height <= LINES + 2, name
+        assert lines[0].startswith(f"Usage: {name} "), name
+        assert lines[4] in ("Examples:", "Example:") or lines[5] in ("Examples:", "Example:"), name
+
+
+def test_help_is_in_words(helps: dict[str, tuple[Any, str]]) -> None:
+    for name, (_, text) in helps.items():
+        typed = re.sub(
+            r"'[^']*'|(?<=Example:\n).*?(?=\n\n)|(?<=Examples:\n).*?(?=\n\n)", "", text, flags=re.S
+        )
+        assert not _NOTATION.search(typed), name
+        assert len(re.findall("^  .*--namesrv HOST", text, re.M)) == (name == "rmq"), name
+
+
+def test_every_option_is_shown_once(helps: dict[str, tuple[Any, str]]) -> None:
+    for name, (command, text) in helps.items():
+        options = [one for one in command.params if one.param_type_name == "option"]
+        own = [one for one in options if getattr(one, "rich_help_panel", None) is None and name != "rmq"]
+        for option in own:
+            longest = max(option.opts, key=len)
+            assert (
+                len(re.findall(rf"^  (?:-\w, )?{longest}(?![\w-])", text.partition("\nDetails:")[0], re.M))
+                == 1
+            ), (name, longest)
+
+
+def test_panels_name_options_that_exist(helps: dict[str, tuple[Any, str]]) -> None:
+    for path, panels in PANELS.items():
+        known = {name for one in helps[f"rmq {path}"][0].params for name in one.opts}
+        for title, names in panels.items():
+            assert set(names.split()) <= known, (path, title)
+
+
+def test_the_list_of_commands_has_sections(helps: dict[str, tuple[Any, str]]) -> None:
+    _, text = helps["rmq"]
+    titles = re.findall(r"^(\w[\w ]+):$", text, re.M)
+    expected = ["Examples", "Messages", "Administration", "Files", "Servers", "Help", "Global options"]
+    assert titles == expected
+    assert [
+        name for names in sections(COMMANDS).values() for name in names if f"\n  {name} " not in text
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("N. [default: 1; x>=1]", "N. [default: 1; at least 1]"),
+        ("N. [0<=x<=65535]", "N. [0 to 65535]"),
+        ("N. [x>=0]", "N."),
+        ("N. [default: 5; x>=0]", "N. [default: 5]"),
+        ("N. [x>=0.001]", "N. [more than 0]"),
+        ("N. [x<=9]", "N. [at most 9]"),
+        ("'x>=5' [required]", "'x>=5' [required]"),
+    ],
+)
+def test_bounds_in_words(text: str, words: str) -> None:
+    assert in_words(text) == words
+
+
+def test_help_explains_commands_and_topics(cli: Run) -> None:
+    assert cli("help", "offsets", "reset").out == cli("offsets", "reset", "--help").out
+    assert cli("help").out == cli("--help").out
+    assert b"%v body" in cli("help", "formats").out
+    assert b"the last N messages" in cli("help", "ranges").out
+    assert len(cli("help", "exit-codes").out.splitlines()) == len(EXIT_TEXTS)
+    assert b"NO_COLOR" in cli("help", "environment").out
+    unknown = cli("help", "nosuch")
+    assert (unknown.code, unknown.out) == (ExitCode.USAGE, b"")
+    assert "No such command 'nosuch'" in unknown.err
