@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 
+import trio
 from msgspec.structs import replace
 
 from broker.context import OWN_NAMES, BrokerContext, OwnProperties
@@ -27,12 +28,12 @@ from broker.handlers.common import (
 from broker.net.dispatch import Barrier
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
-from broker.net.turns import LongWork, Steps, Turns
+from broker.net.turns import LongWork, Steps
 from broker.services.creations import count_created
 from broker.services.put import DELAY, put, put_batch
 from broker.services.timer_properties import take_timer
 from broker.services.transactions import prepare
-from broker.store.batches import LONG_BATCH, Batch
+from broker.store.batches import Batch
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from broker.tables.topics import UNIT, UNIT_SUB, describe_topic
 from codec.bodies.config import TopicConfig
@@ -108,50 +109,68 @@ def _prepare_batch(
     broker: BrokerContext, request: Request[SendHeader, bytes], message: StoreMessage
 ) -> Steps:
     try:
-        batch = yield from broker.store.prepare_batch(message)
+        parts = yield from broker.store.prepare_batch(message)
     except LocalProtocolError:
         raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
     except IllegalBatch as error:
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
-    return partial(_store_batch, broker, request, batch)
+    return partial(_store_batch, broker, request, parts)
 
 
 def _store_batch(
-    broker: BrokerContext, request: Request[SendHeader, bytes], batch: Batch
+    broker: BrokerContext, request: Request[SendHeader, bytes], parts: list[Batch]
 ) -> Answered[SendMessageResponseHeader, None]:
     checked_topic(broker, request.session, request.header)  # it may have been deleted meanwhile
+    if len(parts) > 1:
+        return _store_parts(broker, request, parts, broker.store.barrier)
+    result = _stored(broker, parts[0])
+    reply = _reply(parts[0].queue_id, result, ",".join(_msg_ids(broker, result)))
+    if broker.sync_flush and parts[0].message.wait_store:
+        return _flushed_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
+    return reply
+
+
+async def _store_parts(
+    broker: BrokerContext, request: Request[SendHeader, bytes], parts: list[Batch], barrier: Barrier | None
+) -> SendReply:
+    """Stores a long batch, a part a turn, even if its sender disconnects. What refuses a part is the reply:
+    those before it are stored.
+    """
+    pace, message, store = request.session.turns.pace(), parts[0].message, broker.store
+    results: list[AppendResult] = []
+    msg_ids: list[str] = []
+    with trio.CancelScope(shield=True):
+        async with store.holding(message.topic, message.queue_id) as hold:
+            for part in parts:
+                part.hold = hold
+                try:
+                    results.append(await store.when_ready(_store_part, broker, part))
+                except Refusal as error:
+                    return Reply(code=error.code, remark=error.remark)
+                msg_ids += _msg_ids(broker, results[-1])
+                await pace.step()
+    reply = _reply(message.queue_id, results[0], ",".join(msg_ids))
+    flush_to = results[-1].physical_offset + results[-1].size
+    must_flush = broker.sync_flush and message.wait_store
+    return await _flushed_reply(broker, reply, flush_to if must_flush else None, barrier)
+
+
+def _store_part(broker: BrokerContext, part: Batch) -> AppendResult:
+    if broker.topics.get(part.topic) is None:
+        raise no_topic(part.topic)
+    return _stored(broker, part)
+
+
+def _stored(broker: BrokerContext, batch: Batch) -> AppendResult:
+    """The result of a batch or part that is stored; Refusal otherwise."""
     result = put_batch(broker, batch)
     if result.status is not PUT_OK:
         raise put_refusal(broker, result.status)
-    flush_to = (
-        result.physical_offset + result.size if broker.sync_flush and batch.message.wait_store else None
-    )
-    if len(batch.items) > LONG_BATCH:
-        turns, barrier = request.session.turns, broker.store.barrier
-        return _long_reply(broker, turns, batch.queue_id, result, flush_to, barrier)
-    reply = _reply(batch.queue_id, result, ",".join(_msg_ids(broker, result)))
-    return reply if flush_to is None else _flushed_reply(broker, reply, flush_to, broker.store.barrier)
+    return result
 
 
 def _msg_ids(broker: BrokerContext, result: AppendResult) -> Iterator[str]:
     return (f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets or ())
-
-
-async def _long_reply(
-    broker: BrokerContext,
-    turns: Turns,
-    queue_id: int,
-    result: AppendResult,
-    flush_to: int | None,
-    barrier: Barrier | None,
-) -> SendReply:
-    """Thousands of message ids; the messages are stored already."""
-    pace, msg_ids = turns.pace(), []
-    for msg_id in _msg_ids(broker, result):
-        msg_ids.append(msg_id)
-        await pace.step()
-    reply = _reply(queue_id, result, ",".join(msg_ids))
-    return await _flushed_reply(broker, reply, flush_to, barrier)
 
 
 async def _flushed_reply(

@@ -16,7 +16,7 @@ import trio
 T = TypeVar("T")
 Job = Generator[None, None, None]
 
-TURN_SECONDS = 0.002
+TURN_SECONDS = 0.001
 FIRST_STEPS = 32
 """Steps of long work that are done at once: most requests have no more."""
 

@@ -15,8 +15,9 @@ from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
+from broker.store.holds import Hold
 from broker.store.index import Index
-from broker.store.late_arrivals import MOST_LATE, LateArrivals
+from broker.store.late_arrivals import LateArrivals
 from broker.store.readiness import Readiness
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
@@ -189,13 +190,13 @@ class Appender:
             self.announce()
         return results
 
-    def prepare_batch(self, message: StoreMessage) -> Generator[None, None, Batch]:
-        """Decodes and encodes a batch in steps, for `append_batch`. CodecError, IllegalBatch."""
+    def prepare_batch(self, message: StoreMessage) -> Generator[None, None, list[Batch]]:
+        """Decodes and encodes a batch in steps, in parts for `append_batch`. CodecError, IllegalBatch."""
         topic = self._topics.get(message.topic) or self._sized_topic(message.topic)
         return prepare_batch(message, topic, self._encoder, self._max_body)
 
     def append_batch(self, batch: Batch) -> AppendResult:
-        """Stores a batch in one file, with consecutive offsets."""
+        """Stores a batch, or a part of one, in one file, with consecutive offsets."""
         if not self._statistics.writable:
             return _NOT_AVAILABLE
         if batch.refusal is not None:
@@ -203,7 +204,7 @@ class Appender:
         if batch.is_long and self._readiness.strict:
             self.late.require_room()
         queue = self._queue(batch.topic, batch.queue_id)
-        if not self._is_ready(queue, len(batch.items)):
+        if not self._is_ready(queue, len(batch.items), batch.hold):
             return _NO_FILE
         first, begin, timestamp = queue.next_offset, self._log.end, self._now_ms()
         self._encoder.place(batch.records, batch.starts, batch.message.born_host, first, begin, timestamp)
@@ -216,7 +217,7 @@ class Appender:
         except OSError as error:
             return self._half_stored(error)
         if batch.is_long:
-            self._come_late(batch.arrivals(begin, first, timestamp), MOST_LATE)
+            self._come_late(batch.arrivals(begin, first, timestamp), batch.weight)
         else:
             self._arrivals += batch.arrivals(begin, first, timestamp)
         if not self._in_batch:
@@ -301,12 +302,15 @@ class Appender:
             return _NO_FILE
         return None
 
-    def _is_ready(self, queue: ConsumeQueue, entries: int) -> bool:
+    def _is_ready(self, queue: ConsumeQueue, entries: int, hold: Hold | None = None) -> bool:
         """False if the disk refused the file or the blocks that so many entries need.
 
-        NotReady if it has to be asked for them first, or to read a page that the entries go on.
+        NotReady if it has to be asked for them first, or to read a page that the entries go on, or if the
+        queue is on `hold` for others.
         """
         if self._readiness.strict:
+            if queue.hold is not None and queue.hold is not hold:
+                queue.hold.require_end()
             missing = queue.missing_file(entries)
             if missing is not None and self._is_refused(*missing):
                 return False

@@ -1,5 +1,7 @@
-"""Batches: many messages that are stored together. To decode and encode them takes steps; to store them does
-not wait for anything, so that they get consecutive offsets.
+"""Batches: many messages that are stored together, with consecutive queue offsets.
+
+To decode and encode them takes steps. A long batch is stored in parts, a part being stored at once; other
+messages of its queue wait until the whole batch is stored (`ConsumeQueues.holding`).
 """
 
 from __future__ import annotations
@@ -10,26 +12,33 @@ from itertools import chain
 import msgspec
 
 from broker.errors import IllegalBatch
+from broker.store.holds import Hold
 from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
 from codec.hashing import tags_code
-from codec.message_batch import walk_batch
+from codec.layout import Buffer
+from codec.message_batch import count_batch, walk_batch
 from codec.properties import TIMERS, PropertyName, decode_properties
 from codec.store.record_encoder import RecordEncoder
 
 MOST_MESSAGES = 32768
 """More than fit in 4 MiB of records as Java's clients send them."""
 MESSAGES_PER_STEP = 8
+COUNTED_PER_STEP = 256
 MAX_PROPERTIES_BYTES = 32767
 LONG_PROPERTIES = 2048
-"""Bytes of properties; the index items of longer ones are added later, in steps."""
-LONG_BATCH = 64
-"""Messages; those of longer batches, too."""
+"""Bytes of properties of a message; the index items of longer ones are added later, in steps."""
+PART_PROPERTIES = 4 * LONG_PROPERTIES
+"""The same for all messages of a part."""
+PART_MESSAGES = 64
+PART_BYTES = 128 * 1024
+"""A part of a batch ends with the message that reaches one of these."""
 PROPERTY_END = b"\x02"
 
 
 class Batch(msgspec.Struct):
-    """A batch, ready to be stored: its messages, their records without offsets and store time, and where each
-    record begins. `refusal` says why it cannot be stored.
+    """A batch, or a part of a long one, ready to be stored: its messages, their records without offsets and
+    store time, and where each record begins. `refusal` says why it cannot be stored; `hold` is that of the
+    batch on its queue.
     """
 
     message: StoreMessage
@@ -37,6 +46,7 @@ class Batch(msgspec.Struct):
     records: bytearray = msgspec.field(default_factory=bytearray)
     starts: list[int] = []
     refusal: AppendResult | None = None
+    hold: Hold | None = None
 
     @property
     def topic(self) -> str:
@@ -49,7 +59,17 @@ class Batch(msgspec.Struct):
     @property
     def is_long(self) -> bool:
         """True when its index items are added later."""
-        return len(self.items) > LONG_BATCH or len(self.records) > LONG_BATCH * LONG_PROPERTIES
+        return self.weight > PART_PROPERTIES
+
+    @property
+    def weight(self) -> int:
+        """Bytes of properties, whose keys become index items."""
+        return sum(len(item.properties_text) for item in self.items)
+
+    @property
+    def is_full(self) -> bool:
+        """True when the next message belongs into another part."""
+        return len(self.items) >= PART_MESSAGES or len(self.records) >= PART_BYTES
 
     def spans(self) -> Iterator[tuple[StoreMessage, int, int]]:
         """Each message, and where its record begins and how long it is."""
@@ -65,29 +85,41 @@ class Batch(msgspec.Struct):
 
 def prepare_batch(
     message: StoreMessage, topic: bytes, encoder: RecordEncoder, max_body: int
-) -> Generator[None, None, Batch]:
-    """Decodes the items of a batch, each with its own properties and then those of the whole batch.
+) -> Generator[None, None, list[Batch]]:
+    """The parts of a batch, in order: its items decoded, each with its own properties and then those of the
+    whole batch. A batch that is refused has one part.
 
     It yields after every step. IllegalBatch, CodecError.
     """
-    batch = Batch(message)
     if not topic or len(message.body) > max_body:
-        batch.refusal = AppendResult(PutStatus.MESSAGE_ILLEGAL)
-    elif len(message.properties_text) > MAX_PROPERTIES_BYTES:
-        batch.refusal = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
+        return [_refused(message, PutStatus.MESSAGE_ILLEGAL)]
+    if len(message.properties_text) > MAX_PROPERTIES_BYTES:
+        return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
+    yield from _check_count(message.body)
+    parts = [Batch(message)]
     for number, (flag, body, properties) in enumerate(walk_batch(message.body)):
-        if number == MOST_MESSAGES:
-            raise IllegalBatch(f"a batch has {MOST_MESSAGES} messages at most")
         text = _joined(properties, message.properties_text)
         if len(text) > MAX_PROPERTIES_BYTES:
-            batch.refusal = batch.refusal or AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
-        if batch.refusal is None:
-            _add(batch, topic, encoder, flag, body, text)
+            return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
+        if parts[-1].is_full:
+            parts.append(Batch(message))
+        _add(parts[-1], topic, encoder, flag, body, text)
         if number % MESSAGES_PER_STEP == MESSAGES_PER_STEP - 1:
             yield
-    if not batch.items and batch.refusal is None:
-        batch.refusal = AppendResult(PutStatus.MESSAGE_ILLEGAL)
-    return batch
+    return parts if parts[0].items else [_refused(message, PutStatus.MESSAGE_ILLEGAL)]
+
+
+def _refused(message: StoreMessage, status: PutStatus) -> Batch:
+    return Batch(message, refusal=AppendResult(status))
+
+
+def _check_count(body: Buffer) -> Generator[None, None, None]:
+    """IllegalBatch for too many items, before memory is spent on any."""
+    for number in count_batch(body):
+        if number > MOST_MESSAGES:
+            raise IllegalBatch(f"a batch has {MOST_MESSAGES} messages at most")
+        if number % COUNTED_PER_STEP == 0:
+            yield
 
 
 def _add(batch: Batch, topic: bytes, encoder: RecordEncoder, flag: int, body: bytes, text: bytes) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from broker.disk import Disk
 from broker.store.consume_queue_ext import QueueExtension, Require
+from broker.store.holds import Hold
 from broker.store.mappings import Mappings
 from broker.store.queue_entries import (
     entries_at,
@@ -41,7 +42,7 @@ class QueueGap(Exception):
 
 class ConsumeQueue:
     """`next_offset` is the queue's max offset, `min_offset` its first readable one, `full_at` the first that
-    needs another file, `ready_until` the first that may need the disk.
+    needs another file, `ready_until` the first that may need the disk, or has to wait for `hold`.
 
     `must_rebuild` says after `load` and `recover` that files or extensions are missing.
     """
@@ -54,6 +55,7 @@ class ConsumeQueue:
         "extension",
         "flushed",
         "full_at",
+        "hold",
         "max_physical_offset",
         "min_offset",
         "must_rebuild",
@@ -84,11 +86,10 @@ class ConsumeQueue:
         self._position = self._limit = 0
         self.next_offset = 0
         self.full_at = self.ready_until = 0
-        self.min_offset = 0
-        self.max_physical_offset = 0
-        self.flushed = 0
+        self.min_offset = self.max_physical_offset = self.flushed = 0
         self.extension = extension
         self.must_rebuild = False
+        self.hold: Hold | None = None
 
     @property
     def end(self) -> int:
@@ -198,7 +199,7 @@ class ConsumeQueue:
             self._view = last.view
             self._touched[self] = None
             self._limit = last.reserved // ENTRY_SIZE * ENTRY_SIZE
-            self.ready_until = (last.start + last.reserved) // ENTRY_SIZE
+            self.ready_until = 0 if self.hold else (last.start + last.reserved) // ENTRY_SIZE
 
     def next_file_start(self) -> int:
         """Byte offset at which the file behind the current one begins."""

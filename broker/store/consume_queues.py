@@ -4,13 +4,15 @@ they are extended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from zlib import crc32
 
 from broker.disk import Disk
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import QueueExtension
+from broker.store.holds import Hold
 from broker.store.mappings import Mappings
 
 
@@ -73,6 +75,19 @@ class ConsumeQueues:
                 self.touched,
             )
         return queue
+
+    @asynccontextmanager
+    async def holding(self, topic: str, queue_id: int) -> AsyncIterator[Hold]:
+        """Reserves a queue for a long batch, once no other one holds it."""
+        while (queue := self.ensure(topic, queue_id)).hold is not None:
+            await queue.hold.ended()
+        hold = queue.hold = Hold()
+        queue.ready_until = 0
+        try:
+            yield hold
+        finally:
+            queue.hold = None
+            hold.end()
 
     def load(self) -> None:
         """Finds the files of every queue. StoreSizeMismatch, StoreDamaged. Blocks."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 import trio
@@ -26,6 +27,7 @@ from broker.store.consume_queues import ConsumeQueues
 from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
 from broker.store.flush import FLUSH_FAILED, Flusher, note_failure, sync_files
+from broker.store.holds import Hold
 from broker.store.index import Index
 from broker.store.prepare import Preparer, allocate_pages
 from broker.store.readiness import InThread, Readiness
@@ -227,6 +229,10 @@ class MessageStore:
     def end_batch(self) -> None:
         self._appender.end_batch()
         self._readiness.strict = False
+
+    def holding(self, topic: str, queue_id: int) -> AbstractAsyncContextManager[Hold]:
+        """Reserves a queue for the parts of a long batch."""
+        return self._queues.holding(topic, queue_id)
 
     async def make_durable(self) -> bool:
         """Flushes the log as it is now, before a table is saved that depends on what was stored."""

@@ -11,7 +11,7 @@ import trio
 from msgspec import structs
 
 from broker.net.turns import FIRST_STEPS, Pace
-from broker.store.batches import MESSAGES_PER_STEP
+from broker.store.batches import MESSAGES_PER_STEP, PART_MESSAGES
 from codec.codes import ResponseCode
 from codec.headers.base import to_ext
 from codec.ids import parse_offset_msg_id
@@ -176,6 +176,43 @@ async def test_a_long_batch_takes_turns_and_lies_in_a_row(
         assert [one.body for one in messages] == [b"b%d" % n for n in range(items)]
         assert [one.commit_log_offset for one in messages] == offsets
         assert broker.context.store.query("T", f"k{items - 1}", 1, 0, 1 << 50).views
+
+
+async def test_a_part_that_is_refused_is_the_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before it are stored, and the queue takes messages again."""
+    body = encode_batch([Message.of("T", "b")] * 3 * PART_MESSAGES)
+    async with fake_broker(tmp_path) as broker:
+        client, store = broker.client(), broker.context.store
+        await client.send("T")
+
+        async def next_turn() -> None:
+            store.stats.set_disk(0.95, full=True)
+
+        monkeypatch.setattr(client.session.turns, "next", next_turn)
+        opaque = await client.post_when_ready(320, send_header("T", batch=True), body)
+        monkeypatch.setattr(Pace, "is_over", True)
+        reply = await client.wait(opaque)
+        assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert reply.ext["MSG_REGION"] == "DefaultRegion"
+        store.stats.set_disk(0.1, full=False)
+        assert (await client.send("T")).ext["queueOffset"] == str(1 + PART_MESSAGES)
+
+
+async def test_a_long_batch_of_a_topic_that_is_deleted_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = encode_batch([Message.of("T", "b")] * 3 * PART_MESSAGES)
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await client.send("T")
+
+        async def next_turn() -> None:
+            broker.context.topics.remove("T")
+
+        monkeypatch.setattr(client.session.turns, "next", next_turn)
+        opaque = await client.post_when_ready(320, send_header("T", batch=True), body)
+        monkeypatch.setattr(Pace, "is_over", True)
+        assert (await client.wait(opaque)).code == ResponseCode.TOPIC_NOT_EXIST
 
 
 async def test_a_batch_of_too_many_messages_is_refused(

@@ -174,7 +174,8 @@ def _stored_batch(store: MessageStore, message: StoreMessage) -> AppendResult:
         try:
             next(steps)
         except StopIteration as end:
-            return store.append_batch(end.value)
+            results = [store.append_batch(part) for part in end.value]
+            return structs.replace(results[0], size=sum(result.size for result in results))
 
 
 def _batch(store: MessageStore, *bodies: bytes) -> Any:

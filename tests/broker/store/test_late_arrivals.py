@@ -12,7 +12,7 @@ from msgspec import structs
 from broker.disk import REAL
 from broker.errors import NotReady
 from broker.store import Arrival, MessageStore, PutStatus, StoreMessage
-from broker.store.batches import LONG_BATCH
+from broker.store.batches import PART_MESSAGES
 from broker.store.late_arrivals import ITEMS_PER_TURN
 from broker.store.store import open_store
 from broker.store.values import AppendResult
@@ -48,7 +48,8 @@ def append_batch(store: MessageStore, items: int, name: str) -> AppendResult:
         try:
             next(steps)
         except StopIteration as end:
-            return store.append_batch(end.value)
+            results = [store.append_batch(part) for part in end.value]
+            return results[-1]
 
 
 def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
             store.append(message(number))
             store.append(with_keys(number + 1, 900))
             store.append(message(number + 2))
-            assert append_batch(store, 4 * LONG_BATCH, f"b{number}").status is PutStatus.PUT_OK
+            assert append_batch(store, 4 * PART_MESSAGES, f"b{number}").status is PutStatus.PUT_OK
             store.append(message(number + 4, sys_flag=4))
             store.append(message(number + 5, sys_flag=8))
         assert not store.query("TopicA", "nowhere", 1, 0, 1).views  # writes what was gathered

@@ -1,0 +1,122 @@
+"""A long batch is stored in parts: its queue is on hold meanwhile, others are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from msgspec import structs
+
+from broker.disk import REAL
+from broker.errors import IllegalBatch, NotReady
+from broker.store import MessageStore, PutStatus
+from broker.store.batches import PART_BYTES, PART_MESSAGES, Batch
+from broker.store.store import open_store
+from codec.errors import BodyError
+from codec.message import Message
+from codec.message_batch import count_batch, decode_batch, encode_batch
+from tests.broker.store.support import HOST, Clock, inline, message, small_config
+
+LOG = 1 << 20
+
+
+def parts_of(store: MessageStore, items: int, size: int = 1, **properties: str) -> list[Batch]:
+    body = encode_batch([Message(topic="TopicA", body=b"x" * size, properties=properties)] * items)
+    steps = store.prepare_batch(structs.replace(message(), body=body, properties_text=b""))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            parts: list[Batch] = end.value
+            return parts
+
+
+@pytest.mark.parametrize(
+    ("items", "size", "sizes"),
+    [
+        (PART_MESSAGES, 1, [PART_MESSAGES]),
+        (PART_MESSAGES + 1, 1, [PART_MESSAGES, 1]),
+        (3, PART_BYTES // 2, [2, 1]),
+        (2, 2 * PART_BYTES, [1, 1]),
+    ],
+)
+async def test_a_part_ends_with_so_many_messages_or_bytes(
+    tmp_path: Path, items: int, size: int, sizes: list[int]
+) -> None:
+    config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_message_size=LOG)
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
+        assert [len(part.items) for part in parts_of(store, items, size)] == sizes
+
+
+async def test_a_queue_on_hold_takes_no_other_messages(tmp_path: Path) -> None:
+    config = small_config(tmp_path, mapped_file_size_commit_log=LOG)
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
+        for queue_id in (0, 1):
+            await store.when_ready(store.append, message(queue_id=queue_id))
+        first, second = parts_of(store, PART_MESSAGES + 1)
+        async with store.holding("TopicA", 0) as hold:
+            first.hold = second.hold = hold
+            stored = await store.when_ready(store.append_batch, first)
+            with pytest.raises(NotReady) as waiting:
+                store.attempt(store.append, message(queue_id=0))
+            assert store.attempt(store.append_run, [message(queue_id=0)]) == []
+            with pytest.raises(NotReady):
+                store.attempt(store.append_batch, parts_of(store, 1)[0])
+            other = store.attempt(store.append, message(queue_id=1))
+            assert store.attempt(store.append_run, [message(queue_id=1)] * 2)
+            rest = await store.when_ready(store.append_batch, second)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(waiting.value.ready)
+                await trio.testing.wait_all_tasks_blocked()
+                assert nursery.child_tasks, "it waits for the end of the hold"
+                nursery.cancel_scope.cancel()
+        await waiting.value.ready()
+        behind = await store.when_ready(store.append, message(queue_id=0))
+        assert {stored.status, rest.status, other.status, behind.status} == {PutStatus.PUT_OK}
+        assert (stored.queue_offset, rest.queue_offset) == (1, 1 + PART_MESSAGES)
+        assert behind.queue_offset == 2 + PART_MESSAGES
+
+
+async def test_one_batch_holds_a_queue_at_a_time(tmp_path: Path) -> None:
+    log: list[str] = []
+
+    async def hold(store: MessageStore, name: str) -> None:
+        async with store.holding("TopicA", 0):
+            log.append(name)
+            await trio.lowlevel.checkpoint()
+            log.append(name)
+
+    config = small_config(tmp_path)
+    async with (
+        open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store,
+        trio.open_nursery() as nursery,
+    ):
+        for name in "abc":
+            nursery.start_soon(hold, store, name)
+    assert log[::2] == log[1::2]
+    assert sorted(log[::2]) == ["a", "b", "c"]
+
+
+async def test_too_many_items_are_counted_before_any_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.store.batches.MOST_MESSAGES", 4)
+    monkeypatch.setattr("broker.store.batches.walk_batch", None)
+    config = small_config(tmp_path)
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
+        with pytest.raises(IllegalBatch, match="4 messages at most"):
+            parts_of(store, 5)
+
+
+@pytest.mark.parametrize("body", [b"\x00", b"\x00\x00\x00\x15" + bytes(17), bytes(40), b"\xff" * 40])
+def test_a_bad_item_ends_the_count(body: bytes) -> None:
+    for read in (decode_batch, lambda data: list(count_batch(data))):
+        with pytest.raises(BodyError):
+            read(body)
+
+
+def test_the_count_is_that_of_the_items() -> None:
+    body = encode_batch([Message.of("T", "b", keys="k")] * 3)
+    assert list(count_batch(body)) == [1, 2, 3]
