@@ -233,7 +233,7 @@ _rmq_describe() {
             files="--store --config"
             ;;
         "broker")
-            commands="run"
+            commands="run status ping drain undrain config clean"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -241,6 +241,57 @@ _rmq_describe() {
             options="--config --set --port --store --check -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--config --set --port --store -n --namesrv --profile --color --timeout --map --confirm"
             files="--config --store"
+            ;;
+        "broker status")
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker ping")
+            options="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker drain")
+            options="--wait-idle --limit --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--limit -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker undrain")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker config")
+            commands="show set diff"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker config show")
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker config set")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker config diff")
+            options="-b --broker --cluster --file --defaults -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm"
+            files="--file"
+            ;;
+        "broker clean")
+            commands="queues topics log"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker clean queues")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker clean topics")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker clean log")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "namesrv")
             commands="run"

@@ -80,17 +80,35 @@ class LazyGroup(SectionedGroup):
                 formatter.write_dl([(name.ljust(width), COMMANDS[name].help) for name in names])
 
 
-def _load(name: str, entry: Entry, words: Sequence[str] = ()) -> Any:
+def _load(name: str, entry: Entry, words: Sequence[str] | None = None) -> Any:
     """Import a command; of a group, build only the commands that `words` mention (each takes 1 ms)."""
     application = getattr(importlib.import_module(entry.module), entry.attribute)
-    names = {*words, BARE} if _may_be_bare(application, words) else set(words)
-    mentioned = [command for command in application.registered_commands if command.name in names]
-    if mentioned and application.registered_callback is not None:
-        application = copy.copy(application)
-        application.registered_commands = mentioned
-    command = get_command(application)
+    command = get_command(application if words is None else _narrowed(application, words))
     command.name = name
     return command
+
+
+def _narrowed(application: typer.Typer, words: Sequence[str]) -> typer.Typer:
+    """Return the application with only the commands and groups that `words` mention, if they mention one."""
+    names = {*words, BARE} if _may_be_bare(application, words) else set(words)
+    commands = [command for command in application.registered_commands if command.name in names]
+    groups = [group for group in application.registered_groups if _name_of(group) in names]
+    if not (commands or groups) or application.registered_callback is None:
+        return application
+    application = copy.copy(application)
+    application.registered_commands = commands
+    application.registered_groups = [_narrowed_group(group, words) for group in groups]
+    return application
+
+
+def _name_of(group: Any) -> Any:
+    return group.typer_instance.info.name
+
+
+def _narrowed_group(group: Any, words: Sequence[str]) -> Any:
+    group = copy.copy(group)
+    group.typer_instance = _narrowed(group.typer_instance, words)
+    return group
 
 
 def _may_be_bare(application: typer.Typer, words: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +18,13 @@ from typer.core import TyperCommand, TyperGroup
 from rmqcli.cli.former import present_words
 from rmqcli.cli.help import GLOBAL_PANEL, write_group_help, write_help
 from rmqcli.cli.option_groups import expand, gather, keyword
+from rmqcli.cli.options import OPTIONAL_SECONDS
 from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
 from rmqcli.cli.settings import Given, Settings
 
 _WHOLE = 500
+_LEFT_OUT = {OPTIONAL_SECONDS: "2"}
+"""The value of an option that is given without one, by metavar: `--watch` is `--watch=2`."""
 
 
 def _option(*names: str, **settings: Any) -> Any:
@@ -107,7 +110,7 @@ class SectionedCommand(_Quick, TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, list(_completed(args, self.params)))
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":
                 _name_owners(error, getattr(self.callback, "application", None))
@@ -115,6 +118,15 @@ class SectionedCommand(_Quick, TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         write_help(self, ctx, formatter)
+
+
+def _completed(words: Sequence[str], parameters: Iterable[Any]) -> Iterator[str]:
+    """Yield the words, with the value of each option whose value is left out."""
+    values = {
+        name: _LEFT_OUT[one.metavar] for one in parameters if one.metavar in _LEFT_OUT for name in one.opts
+    }
+    for word, following in zip(words, [*words[1:], "-"], strict=bool(words)):
+        yield f"{word}={values[word]}" if word in values and following.startswith("-") else word
 
 
 def _name_owners(error: Any, application: typer.Typer | None) -> None:

@@ -10,6 +10,9 @@ from typer import Argument, Option
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.option_groups import OptionGroup
 
+OPTIONAL_SECONDS = "[SECONDS]"
+"""Metavar of an option whose value may be left out; `rmqcli.cli.command` knows the value then."""
+
 TopicArgument = Annotated[str, Argument(metavar="TOPIC", help="Name of the topic.")]
 BrokerOption = Annotated[
     str | None, Option("--broker", "-b", metavar="NAME", help="Use only the broker NAME.")

@@ -9,6 +9,7 @@ import typer.main
 
 from rmqcli.cli.app import run
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.manual.tree import command_nodes
 from tests.cli.conftest import Run
 
 WRONG = "listenPort=nine"
@@ -36,6 +37,11 @@ def test_help_without_a_command_is_that_of_the_group(cli: Run, words: list[str])
     assert result.out.startswith(b"Usage: rmq broker [OPTIONS] COMMAND")
     assert b"Commands:\n  run " in result.out
     assert cli("broker", "run", *words).out.startswith(b"Usage: rmq broker run [OPTIONS]\n")
+
+
+def test_all_commands_of_the_group_are_in_the_tree() -> None:
+    names = {node.name for node in command_nodes()}
+    assert {"rmq broker run", "rmq broker config show", "rmq namesrv run"} <= names
 
 
 def test_another_word_is_no_command(cli: Run) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rmqcli.client.admin.clients import ClientAdmin
     from rmqcli.client.admin.groups import GroupAdmin
     from rmqcli.client.admin.messages import MessageAdmin
+    from rmqcli.client.admin.name_servers import NameServerAdmin
     from rmqcli.client.admin.offsets import OffsetAdmin
     from rmqcli.client.admin.topics import TopicAdmin
 
@@ -27,12 +28,14 @@ _AREAS = {
     "clients": "ClientAdmin",
     "brokers": "BrokerAdmin",
     "messages": "MessageAdmin",
+    "name_servers": "NameServerAdmin",
 }
 ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 
 
 class Admin(Client):
-    """Administration calls by area: `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`.
+    """Administration calls by area: `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`,
+    `name_servers`.
 
     `timeout` is seconds for one request; see InstanceOptions for the other options. An Admin has no
     namespace: it takes whole names of topics and groups. A call that goes to several brokers sends its
@@ -51,6 +54,8 @@ class Admin(Client):
     """Brokers and clusters."""
     messages: MessageAdmin
     """Messages by key or id."""
+    name_servers: NameServerAdmin
+    """Name servers: configuration, key-value entries, write permission of brokers."""
 
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
         options.setdefault("timeout", ADMIN_TIMEOUT)

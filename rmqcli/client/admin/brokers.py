@@ -1,16 +1,31 @@
-"""Brokers: the clusters of a name server, addresses, runtime information."""
+"""Brokers: the clusters of a name server, addresses, configuration, runtime information, cleaning."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Final, Literal
 
 from codec.bodies.route import ClusterInfo
 from codec.codes import MASTER_ID
-from codec.operations.brokers import GET_BROKER_RUNTIME_INFO
+from codec.operations.brokers import (
+    DELETE_EXPIRED_COMMITLOG,
+    GET_BROKER_CONFIG,
+    GET_BROKER_RUNTIME_INFO,
+    UPDATE_BROKER_CONFIG,
+)
+from codec.operations.operation import Operation
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO
+from codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
 from rmqcli.client.admin.area import Area, gather
-from rmqcli.client.admin.values import BrokerSummary
+from rmqcli.client.admin.values import BrokerSummary, TopicChange
 from rmqcli.client.errors import ClientError, NotFound
+
+Cleaning = Literal["queues", "topics", "log"]
+_CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {
+    "queues": CLEAN_EXPIRED_CONSUMEQUEUE,
+    "topics": CLEAN_UNUSED_TOPIC,
+    "log": DELETE_EXPIRED_COMMITLOG,
+}
 
 
 class BrokerAdmin(Area):
@@ -23,6 +38,31 @@ class BrokerAdmin(Area):
     async def masters(self, *, brokers: Collection[str] = (), cluster: str | None = None) -> dict[str, str]:
         """Broker name → master address of the named brokers, of a cluster, or of all. NotFound if unknown."""
         info = await self.cluster_info()
+        found = {name: addresses.get(MASTER_ID) for name, addresses in self._chosen(info, brokers, cluster)}
+        masters = {name: address for name, address in found.items() if address}
+        if not masters:
+            raise self._unknown("no broker with a master", info.broker_addr_table)
+        return masters
+
+    async def seats(self, *, brokers: Collection[str] = (), cluster: str | None = None) -> dict[str, str]:
+        """Label → address of masters and slaves; the label is `NAME`, or `NAME:ID` for a slave.
+
+        The brokers are chosen as by `masters`. NotFound if there is none.
+        """
+        info = await self.cluster_info()
+        seats = {
+            name if broker_id == MASTER_ID else f"{name}:{broker_id}": address
+            for name, addresses in self._chosen(info, brokers, cluster)
+            for broker_id, address in sorted(addresses.items())
+        }
+        if not seats:
+            raise self._unknown("no broker registered", ())
+        return seats
+
+    def _chosen(
+        self, info: ClusterInfo, brokers: Collection[str], cluster: str | None
+    ) -> list[tuple[str, Mapping[int, str]]]:
+        """Name and addresses of each chosen broker, sorted by name. NotFound if a name is unknown."""
         table = info.broker_addr_table
         names = set(table)
         if cluster is not None:
@@ -32,12 +72,7 @@ class BrokerAdmin(Area):
         for name in brokers:
             if name not in names:
                 raise self._unknown(f"no broker {name}", names)
-        wanted = sorted(set(brokers) or names)
-        found = {name: table[name].broker_addrs.get(MASTER_ID) for name in wanted}
-        masters = {name: address for name, address in found.items() if address}
-        if not masters:
-            raise self._unknown("no broker with a master", names)
-        return masters
+        return [(name, table[name].broker_addrs) for name in sorted(set(brokers) or names)]
 
     def _unknown(self, what: str, known: Collection[str]) -> ClientError:
         text = f"{what}; known: {', '.join(sorted(known)) or 'none'}"
@@ -46,6 +81,29 @@ class BrokerAdmin(Area):
     async def runtime_info(self, address: str) -> dict[str, str]:
         """The runtime table of the broker at `address` (code 28); all values are text."""
         return dict((await self.instance.ask(address, GET_BROKER_RUNTIME_INFO, None, None)).body.table)
+
+    async def runtime_infos(
+        self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
+    ) -> dict[str, dict[str, str]]:
+        """The runtime tables of several brokers (code 28) by label."""
+        tables = await self.bodies(seats, GET_BROKER_RUNTIME_INFO, None, failures)
+        return {label: dict(body.table) for label, body in tables.items()}
+
+    async def configs(
+        self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
+    ) -> dict[str, dict[str, str]]:
+        """The properties of several brokers that have a value (code 26) by label."""
+        return await self.bodies(seats, GET_BROKER_CONFIG, None, failures)
+
+    async def set_config(self, seats: Mapping[str, str], values: Mapping[str, str]) -> TopicChange:
+        """Changes properties of several brokers (code 25). A broker ignores names that it does not know."""
+        return await self.change(seats, UPDATE_BROKER_CONFIG, None, dict(values))
+
+    async def clean(self, seats: Mapping[str, str], what: Cleaning) -> TopicChange:
+        """Makes brokers remove consume queues of deleted topics (`queues`, code 306; `topics`, 316: those
+        without settings) or expired files of the commit log (`log`, 329).
+        """
+        return await self.change(seats, _CLEANING[what], None, None)
 
     async def summaries(self) -> list[BrokerSummary]:
         """Every address of every broker, sorted, with its runtime table or the error of asking for it."""

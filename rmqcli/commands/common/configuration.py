@@ -42,23 +42,33 @@ class Configuration(OptionGroup):
 
         Warn about unknown and unsupported properties; turn ConfigError into a usage error.
         """
-        from broker.config import BrokerConfig, config_from_properties, read_properties
+        from broker.config import BrokerConfig, config_from_properties
         from broker.config.checks import unsupported
         from broker.errors import ConfigError
 
-        path, given = self.config, [_property(text) for text in self.properties or []]
+        given = [_property(text) for text in self.properties or []]
+        found = properties_of(self.config) if self.config else {}
         try:
-            entries = {**defaults, **(read_properties(path) if path else {}), **dict(given), **fixed}
-            config, unknown = config_from_properties(kind, entries)
+            config, unknown = config_from_properties(kind, {**defaults, **found, **dict(given), **fixed})
         except ConfigError as error:
-            missing = path is not None and not path.exists()
-            raise CommandError(str(error), ExitCode.NOT_FOUND if missing else ExitCode.USAGE) from error
+            raise usage_error(str(error)) from error
         for name in unknown:
             warn(f"ignoring unknown property {name}")
         if isinstance(config, BrokerConfig):
             for text in unsupported(config):
                 warn(text)
         return config
+
+
+def properties_of(path: Path) -> dict[str, str]:
+    """Return the properties in a file; CommandError if it cannot be read."""
+    from broker.config import read_properties
+    from broker.errors import ConfigError
+
+    try:
+        return read_properties(path)
+    except ConfigError as error:
+        raise CommandError(str(error), ExitCode.USAGE if path.exists() else ExitCode.NOT_FOUND) from error
 
 
 def _property(text: str) -> tuple[str, str]:

@@ -12,7 +12,6 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import app
 
 if TYPE_CHECKING:
-    from codec.bodies.route import ClusterInfo
     from rmqcli.client import Admin
 
 AllOption = Annotated[
@@ -23,23 +22,10 @@ AllOption = Annotated[
 ]
 
 
-def _is_internal(topic: str) -> bool:
-    from codec.message import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
-
-    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) or is_system_topic(topic)
-
-
-def _own_topics(info: ClusterInfo) -> set[str]:
-    """Return the topics that every broker creates for itself, named after it and its cluster."""
-    from codec.names import reply_topic
-
-    clusters = set(info.cluster_addr_table)
-    return clusters | {reply_topic(name) for name in clusters} | set(info.broker_addr_table)
-
-
 @command(app, "list", example="rmq topic list\nrmq topic list --all --json")
 def list_topics(settings: Settings, everything: AllOption = False) -> None:
     """List topics."""
+    from rmqcli.flows.topic_names import application_topics
     from rmqcli.render import show_rows
     from rmqcli.render.columns import TOPIC
 
@@ -47,8 +33,7 @@ def list_topics(settings: Settings, everything: AllOption = False) -> None:
         found = await admin.topics.names()
         if everything:
             return found
-        hidden = _own_topics(await admin.brokers.cluster_info())
-        return [name for name in found if name not in hidden and not _is_internal(name)]
+        return application_topics(found, await admin.brokers.cluster_info())
 
     names = with_admin(settings, main)
     show_rows(

@@ -1,0 +1,76 @@
+"""`rmq broker config diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.broker.app import Seats, config
+from rmqcli.commands.broker.reading import read_configs
+from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.configuration import properties_of
+from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.properties import NAME
+
+FileOption = Annotated[
+    Path | None,
+    Option("--file", metavar="FILE", help="Compare with the properties of this file (broker.conf)."),
+]
+DefaultsOption = Annotated[bool, Option("--defaults", help="Compare with the defaults of a broker of 4.9.")]
+AllOption = Annotated[
+    bool,
+    Option("--all", "-a", help="Include names, addresses and folders, which every broker has of its own."),
+]
+
+
+@command(
+    config,
+    "diff",
+    example="""rmq broker config diff --cluster DefaultCluster
+rmq broker config diff -b broker-a --file broker.conf
+rmq broker config diff --defaults""",
+)
+def diff(
+    settings: Settings,
+    seats: Seats,
+    file: FileOption = None,
+    defaults: DefaultsOption = False,
+    everything: AllOption = False,
+) -> None:
+    """Show the properties in which brokers differ, from each other, a file or the defaults.
+
+    With --file, only the properties of the file are compared. Names, addresses and folders, which every
+    broker has of its own, are left out without --all. Piped output: property, the value in the file or the
+    default, then one value for each broker, in the order of their names. Brokers that do not respond are
+    reported, and the exit code is 3.
+    """
+    from rmqcli.flows.configuring import compared, is_of_one_broker
+    from rmqcli.render.matrix import show_matrix
+
+    if file is not None and defaults:
+        raise usage_error("--file and --defaults cannot be combined")
+    model = {} if file is None else {file.name: properties_of(file)}
+    model |= {"default": _defaults()} if defaults else {}
+    failures: Failures = {}
+    tables = {**model, **with_admin(settings, lambda admin: read_configs(admin, seats, failures))}
+    names = next(iter(model.values())) if model else None
+    lines = [
+        line
+        for line in compared(tables, names)
+        if line.differs and (everything or not is_of_one_broker(line.name))
+    ]
+    if len(tables) < 2 and not failures:
+        raise usage_error("one broker has nothing to differ from: use --file or --defaults")
+    show_matrix(settings, NAME, list(tables), lines, empty="no differences")
+    end_partly(failures)
+
+
+def _defaults() -> dict[str, str]:
+    from broker.config import BrokerConfig, config_properties
+
+    return config_properties(BrokerConfig())

@@ -1,0 +1,37 @@
+"""`rmq broker config show`."""
+
+from __future__ import annotations
+
+from rmqcli.cli.command import command
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.broker.app import Seats, config
+from rmqcli.commands.broker.reading import read_configs
+from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.properties import NAME, PatternsArgument, found_properties
+
+
+@command(
+    config,
+    "show",
+    example="""rmq broker config show
+rmq broker config show flushDiskType 'store*' -b broker-a""",
+)
+def show(settings: Settings, seats: Seats, patterns: PatternsArgument = None) -> None:
+    """Show the properties of brokers and their slaves.
+
+    Piped output: broker (NAME:ID for a slave), property, value. Brokers that do not respond are reported, and
+    the exit code is 3. Exit code 4 if no property has the name.
+    """
+    from rmqcli.render import Column, show_rows
+    from rmqcli.render.columns import BROKER
+
+    failures: Failures = {}
+    tables = with_admin(settings, lambda admin: read_configs(admin, seats, failures))
+    rows = [
+        [label, name, value]
+        for label, table in found_properties(tables, patterns or ()).items()
+        for name, value in table.items()
+    ]
+    show_rows(settings, [BROKER, NAME, Column("VALUE", "value")], rows)
+    end_partly(failures)

@@ -1,0 +1,38 @@
+"""Command lines against two brokers, and against two of which one cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.servers.clusters import UNREACHABLE, Pair, in_thread, open_pair
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """broker-a and broker-b."""
+    with in_thread(lambda: open_pair(tmp_path_factory.mktemp("pair"), {})) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def lame(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """broker-a, and broker-b that cannot be reached."""
+    with in_thread(lambda: open_pair(tmp_path_factory.mktemp("lame"), UNREACHABLE)) as found:
+        yield found
+
+
+@pytest.fixture
+def both(cli: Run, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command line with the name servers of `pair`."""
+    monkeypatch.setenv("RMQ_NAMESRV", pair.namesrv)
+    return lambda *arguments, stdin=b"": cli("--timeout", "30", *arguments, stdin=stdin)
+
+
+@pytest.fixture
+def half(cli: Run, lame: Pair, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command line with the name servers of `lame`."""
+    monkeypatch.setenv("RMQ_NAMESRV", lame.namesrv)
+    return lambda *arguments, stdin=b"": cli("--timeout", "30", *arguments, stdin=stdin)
