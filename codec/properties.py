@@ -91,6 +91,32 @@ class PropertyName:
 TIMERS = frozenset((PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS))
 """The properties by which 5.x clients ask for a delay of any length."""
 
+RESERVED = frozenset(
+    (
+        *(PropertyName.KEYS, PropertyName.TAGS, PropertyName.WAIT, PropertyName.DELAY),
+        *(PropertyName.RETRY_TOPIC, PropertyName.REAL_TOPIC, PropertyName.REAL_QID),
+        *(PropertyName.TRAN_MSG, PropertyName.PGROUP, PropertyName.MIN_OFFSET, PropertyName.MAX_OFFSET),
+        *(PropertyName.BUYER_ID, PropertyName.TRANSFER_FLAG, PropertyName.CORRECTION_FLAG),
+        *(PropertyName.MQ2_FLAG, PropertyName.ORIGIN_MESSAGE_ID, PropertyName.RECONSUME_TIME),
+        *(PropertyName.MAX_RECONSUME_TIMES, PropertyName.MSG_REGION, PropertyName.TRACE_ON),
+        *(PropertyName.UNIQ_KEY, PropertyName.CONSUME_START_TIME, PropertyName.INSTANCE_ID),
+        *(PropertyName.TRAN_PREPARED_QUEUE_OFFSET, PropertyName.TRANSACTION_CHECK_TIMES),
+        *(PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT, PropertyName.TTL),
+        *(PropertyName.ARRIVE_TIME, PropertyName.PUSH_REPLY_TIME, PropertyName.CLUSTER),
+        *(PropertyName.MSG_TYPE, PropertyName.INNER_MULTI_QUEUE_OFFSET, PropertyName.CRC32),
+        *(PropertyName.EXTEND_UNIQ_INFO, PropertyName.INNER_NUM, PropertyName.INNER_BASE),
+        *(PropertyName.DUP_INFO, PropertyName.TRANSACTION_ID, PropertyName.POP_CK),
+        *(PropertyName.POP_CK_OFFSET, PropertyName.FIRST_POP_TIME, PropertyName.TIMER_OUT_MS),
+        *(PropertyName.TIMER_ENQUEUE_MS, PropertyName.TIMER_DEQUEUE_MS, PropertyName.TIMER_ROLL_TIMES),
+        *(PropertyName.TIMER_DEL_UNIQKEY, PropertyName.TIMER_DELAY_LEVEL, PropertyName.FORWARD_QUEUE_ID),
+        *(PropertyName.REDIRECT, PropertyName.TRACE_CONTEXT, PropertyName.TRANSIENT_TOPIC_SYS_FLAG),
+        *(PropertyName.TRANSIENT_GROUP_SYS_FLAG, PropertyName.BORN_HOST, PropertyName.BORN_TIMESTAMP),
+    )
+)
+"""Names that users may not give their own properties (Java `Message.putUserProperty`, which looks in
+`MessageConst.STRING_HASH_SET`), with the internal names of 5.x. TIMERS are for users.
+"""
+
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Encodes pairs as 4.9 does, without the last separator. Raises LocalProtocolError over 32,767 bytes."""

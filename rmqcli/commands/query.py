@@ -16,6 +16,9 @@ from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codec.message import MessageExt
     from rmqcli.client import Admin, QueryResult
     from rmqcli.grammar.offset_range import OffsetRange
 
@@ -29,7 +32,8 @@ TimeOption = Annotated[
     str, Option("--time", metavar="@T1:@T2", help="With --key: store time, e.g. @-1h or @T1:@T2.")
 ]
 CountOption = Annotated[
-    int, Option("--count", "-c", metavar="N", min=1, max=1024, help="With --key: at most N messages.")
+    int,
+    Option("--count", "-c", metavar="N", min=1, max=1024, help="With --key: at most N messages, the newest."),
 ]
 
 
@@ -69,10 +73,23 @@ def query(
         if message.topic != topic:
             warn(f"{message.msg_id} belongs to topic {message.topic}")
         output.write(render(message))
+    if found.may_be_more and key is not None:
+        warn(_more(found.messages, count))
     end_partly(found.failures, done=bool(found.messages))
     if not found.messages:
         what = f"key {key}" if key is not None else f"ID {msg_id}"
         raise CommandError(f"no message with {what} in topic {topic}", ExitCode.NOT_FOUND)
+
+
+def _more(messages: Sequence[MessageExt], count: int) -> str:
+    """Say how to see what a limit has cut off. Brokers return the newest matches first."""
+    from rmqcli.client.admin.messages import BROKER_MAX
+    from rmqcli.render.text import many
+
+    shown = f"{many(len(messages), 'message')} shown, the newest; there may be more"
+    wider = f"a larger --count (at most {BROKER_MAX} of each broker), or " if count < BROKER_MAX else ""
+    earlier = f"--time @:{messages[0].store_timestamp + 1} for older ones" if messages else "--time @T1:@T2"
+    return f"{shown}: use {wider}{earlier}"
 
 
 def _bounds(span: OffsetRange) -> dict[str, int]:

@@ -12,6 +12,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import end_partly, report_failures
+from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, QueryResult
@@ -56,6 +57,8 @@ def trace(settings: Settings, msg_id: IdArgument, topic: TopicOption = SystemTop
     if not rows:
         report_failures(found.failures)
         raise CommandError(f"no trace of message {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
+    if found.may_be_more:
+        warn("the limit of traces is reached: older ones of this message may be missing")
     columns = (
         Column("WHAT", "what"),
         GROUP,

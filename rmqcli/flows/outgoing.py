@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codec.message import Message
-from codec.properties import PropertyName
+from codec.properties import RESERVED, PropertyName
 from rmqcli.flows.errors import FlowError
 from rmqcli.flows.input_pieces import MAX_PIECE, Piece, read_pieces
 from rmqcli.flows.sending import Job
@@ -16,6 +16,13 @@ from rmqcli.grammar.errors import GrammarError
 from rmqcli.render.message_json import message_from_json, sendable
 
 STDIN = Path("-")
+_INSTEAD = {
+    PropertyName.KEYS: "--key",
+    PropertyName.TAGS: "--tag",
+    PropertyName.DELAY: "--delay or --delay-level",
+    PropertyName.TRAN_MSG: "--transaction",
+}
+"""The option that sets a reserved property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,11 @@ def _property(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals or not value:
         raise GrammarError(f"--property {text!r}: expected NAME=VALUE, neither empty")
+    if name in RESERVED:
+        instead = _INSTEAD.get(name)
+        raise GrammarError(
+            f"--property {name}: RocketMQ reserves this name{f'; use {instead}' if instead else ''}"
+        )
     if any(mark in text for mark in "\x01\x02"):
         raise GrammarError(
             f"--property {name}: the bytes 1 and 2 separate properties and are not allowed in one"

@@ -19,7 +19,7 @@ import trio
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED, ClientError, PullResult, PullStatus
-from rmqcli.flows.errors import QueueNotFound, QueueNotPermitted
+from rmqcli.flows.errors import InvalidInput, QueueNotFound, QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn
 
@@ -86,6 +86,20 @@ def select_queues(
     brokers = sorted({queue.broker_name for queue in queues})
     there = "; ".join(f"{name}: {_numbers(queues, name)}" for name in brokers)
     raise QueueNotFound(f"topic {topic} has no {wanted} (available: {there})")
+
+
+def queues_to_send_to(
+    queues: Sequence[MessageQueue], topic: str, broker: str | None, queue_id: int | None
+) -> list[MessageQueue]:
+    """Return the selected ones of the writable queues.
+
+    Raise InvalidInput if a queue of this number is on several brokers: messages in turn would not be in order.
+    """
+    found = select_queues(queues, topic, broker, queue_id, kind="writable")
+    if queue_id is not None and len(found) > 1:
+        names = " and ".join(sorted(queue.broker_name for queue in found))
+        raise InvalidInput(f"--queue {queue_id}: {names} have this queue; choose one with --broker")
+    return found
 
 
 def _numbers(queues: Sequence[MessageQueue], broker: str) -> str:

@@ -4,7 +4,8 @@ was read.
 `body` is text if the bytes are UTF-8; otherwise `bodyBase64` replaces it. `properties` holds every property,
 including KEYS and TAGS; `keys` and `tags` repeat them in a simpler form and win if they were edited. Times
 are epoch milliseconds. Reading requires only `body` or `bodyBase64`, and ignores unknown names and those that
-a broker assigns.
+a broker assigns. A line without `storeTimestamp` is a new message: its properties may not have the names that
+RocketMQ reserves, but for KEYS, TAGS, UNIQ_KEY, DELAY and WAIT.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from codec.message import Message, MessageExt
-from codec.properties import PropertyName, split_keys
+from codec.properties import RESERVED, PropertyName, split_keys
 from rmqcli.grammar.errors import GrammarError
 
 MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
@@ -58,6 +59,11 @@ _IN_TRANSIT = frozenset(
     }
 )
 
+_FOR_NEW = frozenset(
+    {PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY, PropertyName.DELAY, PropertyName.WAIT}
+)
+"""Reserved properties that a line of a new message may have: parts of the message, and how to store it."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -89,9 +95,18 @@ def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
         target = topic if topic is not None else found.get("topic")
         if not isinstance(target, str):
             raise ValueError("no topic")
+        if found.get("storeTimestamp") is None:
+            _refuse_reserved(found.get("properties"))
         return message_of(target, _body(found), found)
     except (msgspec.DecodeError, ValueError) as error:
         raise GrammarError(f"not a message: {error}") from error
+
+
+def _refuse_reserved(properties: object) -> None:
+    names = properties if isinstance(properties, dict) else {}
+    reserved = sorted(RESERVED.intersection(names) - _FOR_NEW)
+    if reserved:
+        raise ValueError(f"RocketMQ reserves the property name {reserved[0]}")
 
 
 def message_of(topic: str, body: bytes, found: Mapping[str, Any]) -> Message:

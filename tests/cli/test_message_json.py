@@ -118,6 +118,8 @@ def test_edited_lines(line: str, expected: Message) -> None:
         ('{"body": "", "properties": {"a": ""}}', "property 'a'"),
         ('{"body": "", "properties": {"a\\u0001b": "v"}}', "U+0001"),
         ('{"body": "", "tags": 1}', "tags"),
+        ('{"body": "", "properties": {"TRAN_MSG": "true"}}', "reserves the property name TRAN_MSG"),
+        ('{"body": "", "properties": {"KEYS": "k", "MSG_TYPE": "reply"}}', "property name MSG_TYPE"),
         ('{"body": "\\ud800"}', "not a message"),
         ('{"body": "\\udc00"}', "not a message"),
     ],

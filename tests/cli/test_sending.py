@@ -20,7 +20,8 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerRefused, ConnectionFailed, Producer
 from rmqcli.commands.send.report import SendReport
-from rmqcli.flows.errors import NotAttempted
+from rmqcli.flows.errors import InvalidInput, NotAttempted
+from rmqcli.flows.reading import queues_to_send_to
 from rmqcli.flows.sending import Acknowledged, Job, Sender, SendPlan, Tally
 from rmqcli.grammar.errors import GrammarError
 from tests.client.scripted import HEARTBEATS, Network, route
@@ -189,6 +190,15 @@ async def test_chosen_queues_take_turns(autojump_clock: MockClock) -> None:
     async with broker() as (peer, producer):
         await send(producer, SendPlan(queues=queues), numbers(4))
     assert [queue for _, _, queue in peer.sent] == [*queues, *queues]
+
+
+def test_a_queue_that_several_brokers_have() -> None:
+    queues = [MessageQueue(TOPIC, name, number) for name in ("broker-a", "broker-b") for number in (0, 1)]
+    with pytest.raises(InvalidInput, match=r"--queue 1: broker-a and broker-b have this queue; .* --broker"):
+        queues_to_send_to(queues, TOPIC, None, 1)
+    assert queues_to_send_to(queues, TOPIC, "broker-b", 1) == queues[3:]
+    assert queues_to_send_to(queues, TOPIC, "broker-b", None) == queues[2:]
+    assert queues_to_send_to(queues[:2], TOPIC, None, 1) == queues[1:2]
 
 
 async def test_one_way(autojump_clock: MockClock) -> None:

@@ -552,6 +552,26 @@ async def test_query_by_key_leaves_collisions_out(cluster: Cluster, autojump_clo
     assert (cluster.a.asked[0].ext_fields or {})["_UNIQUE_KEY_QUERY"] == "false"
 
 
+async def test_a_count_is_of_all_brokers(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, record("k1", at=1) + record("k1", at=4))
+    cluster.b.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, record("k1", at=2) + record("k1", at=3))
+    async with admin_of(cluster) as admin:
+        found = {
+            count: await admin.messages.query_by_key(TOPIC, "k1", max_num=count) for count in (1, 2, 3, 5)
+        }
+    times = {count: [m.store_timestamp for m in result.messages] for count, result in found.items()}
+    assert times == {1: [4], 2: [3, 4], 3: [2, 3, 4], 5: [1, 2, 3, 4]}
+    assert [result.may_be_more for result in found.values()] == [True, True, True, False]
+
+
+async def test_a_full_answer_of_a_broker_may_not_be_all(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, record("other") * 63 + record("k1"))
+    cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
+    async with admin_of(cluster) as admin:
+        result = await admin.messages.query_by_key(TOPIC, "k1", max_num=1000)
+    assert (len(result.messages), result.may_be_more) == (1, True)
+
+
 async def test_query_reports_brokers_that_could_not_be_asked(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(1, "index broken")

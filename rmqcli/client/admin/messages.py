@@ -22,6 +22,7 @@ from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
 from rmqcli.client.wire.messages import Reading, read_messages
 
 MAX_LONG = 2**63 - 1
+BROKER_MAX = 64  # messages a broker returns for a key (maxMsgsNumBatch)
 UNIQ_MAX = 32  # messages a broker returns for a unique key
 UNIQ_SLACK = 1000  # ms before the time of the id from which the index is searched
 _UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
@@ -33,7 +34,7 @@ class MessageAdmin(Area):
     ) -> QueryResult:
         """Messages with `key` among their keys, stored between `begin` and `end` (epoch ms), oldest first.
 
-        A broker returns at most `max_num` matches, the newest.
+        The newest `max_num` of all brokers; of each broker at most BROKER_MAX, by its configuration.
         """
         header = QueryMessageRequestHeader(
             topic=topic,
@@ -42,7 +43,9 @@ class MessageAdmin(Area):
             begin_timestamp=begin,
             end_timestamp=MAX_LONG if end is None else end,
         )
-        return await self._query(header, lambda m: m.topic == topic and key in m.keys, unique=False)
+        found = await self._query(header, lambda m: m.topic == topic and key in m.keys, unique=False)
+        cut = len(found.messages) > max_num
+        return found._replace(messages=found.messages[-max_num:], may_be_more=cut or found.may_be_more)
 
     async def query_by_uniq_key(self, topic: str, uniq_key: str) -> QueryResult:
         """Messages with this UNIQ_KEY, oldest first; more than one after a retried send."""
@@ -121,19 +124,23 @@ class MessageAdmin(Area):
     ) -> QueryResult:
         route = await self.instance.route(header.topic)
         extra = {_UNIQUE_KEY_QUERY: "true" if unique else "false"}
+        limit = min(header.max_num, BROKER_MAX)
+        full: list[str] = []
 
         async def ask(name: str) -> list[MessageExt]:
             queue = MessageQueue(header.topic, name, 0)
             answer = await self.instance.find_in_queue(queue, QUERY_MESSAGE, header, extra)
             reading = Reading([]) if answer is None else await read_messages(answer.body, name)
-            return [message for message in reading.whole(name) if matches(message)]
+            messages = reading.whole(name)
+            full.extend([name] if len(messages) >= limit else [])
+            return [message for message in messages if matches(message)]
 
         answers, failures = await gather(list(route.brokers), ask)
         if failures and not answers:
             raise next(iter(failures.values()))
         found = [message for part in answers.values() for message in part]
         found.sort(key=lambda message: (message.store_timestamp, message.commit_log_offset))
-        return QueryResult(tuple(found), failures)
+        return QueryResult(tuple(found), failures, may_be_more=bool(full))
 
 
 def offset_id_address(msg_id: str) -> str | None:

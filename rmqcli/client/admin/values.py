@@ -97,10 +97,14 @@ class GroupDescription(NamedTuple):
 
 
 class QueryResult(NamedTuple):
-    """The messages found, oldest first, and the errors of brokers that could not be asked."""
+    """The messages found, oldest first, and the errors of brokers that could not be asked.
+
+    `may_be_more`: a limit was reached, older messages may match, too.
+    """
 
     messages: tuple[MessageExt, ...]
     failures: Mapping[str, ClientError]
+    may_be_more: bool = False
 
 
 class ResetTarget(NamedTuple):

@@ -29,7 +29,8 @@ BodyArgument = Annotated[
     str | None, Argument(metavar="BODY", help="Message body; default: standard input, one message per line.")
 ]
 QueueOption = Annotated[
-    int | None, Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID.")
+    int | None,
+    Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID, in order; of --broker."),
 ]
 LevelOption = Annotated[
     int | None, Option("--delay-level", metavar="N", min=1, max=18, help="Delay level of the delivery.")
@@ -142,7 +143,7 @@ def send(
         from rmqcli.client import Producer
         from rmqcli.commands.send.report import SendReport, sent_all
         from rmqcli.flows.delay_levels import level_at
-        from rmqcli.flows.reading import select_queues
+        from rmqcli.flows.reading import queues_to_send_to
         from rmqcli.render.progress import progress
 
         options = {"allow_empty": True, "trace": trace} | settings.producer_options
@@ -152,7 +153,7 @@ def send(
             queues = []
             if queue is not None or broker is not None:
                 there = await producer.message_queues(topic)
-                queues = select_queues(there, topic, broker, queue, kind="writable")
+                queues = queues_to_send_to(there, topic, broker, queue)
             if delay is not None:
                 places = queues or await producer.message_queues(topic)
                 stamp = stamp.delayed(await level_at(producer, places, delay))
