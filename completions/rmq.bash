@@ -61,11 +61,11 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic create")
-            options="--queues --read-queues --write-queues --perm --order -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="--queues --read-queues --write-queues --perm --order -b --broker --cluster --if-missing --replace -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic update")
-            options="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="--queues --read-queues --write-queues --perm -b --broker --cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic delete")
@@ -90,7 +90,7 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group create")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster --if-missing --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group update")

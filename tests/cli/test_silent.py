@@ -164,7 +164,7 @@ def test_a_change_that_one_of_two_brokers_does_not_take(
     late = ends_with(ExitCode.TIMED_OUT)
     alone = impatient(rmq, late, "group", "update", "billing", "--retries", "3", "-b", "broker-b")
     assert (alone.code, alone.out) == (ExitCode.TIMED_OUT, b"")
-    made = impatient(rmq, partly, "group", "create", "shipping")
+    made = impatient(rmq, partly, "group", "create", "shipping", "--replace")
     partly_done(made, "group shipping created on broker-a")
     os.kill(other.pid, signal.SIGCONT)
     assert retries(rmq) == [["broker-a", "4"], ["broker-b", "16"]]

@@ -97,6 +97,19 @@ class GroupAdmin(FormerMethod, Area):
             raise self.absent(GroupNotFound, text, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, failures)
         return found
 
+    async def holders(
+        self,
+        group: str,
+        *,
+        brokers: Collection[str] = (),
+        cluster: str | None = None,
+        failures: dict[str, ClientError] | None = None,
+    ) -> list[str]:
+        """The masters that have settings of the group (201), of those named, of a cluster, or all; sorted."""
+        targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
+        tables = await self.ask_all(targets, self._group_table, failures)
+        return sorted(name for name, table in tables.items() if group in table)
+
     async def create(
         self, config: SubscriptionGroupConfig, *, brokers: Collection[str] = (), cluster: str | None = None
     ) -> TopicChange:

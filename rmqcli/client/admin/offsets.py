@@ -102,6 +102,20 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
             for queue, wrapper in stats.offset_table.items()
         ]
 
+    async def beyond(self, topic: str) -> list[str]:
+        """The groups with an offset beyond the end of a queue, sorted: they skip what is stored up to there.
+
+        That is what a topic which is deleted and created again does to them.
+        """
+        groups = await self._admin.topics.groups(topic)
+        found, _ = await gather(groups, lambda group: self.stats(group, topic))
+        return [
+            group
+            for group in groups
+            if group in found
+            and any(one.consumer_offset > one.broker_offset for one in found[group].offset_table.values())
+        ]
+
     async def positions(self, group: str, topic: str) -> dict[MessageQueue, int]:
         """The next offset of each queue that has one, as running clients report it. NotFound for none."""
         clients = self._admin.clients

@@ -38,7 +38,7 @@ from codec.operations.topics import (
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import UNREACHED, ClientError, NotFound, TopicNotFound, valid
+from rmqcli.client.errors import UNREACHED, ClientError, NoRoute, NotFound, TopicNotFound, valid
 
 HeaderT = TypeVar("HeaderT")
 
@@ -62,6 +62,25 @@ class TopicAdmin(FormerMethod, Area):
         """Broker name → address for each broker of a topic: the master, else the slave with the lowest id."""
         route = await self.instance.route(topic)
         return {name: table[min(table)] for name, table in route.brokers.items() if table}
+
+    async def holders(self, topic: str) -> tuple[str, ...]:
+        """The brokers that have the topic, as the name server knows; none for an unknown topic."""
+        try:
+            return tuple(data.broker_name for data in (await self.route(topic)).queue_datas)
+        except NoRoute:
+            return ()
+
+    async def hidden(
+        self, topic: str, read_queues: int, *, brokers: Collection[str] = ()
+    ) -> dict[MessageQueue, int]:
+        """The messages that a smaller number of read queues hides from consumers, by queue, if there are any."""
+        stats = await self.stats(topic, failures={})
+        return {
+            queue: offset.max_offset - offset.min_offset
+            for queue, offset in stats.items()
+            if queue.queue_id >= read_queues and offset.max_offset > offset.min_offset
+            if not brokers or queue.broker_name in brokers
+        }
 
     async def settings(
         self, topic: str, *, failures: dict[str, ClientError] | None = None

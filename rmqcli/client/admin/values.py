@@ -35,7 +35,7 @@ class ConnectedProducer(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """The brokers that applied a change of a topic or group, and the errors of the others."""
+    """The brokers that applied a change of a topic or group, and the errors of others."""
 
     brokers: tuple[str, ...]
     failures: Mapping[str, ClientError]

@@ -91,15 +91,21 @@ def _ask(question: str, facts: Mapping[str, str], *, wanted: str | None, remedy:
 
 
 def show_change(
-    settings: Settings, done: str, change: TopicChange, kept: Mapping[str, Sequence[str]] | None = None
+    settings: Settings,
+    done: str,
+    change: TopicChange,
+    kept: Mapping[str, Sequence[str]] | None = None,
+    existing: Sequence[str] | None = None,
 ) -> None:
     """Report the brokers that applied a change; end as `end_partly` does if some did not.
 
-    `kept` holds topics that could not be deleted, by broker.
+    `kept` holds topics that could not be deleted, by broker; `existing` the brokers that a creation left alone.
     """
     if settings.json:
         failures = {name: str(error) for name, error in change.failures.items()}
-        extra = {} if kept is None else {"keptTopics": kept}
+        extra = {
+            name: table for name, table in (("keptTopics", kept), ("existing", existing)) if table is not None
+        }
         Output().json({"brokers": list(change.brokers), "failures": failures} | extra)
     elif change.brokers:
         note(f"{done} {', '.join(change.brokers)}")
@@ -107,7 +113,7 @@ def show_change(
         name: f"still has {' and '.join(topics)}; repeat the command when the broker responds"
         for name, topics in (kept or {}).items()
     }
-    end_partly(change.failures, still, done=bool(change.brokers))
+    end_partly(change.failures, still, done=bool(change.brokers or existing))
 
 
 def warn_of_traces(client: Producer | PushConsumer) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from codec.message_queue import MessageQueue
 
 app = command_group("topic", "List, describe, create, update and delete topics.")
 
@@ -41,6 +46,21 @@ class QueueCounts(OptionGroup):
         both = default if self.queues is None else self.queues
         given = {"read_queues": self.read_queues, "write_queues": self.write_queues}
         return {name: both if count is None else count for name, count in given.items()}
+
+
+def confirm_hidden(settings: Settings, topic: str, hidden: Mapping[MessageQueue, int], *, yes: bool) -> None:
+    """Ask before a change that hides stored messages from consumers: they read only the read queues."""
+    if not hidden:
+        return
+    from rmqcli.commands.common.outcome import confirm
+    from rmqcli.render.output import warn
+    from rmqcli.render.text import many, number_ranges
+
+    numbers = {queue.queue_id for queue in hidden}
+    queues = f"{'queue' if len(numbers) == 1 else 'queues'} {number_ranges(list(numbers))}"
+    lost = f"{many(sum(hidden.values()), 'message')} in {queues}, which consumers will not see"
+    warn(f"{lost}; --write-queues alone lets them be consumed first")
+    confirm(settings, f"reduce the read queues of topic {topic}?", yes=yes, lost=[lost])
 
 
 _PERMS = {"": 0, "-": 0, "w": 2, "r": 4, "rw": 6, "wr": 6}

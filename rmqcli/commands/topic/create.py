@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from rmqcli.cli.command import command
-from rmqcli.cli.options import Masters, TopicArgument
+from rmqcli.cli.options import Masters, TopicArgument, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.existing import Existing
 from rmqcli.commands.common.outcome import show_change
-from rmqcli.commands.topic.app import QueueCounts, app, perm_number
+from rmqcli.commands.topic.app import QueueCounts, app, confirm_hidden, perm_number
+from rmqcli.render.output import note, warn
+
+if TYPE_CHECKING:
+    from codec.message_queue import MessageQueue
+    from rmqcli.client import Admin, TopicChange
 
 PermOption = Annotated[
     str, Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")
@@ -33,12 +39,51 @@ def create(
     perm: PermOption = "rw",
     order: OrderOption = False,
     masters: Masters,
+    existing: Existing,
+    yes: YesOption = False,
 ) -> None:
     """Create a topic.
 
-    The topic is created on all masters, with 8 queues by default. An existing topic gets these settings; `rmq
-    topic update` changes only the given ones.
+    The topic is created on all masters, with 8 queues by default. A topic that exists is refused (exit code
+    1): --if-missing leaves it as it is, --replace overwrites its settings, and asks first if that hides stored
+    messages. Groups that kept offsets of a former topic of this name are reported.
     """
-    wanted: dict[str, Any] = {"perm": perm_number(perm), "order": order} | queues.named(8) | masters.named
-    change = with_admin(settings, lambda admin: admin.topics.create(topic, **wanted))
-    show_change(settings, f"topic {topic} created on", change)
+    existing.check()
+    wanted: dict[str, Any] = {"perm": perm_number(perm), "order": order} | queues.named(8)
+
+    async def look(admin: Admin) -> tuple[list[str], list[str], dict[MessageQueue, int]]:
+        all_masters = await admin.brokers.masters(**masters.named)
+        held = [name for name in await admin.topics.holders(topic) if name in all_masters]
+        chosen = existing.targets(f"topic {topic}", "rmq topic update", all_masters, held)
+        hidden = await admin.topics.hidden(topic, wanted["read_queues"], brokers=held) if held else {}
+        return chosen, held, hidden
+
+    chosen, held, hidden = with_admin(settings, look)
+    if existing.replace:
+        confirm_hidden(settings, topic, hidden, yes=yes)
+    change, late = with_admin(settings, lambda admin: _create(admin, topic, chosen, wanted))
+    if late:
+        warn(
+            f"offsets of {', '.join(late)} are beyond the end of the new topic, so its first messages would be "
+            f"skipped: rmq offsets reset {late[0] if len(late) == 1 else 'GROUP'} {topic} --to start "
+            f"{settings.endpoint_words}"
+        )
+    if not chosen:
+        note(f"topic {topic} exists already on {', '.join(held)}")
+    left = held if existing.if_missing else []
+    show_change(settings, f"topic {topic} created on", change, existing=left)
+
+
+async def _create(
+    admin: Admin, topic: str, chosen: list[str], wanted: dict[str, Any]
+) -> tuple[TopicChange, list[str]]:
+    """Return the change, and the groups that would skip messages of the topic as far as brokers answer."""
+    from rmqcli.client import ClientError, TopicChange
+
+    if not chosen:
+        return TopicChange((), {}), []
+    change = await admin.topics.create(topic, brokers=chosen, **wanted)
+    try:
+        return change, await admin.offsets.beyond(topic)
+    except ClientError:
+        return change, []

@@ -1,0 +1,83 @@
+"""`topic create`, `topic update` and `group create` where something exists already."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqcli.cli.exit_codes import ExitCode
+from tests.cli.conftest import Run
+
+
+def queues(rmq: Run, topic: str) -> list[str]:
+    (row,) = rmq("topic", "describe", topic).lines
+    return row[1:3]
+
+
+def retries(rmq: Run, group: str) -> str:
+    (row,) = rmq("group", "settings", group).lines
+    return row[2]
+
+
+def test_a_topic_that_exists_is_not_rewritten(rmq: Run, topic: str) -> None:
+    again = rmq("topic", "create", topic, "--queues", "8")
+    assert (again.code, again.out) == (ExitCode.FAILED, b"")
+    assert again.err.startswith(f"rmq: topic {topic} exists already on broker-a: ")
+    kept = rmq("topic", "create", topic, "--queues", "8", "--if-missing")
+    assert (kept.code, kept.err) == (0, f"topic {topic} exists already on broker-a\n")
+    as_json = rmq("topic", "create", topic, "--queues", "8", "--if-missing", "--json")
+    assert as_json.json == {"brokers": [], "failures": {}, "existing": ["broker-a"]}
+    assert queues(rmq, topic) == ["4", "4"]
+    assert rmq("topic", "create", topic, "--queues", "8", "--replace").code == 0
+    assert queues(rmq, topic) == ["8", "8"]
+    both = rmq("topic", "create", topic, "--if-missing", "--replace")
+    assert (both.code, "cannot be combined" in both.err) == (ExitCode.USAGE, True)
+
+
+def test_a_group_that_exists_is_not_rewritten(rmq: Run, topic: str) -> None:
+    group = f"G_{topic}"
+    assert rmq("group", "create", group, "--retries", "3", "--if-missing").code == 0
+    again = rmq("group", "create", group)
+    assert (again.code, again.out) == (ExitCode.FAILED, b"")
+    assert again.err.startswith(f"rmq: group {group} exists already on broker-a: ")
+    kept = rmq("group", "create", group, "--if-missing")
+    assert (kept.code, kept.err) == (0, f"group {group} exists already on broker-a\n")
+    assert retries(rmq, group) == "3"
+    assert rmq("group", "create", group, "--replace").code == 0
+    assert retries(rmq, group) == "16"
+
+
+@pytest.mark.parametrize("change", [("update",), ("create", "--replace")], ids=["an update", "a replacement"])
+def test_queues_with_messages_are_not_hidden_unasked(rmq: Run, topic: str, change: tuple[str, ...]) -> None:
+    verb, *options = change
+    rmq("send", topic, "-q", "1", stdin=b"a\n")
+    rmq("send", topic, "-q", "2", stdin=b"a\nb\n")
+    rmq("send", topic, "-q", "3", stdin=b"c\n")
+    fewer = ("topic", verb, topic, "--queues", "2", *options)
+    refused = rmq(*fewer)
+    assert (refused.code, queues(rmq, topic)) == (ExitCode.USAGE, ["4", "4"])
+    assert "rmq: 3 messages in queues 2-3, which consumers will not see; " in refused.err
+    assert "use --yes" in refused.err
+    done = rmq(*fewer, "--yes")
+    assert (done.code, "3 messages in queues 2-3" in done.err) == (0, True)
+    assert queues(rmq, topic) == ["2", "2"]
+
+
+def test_fewer_queues_without_messages_need_no_answer(rmq: Run, topic: str) -> None:
+    rmq("send", topic, "x", "-q", "3")
+    assert rmq("topic", "update", topic, "--write-queues", "2").code == 0
+    assert queues(rmq, topic) == ["4", "2"]
+    rmq("topic", "delete", topic, "--yes")
+    rmq("topic", "create", topic, "--queues", "4")
+    assert rmq("topic", "update", topic, "--queues", "2").code == 0
+    assert queues(rmq, topic) == ["2", "2"]
+
+
+def test_groups_with_offsets_of_a_former_topic_are_named(rmq: Run, topic: str) -> None:
+    group = f"G_{topic}"
+    rmq("send", topic, "-q", "0", stdin=b"a\nb\n")
+    rmq("offsets", "reset", group, topic, "--to", "end", "--yes")
+    rmq("topic", "delete", topic, "--yes")
+    made = rmq("topic", "create", topic, "--queues", "4")
+    assert made.code == 0
+    assert f"rmq: offsets of {group} are beyond the end of the new topic, " in made.err
+    assert f"rmq offsets reset {group} {topic} --to start -n " in made.err
