@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,26 +75,37 @@ def stopped(store: Path, settings: Settings) -> None:
 
 
 async def load(
-    namesrv: str, acked: Acked, name: object, wanted: int, end: End, send_timeout: float = SEND_TIMEOUT
+    namesrv: str,
+    acked: Acked,
+    name: object,
+    wanted: int,
+    end: End,
+    *,
+    send_timeout: float = SEND_TIMEOUT,
+    failed: Counter[str] | None = None,
 ) -> None:
     """Four producers send. After `wanted` more acknowledgements `end` begins, which ends the broker.
 
     Every acknowledged message is recorded at once. `name` tells the messages of this call from all others.
+    `failed` counts the sends that had no reply, or a refusal, before the broker ended, by error.
     """
     enough, over, target = trio.Event(), trio.Event(), len(acked) + wanted
+    failed = Counter() if failed is None else failed
 
     async def produce(number: int) -> None:
-        async with Producer(
-            f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=send_timeout
-        ) as producer:
+        producing = Producer(f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=send_timeout)
+        async with producing as producer:
             for n in itertools.count():
-                if over.is_set():
-                    return
                 body = f"{name}-{number}-{n}-" + "x" * (n % 700)
                 message = Message.of(TOPIC, body.encode(), keys=[f"{number}-{n}"])
                 try:
                     result = await producer.send(message)
-                except ClientError:  # the broker has ended, or the machine is busy: timed out
+                except (
+                    ClientError
+                ) as error:  # the broker has ended or refuses, or the machine is busy: timed out
+                    if over.is_set():
+                        return
+                    failed[type(error).__name__] += 1
                     await trio.sleep(0.01)
                     continue
                 if result.status is not SendStatus.SEND_OK:
@@ -101,8 +113,7 @@ async def load(
                     continue
                 at = (result.message_queue.queue_id, result.queue_offset)
                 assert at not in acked, f"queue offset {at} was given twice"
-                offset = parse_offset_msg_id(result.offset_msg_id)[2]
-                acked[at] = Ack(result.msg_id, body, offset)
+                acked[at] = Ack(result.msg_id, body, parse_offset_msg_id(result.offset_msg_id)[2])
                 if len(acked) >= target:
                     enough.set()
 

@@ -89,7 +89,7 @@ def check_store(store: Path, acked: Acked, *, expires: bool = False) -> None:
     With `expires` it may begin later than at 0; what was acknowledged before is forgotten.
     """
     begin = log_start(store)
-    assert expires or begin == 0
+    assert expires or begin == 0, f"the log begins at {begin}"
     for at in [at for at, ack in acked.items() if ack.offset < begin]:
         del acked[at]
     queues: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
@@ -108,7 +108,7 @@ def check_store(store: Path, acked: Acked, *, expires: bool = False) -> None:
         offsets = [offset for offset, _, _ in entries]
         first = offsets[0] if expires else 0
         assert offsets == list(range(first, first + len(offsets))), "gaps or duplicates in the queue offsets"
-        assert queue_entries(store, TOPIC, queue_id, begin) == entries
+        assert queue_entries(store, TOPIC, queue_id, begin) == entries, f"queue {queue_id} has other entries"
 
 
 def check_sound(store: Path) -> None:
