@@ -40,7 +40,7 @@ _rmq_describe() {
             values="--trace-topic -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic")
-            commands="list describe route stats create update delete"
+            commands="list describe route stats create update delete order"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -71,6 +71,23 @@ _rmq_describe() {
         "topic delete")
             options="-y --yes --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--cluster -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "topic order")
+            commands="show set clear"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "topic order show")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "topic order set")
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "topic order clear")
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group")
             commands="list describe settings create update delete clients status deliver"
@@ -294,7 +311,7 @@ _rmq_describe() {
             values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "namesrv")
-            commands="run"
+            commands="run config kv"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -302,6 +319,40 @@ _rmq_describe() {
             options="--config --set --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--config --set --listen -n --namesrv --profile --color --timeout --map --confirm"
             files="--config"
+            ;;
+        "namesrv config")
+            commands="show set"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "namesrv config show")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "namesrv config set")
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "namesrv kv")
+            commands="list get set delete"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "namesrv kv list")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "namesrv kv get")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "namesrv kv set")
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "namesrv kv delete")
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile")
             commands="add edit set use current show list import remove"

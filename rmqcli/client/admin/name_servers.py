@@ -1,11 +1,12 @@
 """Name servers: configuration, key-value entries, and the write permission of brokers.
 
-Name servers do not replicate, so every call asks all of them. Answers and failures are by address.
+Name servers do not replicate, so every call asks all of them, or those of
+`servers`. Answers and failures are by address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from codec.headers.routes import (
     AddWritePermOfBrokerRequestHeader,
@@ -37,13 +38,16 @@ class NameServerAdmin(Area):
         """Every name server of the client, by its address."""
         return {address: address for address in self.instance.name_servers.addresses}
 
+    def _chosen(self, servers: Collection[str]) -> dict[str, str]:
+        return {address: address for address in servers} or self.addresses
+
     async def configs(self, *, failures: Failures | None = None) -> dict[str, dict[str, str]]:
         """The properties that have a value (code 319)."""
         return await self.bodies(self.addresses, GET_NAMESRV_CONFIG, None, failures)
 
-    async def set_config(self, values: Mapping[str, str]) -> TopicChange:
+    async def set_config(self, values: Mapping[str, str], *, servers: Collection[str] = ()) -> TopicChange:
         """Changes properties (code 318). A name server ignores names that it does not know."""
-        return await self.change(self.addresses, UPDATE_NAMESRV_CONFIG, None, dict(values))
+        return await self.change(self._chosen(servers), UPDATE_NAMESRV_CONFIG, None, dict(values))
 
     async def entries(self, namespace: str, *, failures: Failures | None = None) -> dict[str, dict[str, str]]:
         """The key-value entries of a namespace (code 219); none where a server does not know it."""
@@ -72,15 +76,17 @@ class NameServerAdmin(Area):
 
         return await self.ask_all(self.addresses, ask, failures)
 
-    async def put_entry(self, namespace: str, key: str, value: str) -> TopicChange:
+    async def put_entry(
+        self, namespace: str, key: str, value: str, *, servers: Collection[str] = ()
+    ) -> TopicChange:
         """Sets an entry (code 100)."""
         header = PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
-        return await self.change(self.addresses, PUT_KV_CONFIG, header, None)
+        return await self.change(self._chosen(servers), PUT_KV_CONFIG, header, None)
 
-    async def delete_entry(self, namespace: str, key: str) -> TopicChange:
+    async def delete_entry(self, namespace: str, key: str, *, servers: Collection[str] = ()) -> TopicChange:
         """Deletes an entry (code 102); it is no error that a server does not have it."""
         header = DeleteKVConfigRequestHeader(namespace=namespace, key=key)
-        return await self.change(self.addresses, DELETE_KV_CONFIG, header, None)
+        return await self.change(self._chosen(servers), DELETE_KV_CONFIG, header, None)
 
     async def wipe_write_permission(self, broker: str, *, failures: Failures | None = None) -> dict[str, int]:
         """Removes the write permission of a broker from all topics (code 205). Returns counts of topics."""

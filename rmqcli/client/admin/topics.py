@@ -140,6 +140,11 @@ class TopicAdmin(FormerMethod, Area):
             )
         return change
 
+    async def order_layout(self, topic: str) -> str:
+        """The layout that the route of a topic gives, `broker-a:4;broker-b:4`; NoRoute without one."""
+        data = sorted((await self.route(topic)).queue_datas, key=lambda queues: queues.broker_name)
+        return ";".join(f"{queues.broker_name}:{queues.write_queue_nums}" for queues in data)
+
     async def _order_layout(self, topic: str) -> dict[str, str]:
         """The layout of an ordered topic in the name servers: broker name → `name:queues`."""
         header = GetKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)

@@ -60,6 +60,6 @@ def _clean(settings: Settings, seats: Seats, what: Cleaning, text: str, *, dry_r
         rows: list[Any] = [[label, address] for label, address in found.items()]
         show_rows(settings, [BROKER, Column("ADDRESS", "address", whole=True)], rows)
         return
-    confirm(settings, f"remove {text} on {', '.join(found)}?", yes=yes)
+    confirm(settings, f"remove {text} on {', '.join(found)}?", yes=yes, lost=[text])
     change = with_admin(settings, lambda admin: admin.brokers.clean(found, what))
     show_change(settings, f"removed {text} on", change)

@@ -113,10 +113,11 @@ async def _wait(admin: Admin, address: str, limit: float | None) -> bool:
 
 
 def _show(settings: Settings, broker: str, counts: dict[str, int], more: dict[str, Any]) -> None:
+    from rmqcli.render.columns import NAME_SERVER
     from rmqcli.render.table import Column, show_rows
 
     if settings.json:
         Output().json({"broker": broker, "nameServers": counts, **more})
         return
-    columns = [Column("NAME SERVER", "nameServer", whole=True), Column("TOPICS", "topics", number=True)]
+    columns = [NAME_SERVER, Column("TOPICS", "topics", number=True)]
     show_rows(settings, columns, list(counts.items()))

@@ -42,11 +42,16 @@ def values_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 class Servers(NamedTuple):
-    """The servers whose properties change: the column of their names, and how to read and to write."""
+    """The servers whose properties change: the column of their names, and how to read and to write.
+
+    `name` is the column of the properties. `fixed` is True if only names that a server lists are known.
+    """
 
     column: Column
     read: Read
     apply: Apply
+    name: Column = NAME
+    fixed: bool = True
 
 
 def change_properties(
@@ -55,7 +60,7 @@ def change_properties(
     """Show what changes where, ask, change it, and read it again; end as `end_partly` does."""
     from rmqcli.flows.configuring import not_taken, planned
 
-    columns = [servers.column, NAME, Column("OLD", "old"), Column("NEW", "new")]
+    columns = [servers.column, servers.name, Column("OLD", "old"), Column("NEW", "new")]
     failures: Failures = {}
     changes = planned(_read(settings, servers, values, failures), values)
     if settings.json and dry_run:
@@ -88,7 +93,7 @@ def _read(settings: Settings, servers: Servers, values: Mapping[str, str], failu
     from rmqcli.flows.configuring import unlisted
 
     tables = with_admin(settings, lambda admin: servers.read(admin, failures))
-    for name in unlisted(tables, values):
+    for name in unlisted(tables, values) if servers.fixed else ():
         warn(f"no server lists a property {name}: it has no value, or the servers do not know it")
     return tables
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
 
 app = command_group("topic", "List, describe, create, update and delete topics.")
+order = command_group("order", "Show and change the layout of ordered topics.")
+app.add_typer(order)
 
 NewPermOption = Annotated[
     str | None, Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")
