@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query trace topic group offsets cluster inspect export import up broker namesrv profile help"
+            commands="send request pull tail consume query trace topic group offsets cluster doctor inspect export import up broker namesrv profile help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -160,6 +160,10 @@ _rmq_describe() {
         "cluster producers")
             options="-g --group -b --broker -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group -b --broker -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "doctor")
+            options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "inspect")
             commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions verify rebuild salvage"
@@ -355,7 +359,7 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile")
-            commands="add edit set use current show list import remove"
+            commands="add edit set use current show test list import remove"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -381,6 +385,10 @@ _rmq_describe() {
             ;;
         "profile show")
             options="--resolved -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "profile test")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "profile list")

@@ -44,6 +44,7 @@ COMMANDS: dict[str, Entry] = {
     "group": Entry("rmqcli.commands.group", "Show and change consumer groups: lag, clients, settings."),
     "offsets": Entry("rmqcli.commands.offsets", "Show, reset and clone consumer offsets."),
     "cluster": Entry("rmqcli.commands.cluster", "Show the brokers and producers of a cluster."),
+    "doctor": Entry("rmqcli.commands.doctor", "Examine a cluster and say what to do."),
     "inspect": Entry("rmqcli.commands.inspect", "Read, verify, rebuild and salvage store files."),
     "export": Entry("rmqcli.commands.export", "Export messages to Parquet files."),
     "import": Entry("rmqcli.commands.import_", "Import messages from Parquet files or JSON lines."),

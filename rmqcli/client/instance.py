@@ -121,13 +121,14 @@ class ClientInstance:
         self._entered = False
         self._nursery: trio.Nursery | None = None
         self.heartbeats = Heartbeats(self)
+        self.address_map = AddressMap(address_map)
         self.pool = Pool(
             lambda: self.nursery,
             open_stream or TcpStreams(tls),
             self.requests.process,
             on_open=self.heartbeats.connected,
             vip=vip_channel,
-            address_map=AddressMap(address_map),
+            address_map=self.address_map,
         )
         self.name_servers = NameServers(name_servers(addresses), self.pool)
         self.routes = Routes(self.name_servers, default_queues=default_queues)

@@ -100,6 +100,10 @@ class NameServers:
     def current(self) -> str:
         return self.addresses[self._current]
 
+    def prefer(self, address: str) -> None:
+        """Makes one of the addresses the first to be asked; ValueError for another."""
+        self._current = self.addresses.index(address)
+
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
         """The reply of the first that answers within `timeout` seconds in total; else NoNameServer."""
         deadline = trio.current_time() + timeout

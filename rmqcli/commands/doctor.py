@@ -1,0 +1,108 @@
+"""`rmq doctor`: what is wrong with a cluster, as seen from here, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from rmqcli.cli.command import command, single_command
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
+    from rmqcli.doctor.finding import Finding
+
+app = single_command()
+
+SomeTopicArgument = Annotated[str | None, Argument(metavar="[TOPIC]", help="Examine this topic, too.")]
+SomeGroupOption = Annotated[
+    str | None, Option("--group", "-g", metavar="GROUP", help="Examine this consumer group, too.")
+]
+ProbeOption = Annotated[
+    bool, Option("--probe", help="Send a message to each master and read it, in a topic that is removed.")
+]
+
+
+@command(
+    app,
+    "doctor",
+    example="""rmq doctor
+rmq doctor orders -g billing --probe
+rmq doctor --map 172.17.0.2:10911=localhost:10911
+rmq doctor --json | jq '.checks[] | select(.status == "fail")'""",
+)
+def doctor(
+    settings: Settings,
+    topic: SomeTopicArgument = None,
+    group: SomeGroupOption = None,
+    probe: ProbeOption = False,
+) -> None:
+    """Examine a cluster and say what to do.
+
+    One line for each check: ok, warn, FAIL or skip, what was looked at, what was found, and the remedy.
+    Looks at name servers, routes, brokers and their addresses, permissions, masters, versions, disks, clocks
+    and VIP ports. The exit code is 1 if a check fails, 5 if no name server answers. Piped output: status,
+    check, target, text, remedy.
+    """
+    run(settings, topic, group, probe=probe)
+
+
+def run(
+    settings: Settings, topic: str | None = None, group: str | None = None, *, probe: bool = False
+) -> None:
+    """Examine, print the findings, and end with their exit code."""
+    answered, findings = with_admin(settings, lambda admin: _examined(admin, topic, group, probe))
+    _show(settings, findings)
+    _end(answered, findings)
+
+
+async def _examined(
+    admin: Admin, topic: str | None, group: str | None, probe: bool
+) -> tuple[bool, list[Finding]]:
+    from rmqcli.doctor.checks import judge
+    from rmqcli.doctor.survey import examine
+
+    survey = await examine(admin, topic, group)
+    findings = judge(survey)
+    if probe and survey.answered:
+        from rmqcli.doctor.probe import probe as probed
+
+        findings += await probed(admin, survey.masters)
+    return survey.answered, findings
+
+
+def _show(settings: Settings, findings: list[Finding]) -> None:
+    """Print one line for each finding, or one JSON document."""
+    from rmqcli.render import Output
+    from rmqcli.render.text import tsv_line
+
+    output = Output()
+    if settings.json:
+        output.json({"namesrv": settings.namesrv, "checks": [finding._asdict() for finding in findings]})
+        return
+    for finding in findings:
+        output.line(_line(finding) if settings.terminal else tsv_line(finding))
+
+
+def _line(finding: Finding) -> str:
+    from rmqcli.doctor.finding import Status
+    from rmqcli.render.text import printable
+
+    status = finding.status.upper() if finding.status is Status.FAIL else finding.status.value
+    what: list[Any] = [finding.check, finding.target]
+    text = f"{status:<5} {' '.join(filter(None, what))}: {finding.text}"
+    return printable(text if finding.fix is None else f"{text}; {finding.fix}")
+
+
+def _end(answered: bool, findings: list[Finding]) -> None:
+    """End with the exit code of the findings."""
+    from rmqcli.doctor.finding import Status, worst
+
+    if not answered:
+        raise typer.Exit(ExitCode.NO_CONNECTION)
+    if worst(findings) is Status.FAIL:
+        raise typer.Exit(ExitCode.FAILED)

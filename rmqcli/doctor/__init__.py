@@ -1,0 +1,1 @@
+"""Examines a cluster: a survey asks everything at once, checks judge the answers, a probe sends a message."""

@@ -1,0 +1,155 @@
+"""Checks of brokers: address, answer, version, disk, clock, VIP port, masters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from codec.codes import MASTER_ID
+from rmqcli.client import NotPermitted
+from rmqcli.client.wire.pool import vip_address
+from rmqcli.doctor.addresses import advice, is_local, kind_of
+from rmqcli.doctor.finding import Finding, Status
+from rmqcli.doctor.survey import Reading, Seat, Survey
+
+DISK_WARN, DISK_FAIL = 0.75, 0.90
+"""Share of the disk at which Java deletes early (diskMaxUsedSpaceRatio) and refuses messages
+(`DefaultMessageStore.diskSpaceWarningLevelRatio`).
+"""
+SKEW_MS = 2000
+_UPTIME = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
+
+
+def brokers(survey: Survey) -> Iterator[Finding]:
+    """Each broker answers at the address that it announces."""
+    if survey.answered and not survey.seats:
+        fix = "start one with: rmq broker -n NAMESRV"
+        yield Finding(Status.FAIL, "broker", "", "no broker is registered", fix)
+    for seat in survey.seats:
+        answer = survey.readings[seat.address]
+        if isinstance(answer, Reading):
+            yield Finding(Status.OK, "broker", str(seat), f"answers in {answer.after - answer.before} ms")
+        elif isinstance(answer, NotPermitted):
+            yield Finding(Status.OK, "broker", str(seat), "answers")
+        else:
+            yield Finding(Status.FAIL, "broker", str(seat), str(answer), advice(seat.address))
+
+
+def addresses(survey: Survey) -> Iterator[Finding]:
+    """Other machines can reach the address that a broker announces."""
+    here = all(is_local(server) for server in survey.views)
+    for seat in survey.seats:
+        kind = kind_of(seat.address)
+        if kind == "unspecified" or (kind == "loopback" and not here):
+            text = f"announces {seat.address}, which other machines cannot reach"
+            status = Status.FAIL if kind == "unspecified" else Status.WARN
+            yield Finding(status, "address", seat.broker_name, text, advice(seat.address))
+
+
+def permission(survey: Survey) -> Iterator[Finding]:
+    """Brokers serve requests of administration."""
+    for seat in survey.seats:
+        answer = survey.readings[seat.address]
+        if isinstance(answer, NotPermitted):
+            fix = "use an account with this permission; see plain_acl.yml of the broker"
+            yield Finding(Status.FAIL, "permission", str(seat), str(answer), fix)
+
+
+def versions(survey: Survey) -> Iterator[Finding]:
+    """All brokers have one version."""
+    found: dict[str, list[str]] = {}
+    for seat, reading in _readings(survey):
+        found.setdefault(reading.table.get("brokerVersionDesc", "unknown"), []).append(seat.broker_name)
+    if len(found) == 1:
+        yield Finding(Status.OK, "version", "", next(iter(found)))
+    elif found:
+        text = "; ".join(f"{version} on {', '.join(names)}" for version, names in sorted(found.items()))
+        yield Finding(Status.WARN, "version", "", text, "run one version, except during an upgrade")
+
+
+def disks(survey: Survey) -> Iterator[Finding]:
+    """The disk of each broker has room for messages."""
+    for seat, reading in _readings(survey):
+        ratio = disk_ratio(reading.table)
+        if ratio is None:
+            yield Finding(Status.SKIP, "disk", str(seat), "the broker does not say")
+            continue
+        status = Status.FAIL if ratio >= DISK_FAIL else Status.WARN if ratio >= DISK_WARN else Status.OK
+        fix = "free space, or lower fileReservedTime: a full broker deletes early and refuses messages"
+        text = f"{ratio:.0%} of the disk is used"
+        yield Finding(status, "disk", str(seat), text, None if status is Status.OK else fix)
+
+
+def disk_ratio(table: Mapping[str, str]) -> float | None:
+    """Return the used share of the fullest disk; None if the broker does not say (it then sends -1)."""
+    texts = [table.get(name, "") for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")]
+    ratios = [ratio for ratio in map(_number, texts) if ratio is not None and ratio >= 0]
+    return max(ratios, default=None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def clocks(survey: Survey) -> Iterator[Finding]:
+    """The clock of each broker is that of this machine, within SKEW_MS."""
+    for seat, reading in _readings(survey):
+        skew = skew_ms(reading)
+        if skew is None:
+            yield Finding(Status.SKIP, "clock", str(seat), "the broker does not say")
+        elif abs(skew) <= SKEW_MS:
+            yield Finding(Status.OK, "clock", str(seat), f"differs by at most {SKEW_MS // 1000} s")
+        else:
+            text = f"is {abs(skew) / 1000:.0f} s {'ahead of' if skew > 0 else 'behind'} this machine"
+            fix = "synchronize the clocks (NTP): times, delays and retention follow the broker's"
+            yield Finding(Status.WARN, "clock", str(seat), text, fix)
+
+
+def skew_ms(reading: Reading) -> int | None:
+    """Return how far a broker's clock is ahead at least, negative if behind, 0 if it may be right.
+
+    A broker says when it started and how long it runs, in whole seconds: its clock is within that second.
+    """
+    uptime = _UPTIME.search(reading.table.get("runtime", ""))
+    boot = reading.table.get("bootTimestamp", "")
+    if uptime is None or not boot.isdigit():
+        return None
+    days, hours, minutes, seconds = map(int, uptime.groups())
+    earliest = int(boot) + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
+    if earliest > reading.after:
+        return earliest - reading.after
+    return min(0, earliest + 1000 - reading.before)
+
+
+def masters(survey: Survey) -> Iterator[Finding]:
+    """Each broker name has a master: without one, nothing can be sent to its queues."""
+    for name in sorted({seat.broker_name for seat in survey.seats}):
+        slaves = [seat.address for seat in survey.seats if seat.broker_name == name]
+        if all(seat.broker_id != MASTER_ID for seat in survey.seats if seat.broker_name == name):
+            fix = "start the master, or make a slave the master (brokerId=0)"
+            text = f"only slaves are left ({', '.join(slaves)}): it can be read, but not sent to"
+            yield Finding(Status.FAIL, "master", name, text, fix)
+
+
+def vip_ports(survey: Survey) -> Iterator[Finding]:
+    """Each master listens on its VIP port, where Java clients with a VIP channel send."""
+    answering = set(survey.masters.values())
+    for address, error in survey.vip.items():
+        if address not in answering:
+            continue
+        if error is None:
+            yield Finding(Status.OK, "VIP port", vip_address(address), "is open")
+        else:
+            text = "is closed: Java clients with sendMessageWithVIPChannel=true cannot send"
+            fix = "leave the VIP channel of clients off (the default), or open the port"
+            yield Finding(Status.WARN, "VIP port", vip_address(address), text, fix)
+
+
+def _readings(survey: Survey) -> Iterator[tuple[Seat, Reading]]:
+    for seat in survey.seats:
+        answer = survey.readings[seat.address]
+        if isinstance(answer, Reading):
+            yield seat, answer

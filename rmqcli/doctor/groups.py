@@ -1,0 +1,65 @@
+"""Checks of a consumer group: does it exist, has it clients, do all of them subscribe to the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from codec.bodies.running import ConsumerRunningInfo
+from rmqcli.client import ClientError
+from rmqcli.doctor.finding import Finding, Status
+from rmqcli.doctor.survey import GroupSurvey, Survey
+
+
+def group(survey: Survey) -> Iterator[Finding]:
+    """The group is known, may consume, and has clients, which subscribe to the topic."""
+    found = survey.group
+    if found is None:
+        return
+    for name, settings in found.settings.items():
+        if not settings.consume_enable:
+            fix = f"rmq group update {found.name} --consume"
+            yield Finding(Status.FAIL, "group", found.name, f"must not consume on {name}", fix)
+    yield _clients(found, survey.topic)
+
+
+def _clients(found: GroupSurvey, topic: str | None) -> Finding:
+    connection = found.connection
+    if isinstance(connection, ClientError):
+        return Finding(Status.SKIP, "group", found.name, f"cannot be asked about: {connection}")
+    if connection is None:
+        if not found.settings:
+            fix = f"start a consumer, or create it with: rmq group create {found.name}"
+            return Finding(Status.FAIL, "group", found.name, "no broker knows the group", fix)
+        return Finding(Status.WARN, "group", found.name, "no client is running", "start a consumer")
+    topics = sorted(connection.subscription_table)
+    if topic is not None and topics and topic not in topics:
+        text = f"subscribes to {', '.join(topics)}, not to {topic}"
+        return Finding(Status.FAIL, "group", found.name, text, "subscribe to the topic, or check its name")
+    return Finding(Status.OK, "group", found.name, f"{len(connection.connection_set)} running clients")
+
+
+def subscriptions(survey: Survey) -> Iterator[Finding]:
+    """All clients of the group subscribe to the same topics with the same expressions.
+
+    Otherwise each client takes its share of the queues of a topic that others know nothing of, and messages
+    are lost to it.
+    """
+    found = survey.group
+    if found is None or not found.states:
+        return
+    subscribed = {client: _expressions(state) for client, state in found.states.items()}
+    every = set().union(*subscribed.values())
+    unlike = sorted(one for one in every if any(one not in own for own in subscribed.values()))
+    if not unlike:
+        text = f"{len(subscribed)} clients subscribe to the same"
+        yield Finding(Status.OK, "subscriptions", found.name, text)
+        return
+    for one in unlike:
+        having = sorted(client for client, own in subscribed.items() if one in own)
+        text = f"{one[0]} {one[1]!r} is subscribed to by {', '.join(having)} only"
+        fix = "give all clients of the group the same subscriptions, or use two groups"
+        yield Finding(Status.FAIL, "subscriptions", found.name, text, fix)
+
+
+def _expressions(state: ConsumerRunningInfo) -> set[tuple[str, str]]:
+    return {(data.topic, data.sub_string) for data in state.subscription_set}

@@ -1,0 +1,83 @@
+"""Checks of name servers: do they answer, do they say the same, do they know the topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from codec.bodies.route import ClusterInfo, TopicRouteData
+from codec.codes import MASTER_ID, Perm
+from rmqcli.client import UNREACHED, NotFound, NotSupported
+from rmqcli.doctor.finding import Finding, Status
+from rmqcli.doctor.survey import Survey
+
+START = "is it running, and is this its address? start one with: rmq up; name another with -n or a profile"
+
+
+def name_servers(survey: Survey) -> Iterator[Finding]:
+    """Each name server answers, and is one."""
+    for server, view in survey.views.items():
+        if isinstance(view, ClusterInfo):
+            yield Finding(Status.OK, "name server", server, "answers")
+        elif isinstance(view, NotSupported):
+            fix = "name the name server with -n; its port is 9876 by default"
+            yield Finding(Status.FAIL, "name server", server, "is a broker, not a name server", fix)
+        else:
+            yield Finding(
+                Status.FAIL, "name server", server, str(view), START if isinstance(view, UNREACHED) else None
+            )
+
+
+def same_view(survey: Survey) -> Iterator[Finding]:
+    """All name servers know the same brokers at the same addresses; they do not replicate."""
+    views = {server: _brokers(view) for server, view in survey.views.items() if isinstance(view, ClusterInfo)}
+    if len(views) < 2:
+        yield Finding(Status.SKIP, "same view", "", "one name server answers: nothing to compare")
+        return
+    every = set().union(*views.values())
+    unknown = {server: sorted(every - known) for server, known in views.items() if every - known}
+    if not unknown:
+        yield Finding(Status.OK, "same view", "", f"all {len(views)} name servers know the same brokers")
+    for server, missing in unknown.items():
+        fix = "namesrvAddr of every broker must list all name servers"
+        yield Finding(Status.FAIL, "same view", server, f"does not know {', '.join(missing)}", fix)
+
+
+def _brokers(view: ClusterInfo) -> set[str]:
+    return {
+        f"{name} {address}"
+        for name, data in view.broker_addr_table.items()
+        for address in data.broker_addrs.values()
+    }
+
+
+def route(survey: Survey) -> Iterator[Finding]:
+    """Each name server has a route of the topic, with queues to send to and to read from."""
+    if survey.topic is None:
+        return
+    for server, found in survey.routes.items():
+        if isinstance(found, TopicRouteData):
+            yield from _judged(survey.topic, server, found)
+        elif isinstance(found, NotFound):
+            fix = f"create it with: rmq topic create {survey.topic}"
+            yield Finding(Status.FAIL, "route", server, f"has no topic {survey.topic}", fix)
+        else:
+            yield Finding(Status.FAIL, "route", server, str(found))
+
+
+def _judged(topic: str, server: str, found: TopicRouteData) -> Iterator[Finding]:
+    masters = {data.broker_name for data in found.broker_datas if MASTER_ID in data.broker_addrs}
+    counts: Mapping[str, int] = {
+        "sent to": sum(
+            queues.write_queue_nums
+            for queues in found.queue_datas
+            if queues.perm & Perm.WRITE and queues.broker_name in masters
+        ),
+        "read from": sum(queues.read_queue_nums for queues in found.queue_datas if queues.perm & Perm.READ),
+    }
+    for what, count in counts.items():
+        if not count:
+            fix = f"rmq topic update {topic} --perm rw, or start the brokers that have it"
+            yield Finding(Status.FAIL, "route", server, f"topic {topic} has no queue that can be {what}", fix)
+    if all(counts.values()):
+        text = f"topic {topic}: {counts['sent to']} queues to send to, {counts['read from']} to read from"
+        yield Finding(Status.OK, "route", server, text)

@@ -1,0 +1,210 @@
+"""Asks name servers, brokers and clients everything that the checks need, all of a kind at once.
+
+An address that does not answer costs one time limit in all: later questions skip it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from codec.bodies.config import SubscriptionGroupConfig
+from codec.bodies.connections import ConsumerConnection
+from codec.bodies.route import ClusterInfo, TopicRouteData
+from codec.bodies.running import ConsumerRunningInfo
+from codec.codes import MASTER_ID
+from codec.headers.routes import GetRouteInfoRequestHeader
+from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
+from rmqcli.client import UNREACHED, Admin, ClientError
+from rmqcli.client.wire.pool import vip_address
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One address of a broker; id 0 is the master."""
+
+    broker_name: str
+    broker_id: int
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.broker_name} {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The runtime table of a broker; `before` and `after` are our clock around the request, epoch ms."""
+
+    table: Mapping[str, str]
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSurvey:
+    """A group: its settings by broker, its clients (None: none is connected), their states by client id."""
+
+    name: str
+    settings: Mapping[str, SubscriptionGroupConfig]
+    connection: ConsumerConnection | ClientError | None
+    states: Mapping[str, ConsumerRunningInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was asked and answered. `views` and `routes` are by name server, `readings` and `vip` by address.
+
+    `vip` holds masters whose VIP port was tried: None if it answers. `group` is None without a group.
+    """
+
+    views: Mapping[str, ClusterInfo | ClientError]
+    topic: str | None = None
+    routes: Mapping[str, TopicRouteData | ClientError] = field(default_factory=dict)
+    readings: Mapping[str, Reading | ClientError] = field(default_factory=dict)
+    vip: Mapping[str, ClientError | None] = field(default_factory=dict)
+    group: GroupSurvey | None = None
+
+    @property
+    def answered(self) -> bool:
+        """True if a name server answered."""
+        return any(isinstance(view, ClusterInfo) for view in self.views.values())
+
+    @property
+    def view(self) -> ClusterInfo:
+        """The first answer of a name server; empty without one."""
+        return next((view for view in self.views.values() if isinstance(view, ClusterInfo)), ClusterInfo())
+
+    @property
+    def seats(self) -> list[Seat]:
+        """Every broker address that a name server knows, sorted."""
+        views = [view for view in self.views.values() if isinstance(view, ClusterInfo)]
+        found = {
+            Seat(name, broker_id, address)
+            for view in views
+            for name, data in view.broker_addr_table.items()
+            for broker_id, address in data.broker_addrs.items()
+        }
+        return sorted(found, key=lambda seat: (seat.broker_name, seat.broker_id, seat.address))
+
+    @property
+    def masters(self) -> dict[str, str]:
+        """Broker name → address of the masters that answered."""
+        return {
+            seat.broker_name: seat.address
+            for seat in self.seats
+            if seat.broker_id == MASTER_ID and isinstance(self.readings.get(seat.address), Reading)
+        }
+
+
+async def examine(admin: Admin, topic: str | None = None, group: str | None = None) -> Survey:
+    """Ask everything. Errors of single servers are part of the survey; none is raised."""
+    views: dict[str, ClusterInfo | ClientError] = {}
+    await _fill(views, admin.instance.name_servers.addresses, partial(_view, admin))
+    found = Survey(views, topic)
+    if not found.answered:
+        return found
+    admin.instance.name_servers.prefer(
+        next(one for one, view in views.items() if isinstance(view, ClusterInfo))
+    )
+    readings: dict[str, Reading | ClientError] = {}
+    vip: dict[str, ClientError | None] = {}
+    routes: dict[str, TopicRouteData | ClientError] = {}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            _fill, readings, sorted({seat.address for seat in found.seats}), partial(_read, admin)
+        )
+        nursery.start_soon(_fill, vip, _vip_known(admin, found), partial(_knock, admin))
+        if topic is not None:
+            answering = [server for server, view in views.items() if not isinstance(view, UNREACHED)]
+            nursery.start_soon(_fill, routes, answering, partial(_route, admin, topic))
+    surveyed = Survey(views, topic, routes, readings, vip)
+    return surveyed if group is None else replace(surveyed, group=await _group(admin, surveyed, group))
+
+
+async def _fill(
+    answers: dict[str, T | ClientError], keys: Collection[str], ask: Callable[[str], Awaitable[T]]
+) -> None:
+    """Ask for every key at once and put answers and errors into `answers`, in the order of the keys."""
+    found: dict[str, T | ClientError] = {}
+
+    async def one(key: str) -> None:
+        try:
+            found[key] = await ask(key)
+        except ClientError as error:
+            found[key] = error
+
+    async with trio.open_nursery() as nursery:
+        for key in keys:
+            nursery.start_soon(one, key)
+    answers.update({key: found[key] for key in keys})
+
+
+async def _view(admin: Admin, server: str) -> ClusterInfo:
+    return (await admin.instance.ask(server, GET_BROKER_CLUSTER_INFO, None, None)).body
+
+
+async def _route(admin: Admin, topic: str, server: str) -> TopicRouteData:
+    header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
+    return (await admin.instance.ask(server, GET_ROUTEINFO_BY_TOPIC, header, None)).body
+
+
+async def _read(admin: Admin, address: str) -> Reading:
+    now_ms = admin.instance.now_ms
+    before = now_ms()
+    table = await admin.brokers.runtime_info(address)
+    return Reading(table, before, now_ms())
+
+
+async def _knock(admin: Admin, address: str) -> None:
+    """Ask a master on its VIP port: any answer shows that the port is open."""
+    try:
+        await admin.brokers.runtime_info(vip_address(address))
+    except UNREACHED:
+        raise
+    except ClientError:
+        return
+
+
+def _vip_known(admin: Admin, survey: Survey) -> list[str]:
+    """Return masters whose VIP port can be tried: a map that names only their own port says nothing of it."""
+    target = admin.instance.address_map.target
+    masters = {seat.address for seat in survey.seats if seat.broker_id == MASTER_ID}
+    return sorted(
+        address
+        for address in masters
+        if target(address) == address or target(vip_address(address)) != vip_address(address)
+    )
+
+
+async def _group(admin: Admin, survey: Survey, name: str) -> GroupSurvey:
+    """Ask the masters that answered about a group, and its clients for their subscriptions."""
+    failures = _lost(survey)
+    settings: dict[str, SubscriptionGroupConfig] = {}
+    connection: ConsumerConnection | ClientError | None
+    try:
+        tables = await admin.groups.all_settings(failures=failures)
+        settings = {broker: table[name] for broker, table in tables.items() if name in table}
+        connection = await admin.clients.connected(name, failures)
+    except ClientError as error:
+        connection = error
+    if not isinstance(connection, ConsumerConnection):
+        return GroupSurvey(name, settings, connection, {})
+    ids = [client.client_id for client in connection.connection_set]
+    states, _ = await admin.clients.running_infos(name, ids, failures=failures)
+    return GroupSurvey(name, settings, connection, states)
+
+
+def _lost(survey: Survey) -> dict[str, ClientError]:
+    """Return the errors of masters that did not answer, by broker name."""
+    answers = ((seat, survey.readings.get(seat.address)) for seat in survey.seats)
+    return {
+        seat.broker_name: answer
+        for seat, answer in answers
+        if isinstance(answer, UNREACHED) and seat.broker_id == MASTER_ID
+    }
