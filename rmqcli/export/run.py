@@ -15,7 +15,7 @@ from rmqcli.export.output.folder import ExportFolder
 from rmqcli.export.output.manifest import FileEntry, Manifest, Origin
 from rmqcli.export.output.spans import QueueKey, QueueSpan, merged
 from rmqcli.render.output import warn
-from rmqcli.render.text import many
+from rmqcli.words import many, messages_at
 
 
 class ExportSummary(NamedTuple):
@@ -76,8 +76,8 @@ def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> list[Qu
         begin = max(wanted.begin, before)
         if before < wanted.begin and wanted.begin_time is None:
             warn(
-                f"{wanted.queue}: messages {before} to {wanted.begin - 1} arrived after the last export "
-                "and no longer exist, or are not in the range"
+                f"{wanted.queue}: {messages_at(before, wanted.begin)} arrived after the last export; the "
+                "queue or the range begins behind"
             )
         if begin > wanted.end and wanted.end_time is None:
             warn(f"{wanted.queue}: ends at {wanted.end}, before {begin}, where the last export ended")

@@ -22,6 +22,7 @@ from rmqcli.client import UNREACHED, ClientError, PullResult, PullStatus
 from rmqcli.flows.errors import InvalidInput, QueueNotFound, QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn
+from rmqcli.words import gone
 
 _NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
 BATCH = 32  # messages per request; Java brokers allow no more by default
@@ -253,5 +254,5 @@ async def _read_span(
 def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:
     """Return the next offset; warn if messages were deleted in between."""
     if result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset > offset:
-        warn(f"{queue}: messages {offset} to {result.next_begin_offset - 1} no longer exist")
+        warn(f"{queue}: {gone(offset, result.next_begin_offset)}")
     return result.next_begin_offset

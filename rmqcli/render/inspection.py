@@ -16,6 +16,7 @@ from rmqcli.render.output import Output, OutputSettings, json_line
 from rmqcli.render.table import Column, objects, show_rows, show_table
 from rmqcli.render.text import local_seconds, local_time, many, printable, size, tsv_line
 from rmqcli.store import Finding, LogStatistics, Queue, QueueEntry, QueueStatistics, Report
+from rmqcli.words import plural
 
 BLOCK = 200  # rows of one table on a terminal; each block has its own column widths
 
@@ -102,7 +103,7 @@ def finding_object(found: Finding) -> dict[str, Any]:
 def show_report(settings: OutputSettings, report: Report, items: str) -> None:
     """Show the findings, one per line, and the totals. `items` names what is counted, in the singular."""
     if settings.json:
-        counts = {"files": report.files, _plural(items): report.items, "bytes": report.size}
+        counts = {"files": report.files, plural(items): report.items, "bytes": report.size}
         findings = list(map(finding_object, report.findings))
         Output().json({"sound": report.sound} | counts | {"damaged": report.damaged, "findings": findings})
         return
@@ -112,8 +113,7 @@ def show_report(settings: OutputSettings, report: Report, items: str) -> None:
     if report.damaged > len(report.findings):
         output.line(f"… and {report.damaged - len(report.findings):,} more")
     verdict = "sound" if report.sound else f"damaged in {many(report.damaged, 'place')}"
-    named = items if report.items == 1 else _plural(items)
-    counted = f"{report.items:,} {named} in {many(report.files, 'file')}, {size(report.size)}"
+    counted = f"{many(report.items, items)} in {many(report.files, 'file')}, {size(report.size)}"
     output.line(f"{verdict}: {counted}")
 
 
@@ -207,7 +207,3 @@ def _field_lines(field: ExplainedField, everything: bool, paint: Callable[[str],
         yield f"{'':>6}  … {count - len(shown):,} more bytes (-v shows all)"
     if field.name == "properties":
         yield from (f"{'':>6}  {printable(f'{k}={v}')}" for k, v in decode_properties(field.data).items())
-
-
-def _plural(item: str) -> str:
-    return "entries" if item == "entry" else f"{item}s"

@@ -247,8 +247,10 @@ def show_rebuilt(
             f"note: {many(built.missing, 'queue offset')} without a record: their entries are fillers"
         )
     did = "built" if done else "dry run, would build"
-    entries = f"{built.entries:,} entries of {many(built.queues, 'queue')}"
-    output.line(f"{did}: {entries}, {built.index_items:,} items in {many(built.index_files, 'index file')}")
+    entries = f"{many(built.entries, 'entry')} of {many(built.queues, 'queue')}"
+    output.line(
+        f"{did}: {entries}, {many(built.index_items, 'item')} in {many(built.index_files, 'index file')}"
+    )
 
 
 def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> None:
@@ -262,7 +264,9 @@ def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> 
         return
     output = Output()
     for one in found.lost:
-        output.line(f"lost: bytes {one.begin} to {one.end} ({one.end - one.begin:,} bytes): {one.reason}")
+        output.line(
+            f"lost: bytes {one.begin} to {one.end} ({many(one.end - one.begin, 'byte')}): {one.reason}"
+        )
     for topic, queue_id, first, last in found.gone[:_SHOWN_RUNS]:
         output.line(
             f"gone: {topic} queue {queue_id} offset {first}" + (f" to {last}" if last > first else "")
@@ -275,5 +279,5 @@ def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> 
         output.line(f"note: {note}")
     lost_bytes = sum(one.end - one.begin for one in found.lost)
     count = sum(last - first + 1 for _, _, first, last in found.gone)
-    kept = f"kept {many(found.records, 'record')}; lost {lost_bytes:,} bytes, {many(count, 'queue offset')}"
+    kept = f"kept {many(found.records, 'record')}; lost {many(lost_bytes, 'byte')}, {many(count, 'queue offset')}"
     output.line(f"{kept} ({duration(seconds)})")

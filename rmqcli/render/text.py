@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import groupby
 
+from rmqcli import words
+
+many = words.many
 _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _THOUSANDS = ("", "k", "M", "G", "T")
@@ -48,11 +51,6 @@ def local_time(milliseconds: int | None) -> str:
 def local_seconds(milliseconds: int | None) -> str:
     """Return local time without milliseconds."""
     return local_time(milliseconds).partition(".")[0]
-
-
-def many(count: int, what: str) -> str:
-    """Return `1 message` or `2,000 messages`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def listed(words: Sequence[str]) -> str:

@@ -125,7 +125,7 @@ async def test_what_is_gone_of_a_topic_between_two_exports_is_said(
         ranges = [RANGES[0]._replace(begin=130, end=200)]
         await export_topic(client, ranges, tmp_path / "out", resume=True)
     assert (
-        "T@broker-a:0: messages 100 to 129 arrived after the last export and no longer exist"
+        "T@broker-a:0: messages 100 to 129 arrived after the last export; the queue or the range begins behind"
         in capsys.readouterr().err
     )
 
@@ -279,7 +279,7 @@ def test_a_record_that_a_consume_queue_misses(
     store = copy_java_store("store-clean")
     store.commit_logs[-1].unlink()
     with pytest.raises(
-        CorruptionError, match=r"queue \d+ of topic \S+ has \d+ entries in its consume queue, but"
+        CorruptionError, match=r"queue \d+ of topic \S+ has \d+ entr(y|ies) in its consume queue, but"
     ):
         export_store(store.root, tmp_path / "out", RowFilter())
     assert not (tmp_path / "out").exists()

@@ -138,6 +138,7 @@ def _rebuild_in_place(settings: Settings, path: Path, log: Any, shape: Any, yes:
     from rmqcli.render.store_view import show_rebuilt
     from rmqcli.store.read.lock import holding_lock
     from rmqcli.store.repair.rebuild import compare, rebuild_in_place, work_folder
+    from rmqcli.words import many
 
     with holding_lock(path), work_folder(path) as work:
         built = _build(log, work, shape)
@@ -145,6 +146,9 @@ def _rebuild_in_place(settings: Settings, path: Path, log: Any, shape: Any, yes:
         if not changes:
             show_rebuilt(settings, built, [], [], False)
             return
-        ask(f"replace the consume queues and index of {path} ({len(changes)} files differ)?", yes=yes)
+        ask(
+            f"replace the consume queues and index of {path} ({many(len(changes), 'differing file')})?",
+            yes=yes,
+        )
         kept = rebuild_in_place(path, work, time.strftime("%Y%m%d%H%M%S"))
         show_rebuilt(settings, built, changes, [str(folder) for folder in kept], True)

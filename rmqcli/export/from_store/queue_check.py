@@ -33,6 +33,7 @@ from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.log_reader import LogReader
 from rmqcli.store.read.stand_ins import LARGEST, is_stand_in
 from rmqcli.store.read.tables import topics
+from rmqcli.words import many, messages_at
 
 Counts = Mapping[tuple[str, int], int]
 
@@ -105,11 +106,10 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
     ]
     if gaps:
         queue, begin, end = gaps[0]
-        others = f" (and of {len(gaps) - 1} more queues)" if len(gaps) > 1 else ""
-        warn(
-            f"{store}: messages {begin} to {end - 1} of queue {queue.queue_id} of topic {queue.topic}"
-            f"{others} arrived after the last export and no longer exist"
-        )
+        others = f" (and of {many(len(gaps) - 1, 'more queue')})" if len(gaps) > 1 else ""
+        which = f"{messages_at(begin, end)} of queue {queue.queue_id} of topic {queue.topic}{others}"
+        exist = "exists" if end - begin == len(gaps) == 1 else "exist"
+        warn(f"{store}: {which} arrived after the last export and no longer {exist}")
 
 
 def _first_kept(queue: Queue, low: int) -> int:
@@ -136,9 +136,9 @@ def require_rows(store: Path, rows: RowFilter, expected: Counts, exported: Itera
     ]
     if short:
         (topic, queue), count = short[0]
-        others = f" (and {len(short) - 1} more queues)" if len(short) > 1 else ""
+        others = f" (and {many(len(short) - 1, 'more queue')})" if len(short) > 1 else ""
         raise CorruptionError(
-            f"{store}: queue {queue} of topic {topic} has {count} entries in its consume queue, but the "
+            f"{store}: queue {queue} of topic {topic} has {many(count, 'entry')} in its consume queue, but the "
             f"commit log has {found.get((topic, queue), 0)} of its records{others}; "
             "--no-verify exports what is there"
         )
@@ -204,7 +204,7 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
     with LogReader(store) as log:
         for hole in holes:
             if hole.lost and hole.queue is not None and _may_be_in(log, hole, rows):
-                others = f", and {hole.lost - 1} others," if hole.lost > 1 else ""
+                others = f", and {many(hole.lost - 1, 'other')}," if hole.lost > 1 else ""
                 raise CorruptionError(
                     f"{store}: an entry of queue {hole.queue.queue_id} of topic {hole.queue.topic}{others} "
                     f"leads to commit-log offsets from {hole.begin} on, where there is no file; "

@@ -13,6 +13,7 @@ from codec.scan.schema import schema
 from codec.store.record_filter import COLUMNS
 from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.render.output import warn
+from rmqcli.words import gone
 
 BATCH_MESSAGES = 8192
 BATCH_BYTES = 32 * 1024 * 1024
@@ -64,7 +65,7 @@ async def read_some(
         if following <= offset:
             return to_batch(gathered), None
         if result.status is PullStatus.OFFSET_ILLEGAL:
-            warn(f"{wanted.queue}: messages {offset} to {following - 1} no longer exist")
+            warn(f"{wanted.queue}: {gone(offset, following)}")
         offset = following
     return to_batch(gathered), offset if offset < wanted.end else None
 

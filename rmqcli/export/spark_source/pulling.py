@@ -18,6 +18,7 @@ from rmqcli.export.from_topic.batches import BATCH_BYTES, BATCH_MESSAGES, QueueR
 from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.planning import opened
 from rmqcli.render.output import warn
+from rmqcli.words import messages_at
 
 
 class DataLoss(ExportError):
@@ -64,8 +65,7 @@ async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, opt
         following = result.next_begin_offset
         if result.status is PullStatus.NO_NEW_MSG or following <= offset:
             lose(
-                f"{wanted.queue}: messages {offset} to {wanted.end - 1} do not exist "
-                "(the queue is shorter now)",
+                f"{wanted.queue}: the queue is shorter now, without {messages_at(offset, wanted.end)}",
                 options,
             )
             return _Pulled(gathered, wanted.end)
@@ -89,6 +89,7 @@ def _check(
     missing = 0 if is_selected else following - offset - len(taken)
     if missing:
         lose(
-            f"{wanted.queue}: {missing} of the messages {offset} to {following - 1} no longer exist",
+            f"{wanted.queue}: of {messages_at(offset, following)}, {missing} no longer "
+            f"exist{'s' if missing == 1 else ''}",
             options,
         )

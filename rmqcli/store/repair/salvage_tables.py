@@ -24,6 +24,7 @@ from rmqcli.store.read.batch_queues import batch_queues
 from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_extents
 from rmqcli.store.read.tables import TABLES, GroupOffset, TableFile, group_offsets, table_files
+from rmqcli.words import many
 
 _OTHERS = ("compaction", "timerlog", "timerwheel")
 _PIECE = 1 << 20
@@ -125,7 +126,7 @@ def _topics(out: Path) -> tuple[Body, str] | None:
         name: TopicConfig(name, count, count, attributes=batches.get(name))
         for name, count in sorted(counts.items())
     }
-    what = f"rebuilt with the {len(table)} topics that have records, with default settings"
+    what = f"rebuilt with {many(len(table), 'topic')} of the records, with default settings"
     return TopicConfigSerializeWrapper(table), what
 
 
@@ -137,7 +138,7 @@ def _groups(out: Path) -> tuple[Body, str] | None:
     if not names:
         return None
     table = {name: SubscriptionGroupConfig(name) for name in sorted(names)}
-    what = f"rebuilt with the {len(table)} groups that have offsets or retries, with default settings"
+    what = f"rebuilt with {many(len(table), 'group')} of offsets and retries, with default settings"
     return SubscriptionGroupWrapper(table), what
 
 

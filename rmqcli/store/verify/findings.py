@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rmqcli.words import many
+
 MAX_FINDINGS = 1000
 """Findings kept; more are only counted, so that a file of garbage costs bounded memory."""
 
@@ -23,7 +25,7 @@ class Finding:
     only_properties: bool = False
 
     def __str__(self) -> str:
-        lost = "" if self.length is None else f" ({self.length} bytes unreadable)"
+        lost = "" if self.length is None else f" ({many(self.length, 'byte')} unreadable)"
         return f"{self.path}: byte {self.position}: {self.problem}{lost}"
 
 

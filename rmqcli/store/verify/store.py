@@ -48,6 +48,7 @@ from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, s
 from rmqcli.store.verify.rules import Rule
 from rmqcli.store.verify.sequences import check_batches, repeats, sequences_of
 from rmqcli.store.workers import ALONE, Workers
+from rmqcli.words import many
 
 
 @dataclass(slots=True)
@@ -223,14 +224,14 @@ def _check_missing(folder: _Folder, report: Report, found: StoreReport) -> None:
         place = store / "consumequeue" / missing.topic / str(missing.queue_id)
         if missing.queue in known:
             text = (
-                f"{name} has no consume queue, but the log has {count} records of it: "
+                f"{name} has no consume queue, but the log has {many(count, 'record')} of it: "
                 "the topic was deleted and created again, or `rmq inspect rebuild` restores it"
             )
             found.judge(Rule.NO_QUEUE, report, Finding(place, 0, text), crashed=crashed)
             continue
         side = "before" if missing.is_before else "after"
         rule = Rule.ENTRIES_BEFORE if missing.is_before else Rule.ENTRIES_AFTER
-        text = f"{name} is missing the entries of {count} records {side} its own"
+        text = f"{name} is missing the entries of {many(count, 'record')} {side} its own"
         span = spans[missing.queue]
         finding = Finding(place, (span.first if missing.is_before else span.end) * ENTRY_SIZE, text)
         found.judge(rule, report, finding, crashed=crashed, remedy=": the next start adds them")
@@ -250,7 +251,7 @@ def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report
     bounds = [queue.files.bounds() for queue in queues if queue.files.files]
     entries = sum(end - first for first, end in bounds)
     if entries:
-        lost = f"there is no commit log, but consume queues have {entries} entries"
+        lost = f"there is no commit log, but consume queues have {many(entries, 'entry')}"
         report.add(Finding(store / "commitlog", 0, lost))
     else:
         found.remarks.append("there is no commit log: no message was ever stored")

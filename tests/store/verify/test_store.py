@@ -300,7 +300,7 @@ def test_a_commit_log_that_is_gone(copy_java_store: Copy) -> None:
     shutil.rmtree(store.root / "commitlog")
     report = verify_store(store.root)
     assert [str(finding) for finding in report.findings] == [
-        f"{store.root}/commitlog: byte 0: there is no commit log, but consume queues have 3090 entries"
+        f"{store.root}/commitlog: byte 0: there is no commit log, but consume queues have 3,090 entries"
     ]
 
 
