@@ -131,6 +131,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="number of times that the crash tests kill a loaded broker; a fifth as many power cuts of a real ext4",
     )
     parser.addoption(
+        "--frames",
+        type=int,
+        default=10_000,
+        help="number of mutated frames that are sent to a broker",
+    )
+    parser.addoption(
         "--cuts",
         type=int,
         default=300,

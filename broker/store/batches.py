@@ -17,7 +17,13 @@ from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
 from codec.hashing import tags_code
 from codec.layout import Buffer
 from codec.message_batch import count_batch, walk_batch
-from codec.properties import TIMERS, PropertyName, decode_properties
+from codec.properties import (
+    TIMERS,
+    PropertyName,
+    decode_properties,
+    encode_properties,
+    properties_problem,
+)
 from codec.store.record_encoder import RecordEncoder
 
 MOST_MESSAGES = 32768
@@ -87,7 +93,8 @@ def prepare_batch(
     message: StoreMessage, topic: bytes, encoder: RecordEncoder, max_body: int
 ) -> Generator[None, None, list[Batch]]:
     """The parts of a batch, in order: its items decoded, each with its own properties and then those of the
-    whole batch. A batch that is refused has one part.
+    whole batch. A batch that is refused has one part. Of properties that do not parse, the pairs that Java
+    reads are stored.
 
     It yields after every step. IllegalBatch, CodecError.
     """
@@ -124,6 +131,8 @@ def _check_count(body: Buffer) -> Generator[None, None, None]:
 
 def _add(batch: Batch, topic: bytes, encoder: RecordEncoder, flag: int, body: bytes, text: bytes) -> None:
     common, properties = batch.message, decode_properties(text)
+    if not _is_plain(text, properties) and properties_problem(text):
+        text = encode_properties(properties)
     if not TIMERS.isdisjoint(properties):
         name = min(TIMERS & properties.keys())
         raise IllegalBatch(f"a message of a batch has the property {name}: send it alone")
@@ -161,6 +170,11 @@ def _add(batch: Batch, topic: bytes, encoder: RecordEncoder, flag: int, body: by
     )
     batch.starts.append(len(batch.records))
     batch.records += b"".join(record)
+
+
+def _is_plain(text: bytes, properties: dict[str, str]) -> bool:
+    """True if it is certain, at a glance, that every part of a text is one of these pairs."""
+    return text.isascii() and text.count(PROPERTY_END) - text.endswith(PROPERTY_END) == len(properties) - 1
 
 
 def _joined(own: bytes, common: bytes) -> bytes:

@@ -11,12 +11,13 @@ from msgspec import structs
 
 from broker.disk import REAL
 from broker.errors import IllegalBatch, NotReady
-from broker.store import MessageStore, PutStatus
+from broker.store import MessageStore, PutStatus, StoreMessage
 from broker.store.batches import PART_BYTES, PART_MESSAGES, Batch
 from broker.store.store import open_store
 from codec.errors import BodyError
 from codec.message import Message
 from codec.message_batch import count_batch, decode_batch, encode_batch
+from codec.properties import properties_problem
 from tests.broker.store.support import HOST, Clock, inline, message, small_config
 
 LOG = 1 << 20
@@ -24,7 +25,11 @@ LOG = 1 << 20
 
 def parts_of(store: MessageStore, items: int, size: int = 1, **properties: str) -> list[Batch]:
     body = encode_batch([Message(topic="TopicA", body=b"x" * size, properties=properties)] * items)
-    steps = store.prepare_batch(structs.replace(message(), body=body, properties_text=b""))
+    return batch_of(store, structs.replace(message(), body=body, properties_text=b""))
+
+
+def batch_of(store: MessageStore, sent: StoreMessage) -> list[Batch]:
+    steps = store.prepare_batch(sent)
     while True:
         try:
             next(steps)
@@ -120,3 +125,29 @@ def test_a_bad_item_ends_the_count(body: bytes) -> None:
 def test_the_count_is_that_of_the_items() -> None:
     body = encode_batch([Message.of("T", "b", keys="k")] * 3)
     assert list(count_batch(body)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        (b"KEYS\x01k\x02", b"KEYS\x01k\x02"),
+        (b"KEYS\x01k\x02KEYS\x01l", b"KEYS\x01k\x02KEYS\x01l"),
+        ("KEYS\x01\u00fc".encode(), "KEYS\x01\u00fc".encode()),
+        (b"KEYS\x01\xff\x02a\x01b", "KEYS\x01\ufffd\x02a\x01b".encode()),
+        (b"x\x02a\x01b", b"a\x01b"),
+        (b"x", b""),
+        (bytes(6), b""),
+    ],
+)
+async def test_properties_that_do_not_parse_are_stored_as_java_reads_them(
+    tmp_path: Path, sent: bytes, stored: bytes
+) -> None:
+    """Recovery takes a record with others for one that lost a page."""
+    item = bytes(12) + bytes(4) + (1).to_bytes(4, "big") + b"x" + len(sent).to_bytes(2, "big") + sent
+    body = (len(item)).to_bytes(4, "big") + item[4:]
+    async with open_store(
+        small_config(tmp_path), now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL
+    ) as store:
+        (part,) = batch_of(store, structs.replace(message(), body=body, properties_text=b""))
+        assert part.items[0].properties_text == stored
+        assert properties_problem(stored) is None
