@@ -161,6 +161,17 @@ def properties_problem(text: bytes) -> str | None:
     return None if bad is None else f"its properties do not parse: a pair without a name, {bad[:20]!r}"
 
 
+def sound_text(text: bytes, properties: Mapping[str, str]) -> bytes:
+    """A text that parses: `text`, or these pairs that were read from it. Raises LocalProtocolError.
+
+    Readers of a store take a record whose properties do not parse for a damaged one.
+    """
+    ends = text.count(_PAIR_END) - text.endswith(_PAIR_END)
+    if (ends == len(properties) - 1 and text.isascii()) or properties_problem(text) is None:
+        return text
+    return encode_properties(properties)
+
+
 def mended_properties(text: bytes) -> bytes:
     """A text of the same length with the readable pairs, and ends of pairs in place of the others."""
     pairs = text.split(_PAIR_END)

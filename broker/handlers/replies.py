@@ -26,7 +26,7 @@ from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.headers.send import ReplyMessageRequestHeader, SendMessageResponseHeader
 from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
-from codec.properties import PropertyName, decode_properties, encode_properties
+from codec.properties import PropertyName, decode_properties, encode_properties, sound_text
 
 PUSH_SECONDS = 10
 KEPT_FLAGS = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK
@@ -70,7 +70,7 @@ def _store(broker: BrokerContext, request: Request[SendHeader, bytes], queue_id:
         queue_id=queue_id,
         body=request.body,
         properties=properties,
-        properties_text=text,
+        properties_text=sound_text(text, properties),
         born_timestamp=header.born_timestamp,
         born_host=session.packed_peer,
         flag=header.flag,

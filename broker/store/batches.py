@@ -17,13 +17,7 @@ from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
 from codec.hashing import tags_code
 from codec.layout import Buffer
 from codec.message_batch import count_batch, walk_batch
-from codec.properties import (
-    TIMERS,
-    PropertyName,
-    decode_properties,
-    encode_properties,
-    properties_problem,
-)
+from codec.properties import TIMERS, PropertyName, decode_properties, sound_text
 from codec.store.record_encoder import RecordEncoder
 
 MOST_MESSAGES = 32768
@@ -131,8 +125,7 @@ def _check_count(body: Buffer) -> Generator[None, None, None]:
 
 def _add(batch: Batch, topic: bytes, encoder: RecordEncoder, flag: int, body: bytes, text: bytes) -> None:
     common, properties = batch.message, decode_properties(text)
-    if not _is_plain(text, properties) and properties_problem(text):
-        text = encode_properties(properties)
+    text = sound_text(text, properties)
     if not TIMERS.isdisjoint(properties):
         name = min(TIMERS & properties.keys())
         raise IllegalBatch(f"a message of a batch has the property {name}: send it alone")
@@ -170,11 +163,6 @@ def _add(batch: Batch, topic: bytes, encoder: RecordEncoder, flag: int, body: by
     )
     batch.starts.append(len(batch.records))
     batch.records += b"".join(record)
-
-
-def _is_plain(text: bytes, properties: dict[str, str]) -> bool:
-    """True if it is certain, at a glance, that every part of a text is one of these pairs."""
-    return text.isascii() and text.count(PROPERTY_END) - text.endswith(PROPERTY_END) == len(properties) - 1
 
 
 def _joined(own: bytes, common: bytes) -> bytes:

@@ -38,7 +38,7 @@ from codec.names import (
     reply_topic,
     retry_topic,
 )
-from codec.properties import decode_properties, encode_properties
+from codec.properties import decode_properties, encode_properties, properties_problem, sound_text
 from codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
 from codec.store.record import decode_record
 from tests.codec.samples import make_record
@@ -403,3 +403,23 @@ class TestTags:
         assert (data.topic, data.sub_string, data.sub_version) == ("TopicA", "TagB || TagA", 1795222484339)
         assert (data.tags_set, data.code_set) == (["TagA", "TagB"], [2598919, 2598920])
         assert tag_subscription("T", None, 0).sub_string == "*"
+
+
+@pytest.mark.parametrize(
+    ("text", "sound"),
+    [
+        (b"", b""),
+        (b"a\x01b", b"a\x01b"),
+        (b"a\x01b\x02", b"a\x01b\x02"),
+        (b"a\x01b\x02a\x01c", b"a\x01b\x02a\x01c"),
+        ("a\x01ü".encode(), "a\x01ü".encode()),
+        (b"a\x01\xff\x02c\x01d", "a\x01\ufffd\x02c\x01d".encode()),
+        (b"TTL!8000\x02a\x01b", b"a\x01b"),
+        (b"\x01b", b""),
+    ],
+)
+def test_a_sound_text_parses_and_has_the_same_pairs(text: bytes, sound: bytes) -> None:
+    properties = decode_properties(text)
+    assert sound_text(text, properties) == sound
+    assert properties_problem(sound) is None
+    assert decode_properties(sound) == properties

@@ -14,6 +14,7 @@ from codec.headers.base import from_ext
 from codec.headers.send import ReplyMessageRequestHeader
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_record
 from tests.broker.support import (
     START_MS,
     Client,
@@ -194,3 +195,13 @@ async def test_early_requests_and_requests_without_fields_are_refused(tmp_path: 
         reply = await reply_to(broker.client())
         assert (reply.code, (reply.remark or "")[:35]) == (1, "broker unable to service, until 207")
         assert (await broker.client().ask(325, {"a": "G"})).code == 1
+
+
+async def test_properties_that_do_not_parse_are_stored_as_they_are_read(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        await requester(broker)
+        await reply_to(broker.client(), properties={**REPLY_PROPERTIES, "TTL!8000\x02a": "b"})
+        record = broker.context.store.record_at(0)
+        assert record is not None
+        assert b"TTL!8000" not in bytes(record)
+        assert decode_record(record).properties == {**REPLY_PROPERTIES, "a": "b"}
