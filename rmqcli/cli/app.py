@@ -10,6 +10,8 @@ import copy
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -18,10 +20,11 @@ from typer.main import get_command
 
 from rmqcli import __version__
 from rmqcli.cli.bare import BARE, BareGroup, asks_for_help
-from rmqcli.cli.command import SectionedGroup, global_options
+from rmqcli.cli.command import GIVEN, SectionedGroup, global_options
 from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.sections import sections
+from rmqcli.cli.settings import Given, Settings
 
 
 class Entry(NamedTuple):
@@ -156,10 +159,19 @@ def command_tree() -> Any:
 
 def run(arguments: Sequence[str]) -> ExitCode:
     """Run one command line, map its outcome to an exit code, and never raise."""
+    shared: dict[str, Any] = {}
     try:
         with command_tree().make_context("rmq", list(arguments)) as context:
+            shared = context.meta
             context.command.invoke(context)
         sys.stdout.flush()
     except BaseException as error:
-        return report(error, verbose=not {"-v", "-vv", "--verbose"}.isdisjoint(arguments))
+        return report(error, _settings(arguments, shared.get(GIVEN, Given())))
     return ExitCode.DONE
+
+
+def _settings(arguments: Sequence[str], given: Given) -> Settings:
+    """Return the settings for the report of an error, which may have come before the options were parsed."""
+    words = set(takewhile(lambda word: word != "--", arguments))
+    verbose = not words.isdisjoint(("-v", "-vv", "--verbose"))
+    return Settings(replace(given, json="--json" in words, verbose=verbose))

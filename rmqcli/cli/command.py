@@ -56,6 +56,10 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
 }
 
 
+GIVEN = "rmq.given"
+"""The key of the global options in the values that all contexts of a command line share (Click's `meta`)."""
+
+
 def global_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the global options to a command; pass them as `settings: Settings` if it has such a parameter."""
     signature = inspect.signature(function, eval_str=True)
@@ -65,6 +69,7 @@ def global_options(function: Callable[..., None]) -> Callable[..., None]:
     def wrapper(rmq_context: Any, **values: Any) -> None:
         given = rmq_context.obj if isinstance(rmq_context.obj, Given) else Given()
         rmq_context.obj = given.overlaid({name: _frozen(values.pop(name)) for name in _GLOBALS})
+        rmq_context.meta[GIVEN] = rmq_context.obj
         extra = {"settings": Settings(rmq_context.obj)} if "settings" in signature.parameters else {}
         function(**gather(own, values), **extra)
 

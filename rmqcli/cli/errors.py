@@ -9,11 +9,13 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import typer
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.remedies import remedy
+from rmqcli.cli.settings import Settings
 
 UsageError = typer.BadParameter.__mro__[1]
 ClickException = UsageError.__mro__[1]
@@ -91,16 +93,17 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def report(error: BaseException, *, verbose: bool = False) -> ExitCode:
-    """Print the error on standard error and return the exit code."""
+def report(error: BaseException, settings: Settings | None = None) -> ExitCode:
+    """Print the error on standard error, with `--json` as one document, and return the exit code."""
+    settings = settings or Settings()
     found = list(leaves(error))
     if any(_is_interrupt(leaf) for leaf in found):
         return ExitCode.INTERRUPTED
     worst = _decisive(found)
     if isinstance(worst, (BrokenPipeError, typer.Exit, SystemExit)):
         return _exit_status(worst)
-    _print(worst)
-    if verbose and not isinstance(worst, ClickException):
+    _print(worst, settings)
+    if settings.verbose and not isinstance(worst, ClickException):
         traceback.print_exception(error, file=sys.stderr)
     return exit_code_of(worst)
 
@@ -124,11 +127,26 @@ def _exit_status(error: BaseException) -> ExitCode:
     return ExitCode(status) if isinstance(status, int) and status in set(ExitCode) else ExitCode.DONE
 
 
-def _print(error: BaseException) -> None:
+def _print(error: BaseException, settings: Settings) -> None:
+    from rmqcli.render.text import printable
+
+    hint = remedy(error, settings)
+    text = message_of(error) + printable(hint.text)
+    if settings.json:
+        text = error_document(text, exit_code_of(error), hint.names)
     try:
-        print(f"rmq: {message_of(error)}", file=sys.stderr, flush=True)
+        print(text if settings.json else f"rmq: {text}", file=sys.stderr, flush=True)
     except OSError:  # standard error is closed
         return
+
+
+def error_document(message: str, code: ExitCode, names: Sequence[str] = ()) -> str:
+    """Return the JSON document of an error."""
+    from rmqcli.render.output import JSON_VERSION, json_line
+
+    suggested = {"didYouMean": list(names)} if names else {}
+    facts = {"message": message, "kind": code.name.lower(), "exitCode": int(code)}
+    return json_line({"version": JSON_VERSION, "error": facts | suggested}).decode()
 
 
 def message_of(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 
 
@@ -36,11 +36,24 @@ EXIT_TEXTS: Mapping[ExitCode, str] = {
 
 
 class CommandError(Exception):
-    """A command cannot continue: one line that names the object and the remedy, and the exit code `code`."""
+    """A command cannot continue: one line that names the object and the remedy, and the exit code `code`.
 
-    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+    `missing`: kind and name of what does not exist, `known`: the names that do, None if the
+    cluster is to be asked.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: ExitCode = ExitCode.FAILED,
+        *,
+        missing: tuple[str, str] | None = None,
+        known: Collection[str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.missing = missing
+        self.known = None if known is None else tuple(sorted(known))
 
 
 def usage_error(message: str) -> CommandError:

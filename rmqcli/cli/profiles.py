@@ -80,9 +80,8 @@ def profile_in(file: ProfilesFile, name: str) -> Profile:
     """Return a profile of a loaded file; raises as `profile` does."""
     if name not in file.profiles:
         known = ", ".join(sorted(file.profiles)) or "none"
-        raise CommandError(
-            f"profile {name} not found in {profiles_path()} (known: {known})", ExitCode.NOT_FOUND
-        )
+        text = f"profile {name} not found in {profiles_path()} (known: {known})"
+        raise CommandError(text, ExitCode.NOT_FOUND, missing=("profile", name), known=file.profiles)
     return file.profiles[name]
 
 

@@ -166,7 +166,14 @@ class NotPermitted(BrokerRefused):
 
 
 class NotFound(BrokerRefused):
-    """QUERY_NOT_FOUND (22), and the base of the errors for something that does not exist."""
+    """QUERY_NOT_FOUND (22), and the base of the errors for something that does not exist.
+
+    `missing`: its kind (topic, group, broker, cluster) and name, if the library knows them; `known`: the names
+    that exist, if it has read them.
+    """
+
+    missing: tuple[str, str] | None = None
+    known: tuple[str, ...] | None = None
 
 
 class TopicNotFound(NotFound):
@@ -187,6 +194,7 @@ class NoRoute(TopicNotFound):
         super().__init__(ResponseCode.TOPIC_NOT_EXIST, text, address, request, concluded=True)
         self.remark = remark or ""
         self.topic = topic
+        self.missing = ("topic", topic)
 
 
 class GroupNotFound(NotFound):

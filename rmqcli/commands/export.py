@@ -242,11 +242,11 @@ def _row_filter(store: Path, topic: str | None, wanted: OffsetRange, verify: boo
 
 def _require_topic(store: Path, topic: str) -> None:
     from rmqcli.export.from_store.queue_check import has_topic
+    from rmqcli.store.read.tables import topics
 
     if not has_topic(store, topic):
-        raise CommandError(
-            f"topic {topic} not found in {store} (see `rmq inspect store {store}`)", ExitCode.NOT_FOUND
-        )
+        text = f"topic {topic} not found in {store} (see `rmq inspect store {store}`)"
+        raise CommandError(text, ExitCode.NOT_FOUND, missing=("topic", topic), known=topics(store))
 
 
 def _export_store(store: Path, target: _Target, rows: RowFilter, jobs: int | None) -> ExportSummary:

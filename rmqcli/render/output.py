@@ -9,6 +9,9 @@ from __future__ import annotations
 import sys
 from typing import Any, BinaryIO, Protocol
 
+JSON_VERSION = 1
+"""The version of JSON documents: members are only added to it (docs/output.md, `schema.json`)."""
+
 
 def encode_text(text: str) -> bytes:
     r"""Return UTF-8; lone surrogates (bytes that were not text) are written \xNN or \uNNNN."""

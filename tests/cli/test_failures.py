@@ -10,6 +10,7 @@ from codec.errors import BodyError, CorruptionError, SelectorError
 from rmqcli import client
 from rmqcli.cli.errors import LAYER_CODES, exit_code_of, leaves, message_of, report
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.settings import Given, Settings
 from rmqcli.flows.errors import (
     InvalidInput,
     NotAttempted,
@@ -124,7 +125,7 @@ def test_what_others_named_cannot_move_the_cursor(
 
 
 def test_verbose_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
-    report(RuntimeError("bad"), verbose=True)
+    report(RuntimeError("bad"), Settings(Given(verbose=True)))
     assert "RuntimeError: bad" in capsys.readouterr().err.splitlines()[-1]
 
 

@@ -46,7 +46,7 @@ def run_fresh(*arguments: str) -> tuple[str, set[str]]:
 
 def test_a_command_that_runs_imports_no_drawing_and_no_columns() -> None:
     command = [sys.executable, "-c", PROGRAM, "topic", "list", "-n", "127.0.0.1:1"]
-    modules = set(subprocess.run(command, capture_output=True, text=True, check=False).stderr.split())
+    modules = set(subprocess.run(command, capture_output=True, text=True, check=False).stderr.splitlines())
     assert "rmqcli.client" in modules
     assert not modules & {
         "numpy",

@@ -45,10 +45,18 @@ class Area:
         text: str,
         operation: AnyOperation,
         failures: Mapping[str, ClientError] | None = None,
+        *,
+        missing: tuple[str, str] | None = None,
+        known: Collection[str] | None = None,
     ) -> ClientError:
-        """The error for something that no reply to `operation` contained, or the first of `failures`."""
+        """The error for something that no reply to `operation` contained, or the first of `failures`.
+
+        `missing` is its kind and name, `known` are names that the replies contained.
+        """
         status = _ABSENT.get(kind, ResponseCode.QUERY_NOT_FOUND)
         error = kind(status, text, self.instance.name_servers.current, operation.name, concluded=True)
+        error.missing = missing
+        error.known = None if known is None else tuple(sorted(known))
         return next(iter((failures or {}).values()), error)
 
     async def ask_each(

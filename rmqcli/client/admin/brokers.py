@@ -67,16 +67,18 @@ class BrokerAdmin(Area):
         names = set(table)
         if cluster is not None:
             if cluster not in info.cluster_addr_table:
-                raise self._unknown(f"no cluster {cluster}", info.cluster_addr_table)
+                raise self._unknown(f"no cluster {cluster}", info.cluster_addr_table, ("cluster", cluster))
             names &= set(info.cluster_addr_table[cluster])
         for name in brokers:
             if name not in names:
-                raise self._unknown(f"no broker {name}", names)
+                raise self._unknown(f"no broker {name}", names, ("broker", name))
         return [(name, table[name].broker_addrs) for name in sorted(set(brokers) or names)]
 
-    def _unknown(self, what: str, known: Collection[str]) -> ClientError:
+    def _unknown(
+        self, what: str, known: Collection[str], missing: tuple[str, str] | None = None
+    ) -> ClientError:
         text = f"{what}; known: {', '.join(sorted(known)) or 'none'}"
-        return self.absent(NotFound, text, GET_BROKER_CLUSTER_INFO)
+        return self.absent(NotFound, text, GET_BROKER_CLUSTER_INFO, missing=missing, known=known)
 
     async def runtime_info(self, address: str) -> dict[str, str]:
         """The runtime table of the broker at `address` (code 28); all values are text."""

@@ -94,7 +94,8 @@ class GroupAdmin(FormerMethod, Area):
         found = {name: table[group] for name, table in tables.items() if group in table}
         if not found:
             text = f"no broker knows group {group}"
-            raise self.absent(GroupNotFound, text, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, failures)
+            operation = GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+            raise self.absent(GroupNotFound, text, operation, failures, missing=("group", group))
         return found
 
     async def holders(

@@ -90,7 +90,8 @@ class TopicAdmin(FormerMethod, Area):
         known = {name: table.topic_config_table.get(topic) for name, table in tables.items()}
         found = {name: config for name, config in known.items() if config is not None}
         if not found:
-            raise self.absent(TopicNotFound, f"no broker has topic {topic}", GET_ALL_TOPIC_CONFIG, failures)
+            text, missing = f"no broker has topic {topic}", ("topic", topic)
+            raise self.absent(TopicNotFound, text, GET_ALL_TOPIC_CONFIG, failures, missing=missing)
         return found
 
     async def stats(

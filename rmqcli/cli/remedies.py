@@ -1,0 +1,101 @@
+"""What to do about an error: names like the one that does not exist, and where an address came from.
+
+Names come from the cluster, which is asked once more, for a moment; without an answer there is no suggestion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
+
+SUGGESTIONS = 3
+SECONDS = 2.0
+"""The time for names of the cluster: nobody waits longer for a suggestion."""
+_LOCAL = ("127.", "localhost", "[::1]")
+
+
+class Remedy(NamedTuple):
+    """The remedy as the end of a sentence, and the names that were meant perhaps, likeliest first."""
+
+    text: str = ""
+    names: tuple[str, ...] = ()
+
+
+def close_names(name: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return the known names that are like a name, likeliest first; case does not count."""
+    import difflib
+
+    folded = {one.casefold(): one for one in known}
+    found = difflib.get_close_matches(name.casefold(), folded, SUGGESTIONS)
+    return tuple(folded[one] for one in found if folded[one] != name)
+
+
+def did_you_mean(names: Collection[str]) -> str:
+    """Return "; did you mean a or b?", or "" without names."""
+    return f"; did you mean {' or '.join(names)}?" if names else ""
+
+
+def remedy(error: BaseException, settings: Settings) -> Remedy:
+    """Return the remedy for an error of any layer, empty if there is none. Never raises."""
+    try:
+        return _remedy(error, settings)
+    except (Exception, KeyboardInterrupt):  # an error in this must not hide the first one
+        return Remedy()
+
+
+def _remedy(error: Any, settings: Settings) -> Remedy:
+    if type(error).__name__ == "NoNameServer":
+        return Remedy(_about_address(settings))
+    missing = getattr(error, "missing", None)
+    if missing is None:
+        return Remedy()
+    kind, name = missing
+    names = close_names(name, _known(kind, settings) if error.known is None else error.known)
+    return Remedy(did_you_mean(names), names)
+
+
+def _about_address(settings: Settings) -> str:
+    endpoint = settings.endpoint
+    local = all(one.strip().startswith(_LOCAL) for one in endpoint.namesrv.split(";"))
+    start = "start a broker with `rmq up`, or " if local else ""
+    return f" (address from {endpoint.source}); {start}name a cluster with -n HOST:PORT or --profile NAME"
+
+
+def _known(kind: str, settings: Settings) -> Collection[str]:
+    from rmqcli.cli.running import run_async
+
+    ask = _NAMES.get(kind)
+    if ask is None:
+        return ()
+    quiet = Settings(replace(settings.given, verbose=False, timeout=SECONDS))
+
+    async def main() -> Collection[str]:
+        import trio
+
+        from rmqcli.client import Admin
+
+        with trio.move_on_after(SECONDS):
+            async with Admin(**quiet.client_options) as admin:
+                return await ask(admin)
+        return ()
+
+    return run_async(main)
+
+
+async def _topics(admin: Admin) -> Collection[str]:
+    from rmqcli.flows.topic_names import application_topics
+
+    return application_topics(await admin.topics.names(), await admin.brokers.cluster_info())
+
+
+async def _groups(admin: Admin) -> Collection[str]:
+    return await admin.groups.names(failures={})
+
+
+_NAMES = {"topic": _topics, "group": _groups}

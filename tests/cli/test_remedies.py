@@ -1,0 +1,94 @@
+"""Errors name what was meant perhaps, where an address came from, and are documents under `--json`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.profiles import profiles_path
+from rmqcli.cli.remedies import close_names
+from tests.cli.conftest import Run
+
+
+def test_close_names() -> None:
+    known = ["orders", "Orders-copy", "billing"]
+    assert close_names("ordres", known) == ("orders",)
+    assert close_names("ORDERS", known) == ("orders", "Orders-copy")
+    assert close_names("xyz", known) == ()
+    assert close_names("orders", known) == ("Orders-copy",), "the name itself is no suggestion"
+
+
+def test_a_topic_was_meant(rmq: Run, topic: str) -> None:
+    result = rmq("pull", topic[:-1])
+    assert (result.code, result.out) == (ExitCode.NOT_FOUND, b"")
+    assert result.err.count("\n") == 1
+    assert f"; did you mean {topic}" in result.err
+    described = rmq("topic", "describe", topic[:-1], "--json")
+    assert json.loads(described.err)["error"]["didYouMean"][0] == topic
+    assert "did you mean" not in rmq("pull", "Zq").err
+
+
+def test_a_group_was_meant(rmq: Run, topic: str) -> None:
+    assert rmq("group", "create", "remedies-billing").code == 0
+    result = rmq("group", "settings", "remedies-biling")
+    assert result.code == ExitCode.NOT_FOUND
+    assert result.err.endswith("; did you mean remedies-billing?\n")
+    shown = rmq("offsets", "show", "remedies-biling", "--json")
+    assert json.loads(shown.err)["error"]["didYouMean"] == ["remedies-billing"]
+
+
+def test_a_broker_or_a_profile_was_meant(rmq: Run, cli: Run, topic: str) -> None:
+    result = rmq("topic", "update", topic, "--perm", "r", "-b", "brokr-a")
+    assert (result.code, "did you mean broker-a?" in result.err) == (ExitCode.NOT_FOUND, True)
+    assert cli("profile", "set", "production", "a:1").code == 0
+    assert "did you mean production?" in cli("--profile", "producton", "topic", "list").err
+
+
+def test_no_answer_means_no_suggestion(cli: Run, monkeypatch: pytest.MonkeyPatch, rmq: Run) -> None:
+    monkeypatch.setattr("rmqcli.cli.remedies.SECONDS", 0.0)
+    assert "did you mean" not in rmq("pull", "test_remedie").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["-n", "127.0.0.1:1"],
+            " (address from --namesrv); start a broker with `rmq up`, or name a cluster ",
+        ),
+        (["--profile", "down"], " (address from profile down); start a broker with `rmq up`, or name a "),
+    ],
+)
+def test_a_refused_connection_names_the_way_out(cli: Run, arguments: list[str], said: str) -> None:
+    cli("profile", "set", "down", "127.0.0.1:1")
+    result = cli(*arguments, "topic", "list")
+    assert result.code == ExitCode.NO_CONNECTION
+    assert result.err.count("\n") == 1
+    assert said in result.err
+    assert result.err.endswith("with -n HOST:PORT or --profile NAME\n")
+
+
+def test_errors_are_documents(cli: Run, tmp_path: Path) -> None:
+    def error(*arguments: str) -> dict[str, object]:
+        document = json.loads(cli(*arguments).err)
+        assert list(document) == ["version", "error"]
+        assert document["version"] == 1
+        found: dict[str, object] = document["error"]
+        return found
+
+    assert error("topic", "list", "--json", "-n", "127.0.0.1:1")["kind"] == "no_connection"
+    usage = error("pull", "--json")
+    assert usage == {
+        "message": "Missing argument 'TOPIC' (see: rmq pull --help)",
+        "kind": "usage",
+        "exitCode": 2,
+    }
+    assert error("--json", "offsets", "reset", "g")["kind"] == "usage"
+    assert error("inspect", "store", str(tmp_path / "none"), "--json")["exitCode"] == ExitCode.NOT_FOUND
+    assert cli("send", "t", "-n", "127.0.0.1:1", "--", "--json").err.startswith("rmq: ")
+    profiles_path().parent.mkdir(parents=True, exist_ok=True)
+    profiles_path().write_text("[")
+    assert error("profile", "list", "--json")["kind"] == "failed"
