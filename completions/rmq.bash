@@ -16,24 +16,24 @@ _rmq_describe() {
             files="--file"
             ;;
         "request")
-            options="-k --key -t --tag -p --property -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-k --key -t --tag -p --property -f --format --raw -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            options="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "tail")
-            options="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            options="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "query")
-            options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key --id --time -c --count -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            options="-k --key --id --time -c --count -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key --id --time -c --count -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "trace")
             options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
@@ -171,12 +171,12 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
             files="--commit-log"
             paths="yes"
@@ -212,12 +212,12 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect delay")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;
         "inspect transactions")
-            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
             paths="yes"
             ;;

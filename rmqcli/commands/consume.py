@@ -10,7 +10,6 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import (
     CountOption,
-    FormatOption,
     IdleOption,
     TagOption,
     TopicArgument,
@@ -20,6 +19,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.messages import Form
 from rmqcli.commands.common.outcome import partial_code, report_failures, warn_of_traces
 from rmqcli.render.output import warn
 
@@ -90,6 +90,7 @@ rmq consume prices -g prices --exec 'jq .item | xargs ./price' --reply""",
 def consume(
     topic: TopicArgument,
     settings: Settings,
+    *,
     group: GroupOption,
     orderly: OrderlyOption = False,
     broadcast: BroadcastOption = False,
@@ -104,7 +105,7 @@ def consume(
     trace: TraceOption = False,
     count: CountOption = None,
     idle: IdleOption = None,
-    format_text: FormatOption = None,
+    form: Form,
 ) -> None:
     """Consume messages as a member of a consumer group.
 
@@ -122,14 +123,13 @@ def consume(
     """
     from rmqcli.cli.logs import client_log
     from rmqcli.render import Output
-    from rmqcli.render.lines import message_renderer
     from rmqcli.render.text import many
 
     once = broadcast and not orderly
     for wrong, why in (
         (
-            exec_command and format_text is not None,
-            "--exec and --format cannot be combined: the command prints its own output",
+            exec_command and form != Form(),
+            "--exec cannot be combined with --format and other forms of output: the command prints its own",
         ),
         (reply and exec_command is None, "--reply requires --exec: the reply is the output of the command"),
         (
@@ -145,7 +145,7 @@ def consume(
         if wrong:
             raise usage_error(why)
     check_filter(tag, where)
-    render = message_renderer(settings, format_text)
+    render = form.renderer(settings)
 
     async def main() -> None:
         from contextlib import AsyncExitStack

@@ -11,7 +11,6 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.options import (
     BrokerOption,
     CountOption,
-    FormatOption,
     QueueOption,
     TagOption,
     TopicArgument,
@@ -20,6 +19,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.messages import Form
 from rmqcli.commands.common.outcome import Failures, end_partly, partial_code
 from rmqcli.render.output import warn
 
@@ -50,13 +50,14 @@ rmq pull orders -o @-1h --tag 'paid || sent' -f '%o %k %v\\n'""",
 def pull(
     topic: TopicArgument,
     settings: Settings,
+    *,
     queue: QueueOption = None,
     broker: BrokerOption = None,
     offset: RangeOption = "start",
     count: CountOption = None,
     tag: TagOption = "*",
     where: WhereOption = None,
-    format_text: FormatOption = None,
+    form: Form,
 ) -> None:
     """Read messages from a range of offsets or times.
 
@@ -69,13 +70,12 @@ def pull(
     from rmqcli.flows.sql_reading import filtered
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.render import Output
-    from rmqcli.render.lines import message_renderer
     from rmqcli.render.progress import progress
     from rmqcli.render.text import many
 
     check_filter(tag, where)
     wanted = parse_range(offset, now_ms())
-    render = message_renderer(settings, format_text)
+    render = form.renderer(settings)
     output = Output()
     missing: Failures = {}
     unread: list[MessageQueue] = []

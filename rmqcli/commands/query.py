@@ -8,10 +8,11 @@ from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.options import FormatOption, TopicArgument
+from rmqcli.cli.options import TopicArgument
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.messages import Form
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import warn
 
@@ -41,11 +42,12 @@ CountOption = Annotated[
 def query(
     topic: TopicArgument,
     settings: Settings,
+    *,
     key: KeyOption = None,
     msg_id: IdOption = None,
     time: TimeOption = "start",
     count: CountOption = 64,
-    format_text: FormatOption = None,
+    form: Form,
 ) -> None:
     """Find messages by key or message ID, using the index of the brokers.
 
@@ -53,14 +55,13 @@ def query(
     """
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.render import Output
-    from rmqcli.render.lines import message_renderer
 
     if (key is None) == (msg_id is None):
         raise usage_error("specify either --key or --id")
     span = parse_range(time, now_ms())
     if time != "start" and span.begin_time is None and span.end_time is None:
         raise usage_error(f"--time {time!r}: expected @T or @T1:@T2")
-    render = message_renderer(settings, format_text)
+    render = form.renderer(settings)
 
     async def main(admin: Admin) -> QueryResult:
         if msg_id is not None:

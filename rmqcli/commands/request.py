@@ -12,6 +12,7 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.options import FormatOption, KeyOption, PropertyOption, TagsOption, TopicArgument
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.messages import RawOption
 
 if TYPE_CHECKING:
     from codec.message import MessageExt
@@ -40,16 +41,17 @@ def request(
     tag: TagsOption = None,
     prop: PropertyOption = None,
     format_text: FormatOption = None,
+    raw: RawOption = False,
 ) -> None:
     """Send a request and print the reply of its consumer.
 
     Waits up to --timeout seconds (default: 3) for both together; exit code 7 if the request was stored but no
-    reply arrived. The body of the reply is printed as it is, followed by a newline.
+    reply arrived. The body of the reply is printed, followed by a newline.
     """
     from rmqcli.flows.outgoing import Stamp
     from rmqcli.render import Output
 
-    render = _renderer(settings, format_text)
+    render = _renderer(settings, format_text, raw=raw)
     stamp = Stamp.of(topic, key or [], tag, prop or [])
     timeout: dict[str, Any] = {} if settings.given.timeout is None else {"timeout": settings.given.timeout}
 
@@ -63,16 +65,17 @@ def request(
     Output().write(render(reply))
 
 
-def _renderer(settings: Settings, format_text: str | None) -> Callable[[MessageExt], bytes]:
-    if format_text is not None:
+def _renderer(settings: Settings, format_text: str | None, *, raw: bool) -> Callable[[MessageExt], bytes]:
+    if format_text is not None or raw:
+        from rmqcli.render.bodies import Bodies
         from rmqcli.render.lines import message_renderer
 
-        return message_renderer(settings, format_text)
-    if settings.json:
-        from rmqcli.render.output import json_line
+        return message_renderer(settings, format_text, Bodies(raw=raw))
+    from rmqcli.render.output import escape_controls, json_line
 
+    if settings.json:
         return lambda reply: json_line(_as_json(reply)) + b"\n"
-    return lambda reply: reply.body + b"\n"
+    return lambda reply: escape_controls(reply.body) + b"\n"
 
 
 def _as_json(reply: MessageExt) -> dict[str, Any]:

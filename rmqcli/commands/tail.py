@@ -10,7 +10,6 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.options import (
     BrokerOption,
     CountOption,
-    FormatOption,
     IdleOption,
     QueueOption,
     TagOption,
@@ -20,6 +19,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.messages import Form
 
 app = single_command()
 
@@ -40,6 +40,7 @@ rmq tail orders --idle 5 -f '%d %v\\n'""",
 def tail(
     topic: TopicArgument,
     settings: Settings,
+    *,
     last: LastOption = 10,
     queue: QueueOption = None,
     broker: BrokerOption = None,
@@ -47,7 +48,7 @@ def tail(
     idle: IdleOption = None,
     tag: TagOption = "*",
     where: WhereOption = None,
-    format_text: FormatOption = None,
+    form: Form,
 ) -> None:
     """Show the last messages of a topic and follow it.
 
@@ -62,10 +63,9 @@ def tail(
     from rmqcli.flows.sql_reading import filtered
     from rmqcli.grammar.offset_range import OffsetRange
     from rmqcli.render import Output
-    from rmqcli.render.lines import message_renderer
 
     check_filter(tag, where)
-    printer = Printer(Output(), message_renderer(settings, format_text), count)
+    printer = Printer(Output(), form.renderer(settings), count)
     wanted = OffsetRange(last=last)
     began_ms = now_ms()
 

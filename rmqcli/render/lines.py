@@ -2,7 +2,7 @@ r"""Shows a message without a format: two lines on a terminal, one TSV line in a
 `--json`.
 
 The TSV fields are broker, queue, offset, store time (epoch ms), message ID, tag, keys (comma-separated) and
-body. Bytes that are not UTF-8 are written \xNN.
+body. Control bytes, and bytes that are not UTF-8, are written \xNN.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Callable
 
 from codec.message import MessageExt
 from rmqcli.grammar.errors import GrammarError
+from rmqcli.render.bodies import WHOLE, Bodies, screenful
 from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_line
 from rmqcli.render.output import OutputSettings, encode_text
-from rmqcli.render.text import local_time, printable, tsv_line
+from rmqcli.render.text import local_time, printable, size, tsv_line
 
 _NO_TEXT = re.compile("[\udc80-\udcff]")
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -26,17 +27,19 @@ def body_text(body: bytes) -> str:
     return body.decode("utf-8", "backslashreplace")
 
 
-def message_tsv(message: MessageExt) -> bytes:
+def message_tsv(message: MessageExt, bodies: Bodies = WHOLE) -> bytes:
     r"""Return one line. A byte that is not UTF-8 is written \xNN; the text \xNN is written \\xNN, as every
     backslash is doubled.
     """
     place = (message.broker_name, message.queue_id, message.queue_offset, message.store_timestamp)
-    text = message.body.decode("utf-8", "surrogateescape")
-    line = tsv_line((*place, message.msg_id, message.tags, message.keys, text))
+    about = (message.msg_id, message.tags, message.keys)
+    text = bodies.cut(message.body).decode("utf-8", "surrogateescape")
+    last = len(message.body) if bodies.meta_only else text
+    line = tsv_line((*place, *about, last))
     return encode_text(_NO_TEXT.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", line) + "\n")
 
 
-def message_view(message: MessageExt, *, color: bool) -> bytes:
+def message_view(message: MessageExt, *, color: bool, bodies: Bodies = WHOLE) -> bytes:
     """Return one line with place, time, tag and keys, and the body below."""
     bold, dim, plain = (_BOLD, _DIM, _PLAIN) if color else ("", "", "")
     place = f"{message.broker_name}/{message.queue_id}@{message.queue_offset}"
@@ -45,19 +48,52 @@ def message_view(message: MessageExt, *, color: bool) -> bytes:
     about = printable(" ".join(part for part in named if part))
     time = local_time(message.store_timestamp)
     head = f"{bold}{printable(place)}{plain}  {dim}{time}{plain}  {about}".rstrip()
-    body = printable(body_text(message.body)).replace("\n", "\n  ")
+    if bodies.meta_only:
+        return encode_text(f"{head}  {size(len(message.body))}\n")
+    body = _shown(message.body, bodies).replace("\n", "\n  ")
     return encode_text(f"{head}\n  {body}\n")
 
 
-def message_renderer(settings: OutputSettings, format_text: str | None) -> Callable[[MessageExt], bytes]:
+def _shown(body: bytes, bodies: Bodies) -> str:
+    part = bodies.cut(body)
+    text = printable(body_text(part))
+    if bodies.screen is not None:
+        begin = screenful(text, *bodies.screen)
+        if len(begin) < len(text):
+            return f"{begin}\n… {size(len(body))} in all; --full shows the rest"
+    return text if len(part) == len(body) else f"{text}\n… {size(len(body))} in all"
+
+
+def message_renderer(
+    settings: OutputSettings, format_text: str | None, bodies: Bodies = WHOLE
+) -> Callable[[MessageExt], bytes]:
     """Return the renderer of messages for this command line; raise GrammarError for an invalid FORMAT."""
-    if format_text is not None and settings.json:
-        raise GrammarError("--format and --json cannot be combined")
+    _check(settings, format_text, bodies)
     if format_text is not None:
-        return parse_format(format_text)
+        return parse_format(
+            format_text,
+            raw=bodies.raw,
+            body=lambda message: bodies.cut(message.body),
+            line=lambda message: message_line(message, bodies),
+        )
     if settings.json:
-        return lambda message: message_line(message) + b"\n"
+        return lambda message: message_line(message, bodies) + b"\n"
+    if bodies.raw:
+        return lambda message: bodies.cut(message.body) + b"\n"
     if not settings.terminal:
-        return message_tsv
+        return lambda message: message_tsv(message, bodies)
     color = settings.color
-    return lambda message: message_view(message, color=color)
+    return lambda message: message_view(message, color=color, bodies=bodies)
+
+
+def _check(settings: OutputSettings, format_text: str | None, bodies: Bodies) -> None:
+    """Raise GrammarError for options that contradict each other."""
+    form, cut = format_text is not None, bodies.limit is not None
+    for wrong, options, why in (
+        (form and settings.json, "--format and --json", ""),
+        (bodies.raw and settings.json, "--raw and --json", ": JSON has escapes or base64 for all bytes"),
+        (bodies.meta_only and form, "--meta-only and --format", ": leave %v out"),
+        (bodies.meta_only and (bodies.raw or cut), "--meta-only and --raw or --max-body", ""),
+    ):
+        if wrong:
+            raise GrammarError(f"{options} cannot be combined{why}")

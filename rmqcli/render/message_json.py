@@ -19,6 +19,8 @@ import msgspec
 from codec.message import Message, MessageExt
 from codec.properties import RESERVED, PropertyName, split_keys
 from rmqcli.grammar.errors import GrammarError
+from rmqcli.render.bodies import WHOLE, Bodies
+from rmqcli.render.output import safe_json
 
 MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
     "topic": lambda m: m.topic,
@@ -68,19 +70,27 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-def message_object(message: MessageExt) -> dict[str, Any]:
-    """Return the JSON object of a stored message, with names in the documented order."""
+def message_object(message: MessageExt, bodies: Bodies = WHOLE) -> dict[str, Any]:
+    """Return the JSON object of a stored message, with names in the documented order.
+
+    A body that is not shown whole adds `bodySize` (bytes) and `bodyCut`.
+    """
     found = {name: read(message) for name, read in MESSAGE_FIELDS.items()}
+    body = bodies.cut(message.body)
+    if bodies.meta_only or len(body) < len(message.body):
+        found |= {"bodySize": len(message.body), "bodyCut": True}
+    if bodies.meta_only:
+        return found
     try:
-        found["body"] = message.body.decode()
+        found["body"] = body.decode()
     except UnicodeDecodeError:
-        found["bodyBase64"] = binascii.b2a_base64(message.body, newline=False).decode()
+        found["bodyBase64"] = binascii.b2a_base64(body, newline=False).decode()
     return found
 
 
-def message_line(message: MessageExt) -> bytes:
+def message_line(message: MessageExt, bodies: Bodies = WHOLE) -> bytes:
     """Return one line without its end."""
-    return _encode(message_object(message))
+    return safe_json(_encode(message_object(message, bodies)))
 
 
 def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
@@ -95,6 +105,8 @@ def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
         target = topic if topic is not None else found.get("topic")
         if not isinstance(target, str):
             raise ValueError("no topic")
+        if found.get("bodyCut"):
+            raise ValueError("its body was cut: write it without --max-body and --meta-only")
         if found.get("storeTimestamp") is None:
             _refuse_reserved(found.get("properties"))
         return message_of(target, _body(found), found)

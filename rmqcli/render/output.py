@@ -6,11 +6,15 @@ every line is flushed; in a pipe, only by `flush` or when the buffer is full.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, BinaryIO, Protocol
 
 JSON_VERSION = 1
 """The version of JSON documents: members are only added to it (docs/output.md, `schema.json`)."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
+_LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
 
 
 def encode_text(text: str) -> bytes:
@@ -22,12 +26,32 @@ def encode_text(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape" if only_escapes else "backslashreplace")
 
 
+def escape_controls(data: bytes) -> bytes:
+    r"""Return the text with control characters other than tab and newline, and bytes that are not UTF-8,
+    written \xNN.
+    """
+    if data.isascii() and not _CONTROL.search(data):
+        return data
+    return _CONTROLS.sub(_numbered, data.decode("utf-8", "surrogateescape")).encode()
+
+
+def _numbered(match: re.Match[str]) -> str:
+    return f"\\x{ord(match[0]) & 0xFF:02x}"
+
+
+def safe_json(document: bytes) -> bytes:
+    """Return the same JSON with DEL and C1 controls, which a terminal obeys, as escapes."""
+    if b"\xc2" not in document and b"\x7f" not in document:
+        return document
+    return _LATE_CONTROL.sub(lambda match: b"\\u%04x" % match[0][-1], document)
+
+
 def json_line(value: Any) -> bytes:
     """Return compact JSON without a line end."""
     import msgspec
 
     try:
-        return msgspec.json.encode(value)
+        return safe_json(msgspec.json.encode(value))
     except UnicodeEncodeError:  # lone surrogates: valid in JSON as \uDCxx, but not supported by msgspec
         import json
 

@@ -10,7 +10,12 @@ from itertools import groupby
 from rmqcli import words
 
 many = words.many
-_TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_TSV_ESCAPES = str.maketrans(
+    {chr(code): f"\\x{code:02x}" for code in (*range(0x20), 0x7F)}
+    | {chr(code): f"\\u{code:04x}" for code in range(0x80, 0xA0)}
+    | {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
+)
+"""Control characters, too: a pager or terminal may read what a pipe writes. C1 differs from raw bytes."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _THOUSANDS = ("", "k", "M", "G", "T")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -156,6 +156,14 @@ async def test_access_control_refusal_is_not_retried(cluster: Cluster, autojump_
     assert len(cluster.sends()) == 1
 
 
+async def test_a_refused_permission_is_not_asked_for_twice(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.a.replies[SEND] = cluster.b.replies[SEND] = refuse(16, "the broker's permission is 4")
+    async with producing(cluster.network, retries=5) as producer:
+        with pytest.raises(NotPermitted, match="the broker's permission is 4"):
+            await producer.send(Message.of(TOPIC, b"x"))
+    assert (cluster.a.count(SEND), cluster.b.count(SEND)) == (1, 1)
+
+
 async def test_giving_up_names_tries_and_brokers(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[SEND] = cluster.b.replies[SEND] = refuse(14, "disk full\nsecond line")
     async with producing(cluster.network) as producer:

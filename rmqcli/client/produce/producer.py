@@ -324,7 +324,7 @@ class Producer(Traceable, Client):
                 except (*UNREACHED, BrokerRefused) as error:
                     in_doubt = in_doubt or error.was_sent
                     error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
-                    worth_another = self._worth_another(error, route)
+                    worth_another = self._worth_another(error, route, brokers)
                     if self._is_last(brokers, tries, deadline) or not worth_another:
                         if unstored is not None:
                             return unstored
@@ -338,10 +338,14 @@ class Producer(Traceable, Client):
     def _is_last(brokers: Sequence[str], tries: int, deadline: float) -> bool:
         return len(brokers) >= tries or deadline <= trio.current_time()
 
-    def _worth_another(self, error: ClientError, route: Route) -> bool:
+    def _worth_another(self, error: ClientError, route: Route, tried: Sequence[str]) -> bool:
+        if isinstance(error, NotPermitted):
+            # Every broker refuses the same account, and a drained one has no second thoughts
+            return error.code in RETRY_CODES - {ResponseCode.SYSTEM_ERROR} and any(
+                queue.broker_name not in tried for queue in route.publish
+            )
         if isinstance(error, BrokerRefused):
-            # Every broker refuses the same account
-            return error.code in RETRY_CODES and not (isinstance(error, NotPermitted) and error.code == 1)
+            return error.code in RETRY_CODES
         self.instance.routes.doubt(route.topic)
         return True
 

@@ -14,6 +14,7 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.options import FormatOption, TagOption
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.messages import RawOption
 from rmqcli.commands.inspect.app import (
     ExplainOption,
     KeyOption,
@@ -39,6 +40,7 @@ class View(OptionGroup):
     """The form of messages: by default the rows of the inspection, or with `--json` the messages."""
 
     format_text: FormatOption = None
+    raw: RawOption = False
     stats: StatsOption = False
     explain: ExplainOption = False
 
@@ -48,7 +50,9 @@ class View(OptionGroup):
 
     def require_one(self, **others: object) -> None:
         """Raise a usage error if several views were given."""
-        one_view(**others, stats=self.stats, explain=self.explain, format=self.format_text is not None)
+        one_view(
+            **others, stats=self.stats, explain=self.explain, format=self.format_text is not None or self.raw
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,15 @@ def show_records(settings: Settings, found: Iterable[Found], view: View, count: 
 
             show_statistics(settings, count_records(plain))
         else:
-            _show_messages(settings, inner_messages(plain, on_damage), view.format_text)
+            _show_messages(settings, inner_messages(plain, on_damage), view)
 
 
-def _show_messages(settings: Settings, messages: Iterable[MessageExt], format_text: str | None) -> None:
+def _show_messages(settings: Settings, messages: Iterable[MessageExt], view: View) -> None:
+    from rmqcli.render.bodies import Bodies
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.output import Output
 
-    render, output = message_renderer(settings, format_text), Output()
+    render, output = message_renderer(settings, view.format_text, Bodies(raw=view.raw)), Output()
     for message in messages:
         output.write(render(message))
 
