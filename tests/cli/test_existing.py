@@ -81,3 +81,23 @@ def test_groups_with_offsets_of_a_former_topic_are_named(rmq: Run, topic: str) -
     assert made.code == 0
     assert f"rmq: offsets of {group} are beyond the end of the new topic, " in made.err
     assert f"rmq offsets reset {group} {topic} --to start -n " in made.err
+
+
+def test_the_lag_behind_an_offset_beyond_the_end_is_unknown(rmq: Run, topic: str) -> None:
+    group = f"G_{topic}"
+    rmq("send", topic, "-q", "0", stdin=b"a\nb\n")
+    rmq("offsets", "reset", group, topic, "--to", "end", "--yes")
+    rmq("topic", "delete", topic, "--yes")
+    rmq("topic", "create", topic, "--queues", "4")
+    rmq("send", topic, "x", "-q", "0")
+    unknown = [topic, "broker-a", "0", "2", "1", ""]
+    for command in (("offsets", "show", group), ("group", "describe", group)):
+        shown = rmq(*command)
+        assert (shown.lines[0][:6], shown.lines[0][8]) == (unknown, "offset beyond the end")
+        assert f"rmq: offsets of group {group} are beyond the end of topic {topic}, " in shown.err
+        assert f"rmq offsets reset {group} {topic} --to start -n " in shown.err
+    (queue, *others) = rmq("offsets", "show", group, "--json").json
+    assert (queue["lag"], queue["lagUnknown"]) == (None, "offset beyond the end")
+    assert [(one["lag"], one["lagUnknown"]) for one in others] == [(0, None)] * 3
+    (listed,) = [one for one in rmq("group", "list", "--json").json if one["group"] == group]
+    assert (listed["lag"], listed["lagUnknown"]) == (None, "offset beyond the end")

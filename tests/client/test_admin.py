@@ -17,7 +17,7 @@ from codec.bodies.config import (
     TopicConfigSerializeWrapper,
 )
 from codec.bodies.connections import ClientConnection, ConsumerConnection, ProducerTableInfo
-from codec.bodies.heartbeat import ConsumeType, SubscriptionData
+from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
 from codec.bodies.route import BrokerData, ClusterInfo, KVTable, TopicList
 from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from codec.bodies.stats import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
@@ -47,6 +47,7 @@ from rmqcli.client import (
     UnexpectedReply,
 )
 from rmqcli.client.admin.admin import ADMIN_TIMEOUT
+from rmqcli.client.admin.values import BEYOND_END, BROADCASTING
 from tests.client.scripted import Network, Reply, ok, refuse, route, silent
 from tests.codec.samples import make_record
 from tests.support import JavaStore
@@ -330,13 +331,14 @@ async def test_delete_topic_keeps_the_route_while_a_broker_has_it(
 # --- groups
 
 
-def online(*clients: str, topic: str = TOPIC) -> Reply:
+def online(*clients: str, topic: str = TOPIC, model: MessageModel = MessageModel.CLUSTERING) -> Reply:
     connection = ConsumerConnection(
         connection_set=[
             ClientConnection(client_id=c, client_addr="1.2.3.4:5", language="JAVA", version=409)
             for c in clients
         ],
         subscription_table={topic: SubscriptionData(topic=topic, sub_string="*")},
+        message_model=model,
     )
     return body(connection)
 
@@ -360,12 +362,38 @@ async def test_describe_group(cluster: Cluster, autojump_clock: Any) -> None:
     assert [c.client_id for c in group.connections] == ["c1", "c2"]
     assert list(group.subscriptions) == [TOPIC]
     assert group.consume_tps == 1.0
-    # 4 is below the lowest message 6: what is gone cannot lag; 7 is beyond the end 3: never negative
-    assert [(q.queue.broker_name, q.consumer_offset, q.lag) for q in group.queues] == [
-        ("broker-a", 4, 4),
-        ("broker-b", 7, 0),
+    # 4 is below the lowest message 6: what is gone cannot lag; 7 is beyond the end 3: of a former topic
+    assert [(q.queue.broker_name, q.consumer_offset, q.lag, q.lag_unknown) for q in group.queues] == [
+        ("broker-a", 4, 4, None),
+        ("broker-b", 7, None, BEYOND_END),
     ]
-    assert group.lag == 4
+    assert (group.lag, group.lag_unknown) == (None, BEYOND_END)
+
+
+async def test_the_lag_of_a_broadcasting_group_is_unknown(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, online("c1", model=MessageModel.BROADCASTING))
+    cluster.both(RequestCode.GET_CONSUME_STATS, stats({queue("broker-a"): (10, 0)}))
+    cluster.both(RequestCode.GET_TOPIC_STATS_INFO, body(TopicStatsTable(offset_table={})))
+    names = SubscriptionGroupWrapper(subscription_group_table={"G": SubscriptionGroupConfig(group_name="G")})
+    cluster.both(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, body(names))
+    async with admin_of(cluster) as admin:
+        group = await admin.groups.describe("G", TOPIC)
+        lags = await admin.offsets.lags("G", TOPIC)
+        listed = (await admin.groups.summaries())[0]
+    assert {(one.lag, one.lag_unknown) for one in (group, *group.queues, *lags, listed)} == {
+        (None, BROADCASTING)
+    }
+
+
+async def test_a_group_with_offsets_but_no_settings(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.both(RequestCode.GET_CONSUME_STATS, stats({queue("broker-a"): (10, 4)}))
+    cluster.both(
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        body(SubscriptionGroupWrapper(subscription_group_table={})),
+    )
+    async with admin_of(cluster) as admin:
+        with pytest.raises(GroupNotFound, match=r"^group G has offsets but no settings; it is created"):
+            await admin.groups.settings("G")
 
 
 async def test_owners_of_queues(cluster: Cluster, autojump_clock: Any) -> None:
@@ -447,6 +475,7 @@ async def test_list_of_groups(cluster: Cluster, autojump_clock: Any) -> None:
         first, second = await admin.groups.summaries()
     assert (first.name, first.clients, first.lag, first.error) == ("G1", 0, 6, None)
     assert isinstance(second.error, BrokerRefused)
+    assert (second.lag, second.lag_unknown) == (None, str(second.error))
 
 
 async def test_group_settings(cluster: Cluster, autojump_clock: Any) -> None:

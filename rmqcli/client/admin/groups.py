@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from codec.bodies.config import SubscriptionGroupConfig
+from codec.bodies.heartbeat import MessageModel
+from codec.bodies.stats import ConsumeStats
 from codec.headers.groups import DeleteSubscriptionGroupRequestHeader
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.names import is_system_group
@@ -18,7 +20,7 @@ from codec.operations.groups import (
 from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
 from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.moved import FormerMethod
-from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange
+from rmqcli.client.admin.values import BEYOND_END, BROADCASTING, GroupDescription, GroupSummary, TopicChange
 from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, TopicNotFound, valid
 
 
@@ -69,7 +71,10 @@ class GroupAdmin(FormerMethod, Area):
         """
         names = await self.names(system=system, failures=failures)
         answers, errors = await gather(names, lambda name: self._summary(name, failures))
-        return [answers.get(name) or GroupSummary(name, 0, "", "", 0.0, 0, errors[name]) for name in names]
+        return [
+            answers.get(name) or GroupSummary(name, 0, "", "", 0.0, None, errors[name], str(errors[name]))
+            for name in names
+        ]
 
     async def _summary(self, name: str, lost: dict[str, ClientError] | None) -> GroupSummary:
         clients, consume_type, model = 0, "", ""
@@ -81,10 +86,8 @@ class GroupAdmin(FormerMethod, Area):
         stats = await self._admin.offsets.stats(name, failures=failures)
         if lost is not None and failures is not None:
             _note_lost(failures, lost)
-        lag = sum(
-            max(0, wrapper.broker_offset - wrapper.consumer_offset) for wrapper in stats.offset_table.values()
-        )
-        return GroupSummary(name, clients, consume_type, model, stats.consume_tps, lag)
+        lag, unknown = _lag(stats, broadcasting=model == MessageModel.BROADCASTING)
+        return GroupSummary(name, clients, consume_type, model, stats.consume_tps, lag, None, unknown)
 
     async def settings(
         self, group: str, *, failures: dict[str, ClientError] | None = None
@@ -93,10 +96,20 @@ class GroupAdmin(FormerMethod, Area):
         tables = await self.all_settings(failures=failures)
         found = {name: table[group] for name, table in tables.items() if group in table}
         if not found:
-            text = f"no broker knows group {group}"
+            known = await self._has_offsets(group, failures)
+            text = f"group {group} has offsets but no settings" if known else f"no broker knows group {group}"
             operation = GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-            raise self.absent(GroupNotFound, text, operation, failures, missing=("group", group))
+            raise self.absent(
+                GroupNotFound, text, operation, failures, missing=None if known else ("group", group)
+            )
         return found
+
+    async def _has_offsets(self, group: str, failures: Mapping[str, ClientError] | None) -> bool:
+        lost = dict(failures or {})
+        try:
+            return bool((await self._admin.offsets.stats(group, failures=lost)).offset_table)
+        except ClientError:
+            return False
 
     async def holders(
         self,
@@ -211,6 +224,16 @@ class GroupAdmin(FormerMethod, Area):
         """Raises when no broker knows the group, or when one that may know it did not answer."""
         if failures or not (await self._admin.offsets.stats(group)).offset_table:
             await self.settings(group, failures=failures)
+
+
+def _lag(stats: ConsumeStats, *, broadcasting: bool) -> tuple[int | None, str | None]:
+    """The lag of a group, or None and the reason."""
+    offsets = stats.offset_table.values()
+    if broadcasting:
+        return None, BROADCASTING
+    if any(one.consumer_offset > one.broker_offset for one in offsets):
+        return None, BEYOND_END
+    return sum(one.broker_offset - one.consumer_offset for one in offsets), None
 
 
 def _note_lost(failures: Mapping[str, ClientError], lost: dict[str, ClientError]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from codec.bodies.connections import ConsumerConnection
-from codec.bodies.heartbeat import ConsumeType
+from codec.bodies.heartbeat import ConsumeType, MessageModel
 from codec.bodies.stats import ConsumeStats, TopicOffset
 from codec.headers.groups import GetConsumeStatsRequestHeader
 from codec.message_queue import MessageQueue
@@ -86,6 +86,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         read = self._admin.topics.stats
         tables, _ = await gather(topics, lambda topic: read(topic, failures=failures))
         ends = {queue: offset for table in tables.values() for queue, offset in table.items()}
+        broadcasting = connection is not None and connection.message_model == MessageModel.BROADCASTING
         owners: Mapping[MessageQueue, str] = {}
         if connection is not None and connection.consume_type == ConsumeType.CONSUME_PASSIVELY:
             ids = [client.client_id for client in connection.connection_set]
@@ -98,6 +99,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
                 wrapper.consumer_offset,
                 wrapper.last_timestamp,
                 owners.get(queue),
+                broadcasting,
             )
             for queue, wrapper in stats.offset_table.items()
         ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from codec.bodies.connections import ClientConnection
-from codec.bodies.heartbeat import SubscriptionData
+from codec.bodies.heartbeat import MessageModel, SubscriptionData
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
@@ -41,8 +41,15 @@ class TopicChange(NamedTuple):
     failures: Mapping[str, ClientError]
 
 
+BEYOND_END = "offset beyond the end"
+BROADCASTING = "clients of a broadcasting group keep their offsets"
+
+
 class QueueLag(NamedTuple):
-    """One queue of a group. `consumer_offset`: None without a committed one. The lag is never negative."""
+    """One queue of a group. `consumer_offset`: None without a committed one.
+
+    `broadcasting`: each client keeps an offset of its own, so that of the broker says nothing.
+    """
 
     queue: MessageQueue
     min_offset: int
@@ -50,13 +57,21 @@ class QueueLag(NamedTuple):
     consumer_offset: int | None
     last_timestamp: int
     client_id: str | None = None
+    broadcasting: bool = False
 
     @property
-    def lag(self) -> int:
-        start = (
-            self.min_offset if self.consumer_offset is None else max(self.consumer_offset, self.min_offset)
-        )
-        return max(0, self.max_offset - start)
+    def lag_unknown(self) -> str | None:
+        """Why there is no lag: an offset beyond the end belongs to a former topic of this name."""
+        if self.broadcasting:
+            return BROADCASTING
+        return BEYOND_END if (self.consumer_offset or 0) > self.max_offset else None
+
+    @property
+    def lag(self) -> int | None:
+        """The messages that can still be read from the offset on, never below 0; None if unknown."""
+        if self.lag_unknown is not None:
+            return None
+        return max(0, self.max_offset - max(self.consumer_offset or 0, self.min_offset))
 
 
 class GroupSummary(NamedTuple):
@@ -67,8 +82,9 @@ class GroupSummary(NamedTuple):
     consume_type: str
     message_model: str
     consume_tps: float
-    lag: int
+    lag: int | None
     error: ClientError | None = None
+    lag_unknown: str | None = None
 
     @property
     def online(self) -> bool:
@@ -92,8 +108,16 @@ class GroupDescription(NamedTuple):
         return bool(self.connections)
 
     @property
-    def lag(self) -> int:
-        return sum(queue.lag for queue in self.queues)
+    def lag_unknown(self) -> str | None:
+        """Why the lag of the group is unknown: the first reason among its queues."""
+        if self.message_model == MessageModel.BROADCASTING:
+            return BROADCASTING
+        return next((queue.lag_unknown for queue in self.queues if queue.lag_unknown), None)
+
+    @property
+    def lag(self) -> int | None:
+        """The lag of all queues; None if that of one is unknown."""
+        return None if self.lag_unknown else sum(queue.lag or 0 for queue in self.queues)
 
 
 class QueryResult(NamedTuple):

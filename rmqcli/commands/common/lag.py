@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rmqcli.render.columns import BROKER, CLIENT, LAG, MAX, QUEUE, TOPIC
+from rmqcli.cli.settings import Settings
+from rmqcli.render.columns import BROKER, CLIENT, MAX, QUEUE, TOPIC
+from rmqcli.render.output import warn
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
 
 if TYPE_CHECKING:
     from rmqcli.client import QueueLag
 
+
+LAG = Column("LAG", "lag", lambda lag: "?" if lag is None else str(lag), number=True)
+"""The messages behind; TSV and JSON have nothing and null where that is unknown."""
+WHY_UNKNOWN = Column("LAG UNKNOWN", "lagUnknown")
 
 LAG_COLUMNS = (
     TOPIC,
@@ -21,6 +28,7 @@ LAG_COLUMNS = (
     LAG,
     Column("LAST CONSUMED", "lastTimestamp", local_time),
     CLIENT,
+    WHY_UNKNOWN,
 )
 
 
@@ -28,7 +36,20 @@ def lag_row(queue: QueueLag) -> list[Any]:
     """Return the values of LAG_COLUMNS."""
     place = queue.queue
     offsets = [queue.consumer_offset, queue.max_offset, queue.lag]
-    return [place.topic, place.broker_name, place.queue_id, *offsets, queue.last_timestamp, queue.client_id]
+    known = [*offsets, queue.last_timestamp, queue.client_id, queue.lag_unknown]
+    return [place.topic, place.broker_name, place.queue_id, *known]
+
+
+def warn_of_lost_topics(settings: Settings, group: str, queues: Sequence[QueueLag]) -> None:
+    """Warn of topics that were created again: the group skips what is stored below its old offsets."""
+    from rmqcli.client.admin.values import BEYOND_END
+
+    for topic in sorted({queue.queue.topic for queue in queues if queue.lag_unknown == BEYOND_END}):
+        warn(
+            f"offsets of group {group} are beyond the end of topic {topic}, which may have been created again: its "
+            f"messages up to there will be skipped; rmq offsets reset {group} {topic} --to start "
+            f"{settings.endpoint_words}"
+        )
 
 
 def lag_object(queue: QueueLag) -> dict[str, Any]:

@@ -19,9 +19,12 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
     """Show the clients of a group and its lag on each queue.
 
     Lag is the number of stored messages that are not consumed, never below 0. Piped output: topic, broker,
-    queue, consumer offset, maximum offset, lag, time of the last consumed message (epoch ms), client. Brokers
-    that do not respond are reported, and the exit code is 3.
+    queue, consumer offset, maximum offset, lag, time of the last consumed message (epoch ms), client, why the
+    lag is unknown. Offsets beyond the end of a topic are reported: it was created again. Brokers that do not
+    respond are reported, and the exit code is 3.
     """
+    from rmqcli.commands.common.lag import warn_of_lost_topics
+
     failures: Failures = {}
     found = with_admin(settings, lambda admin: admin.groups.describe(group, topic, failures=failures))
     if settings.json:
@@ -30,6 +33,7 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
         Output().json(_as_json(found))
     else:
         _show(settings, found)
+    warn_of_lost_topics(settings, group, found.queues)
     end_partly(failures)
 
 
@@ -48,7 +52,8 @@ def _show(settings: Settings, found: GroupDescription) -> None:
         if found.online
         else "no clients"
     )
-    Output().line(f"group {found.name}: {state}, lag {found.lag}\n")
+    lag = found.lag if found.lag_unknown is None else f"unknown ({found.lag_unknown})"
+    Output().line(f"group {found.name}: {state}, lag {lag}\n")
     if found.queues:
         show_table(settings, LAG_COLUMNS, [lag_row(queue) for queue in found.queues])
     if found.connections:
@@ -75,6 +80,7 @@ def _as_json(found: GroupDescription) -> dict[str, Any]:
         "consumeFromWhere": found.consume_from_where,
         "consumeTps": found.consume_tps,
         "lag": found.lag,
+        "lagUnknown": found.lag_unknown,
         "queues": [lag_object(queue) for queue in found.queues],
         "clients": [msgspec.to_builtins(client, str_keys=True) for client in found.connections],
         "subscriptions": [msgspec.to_builtins(data, str_keys=True) for data in found.subscriptions.values()],

@@ -13,11 +13,12 @@ from rmqcli.commands.group.app import app, short_kind
 def list_groups(settings: Settings) -> None:
     """List consumer groups with their clients and lag.
 
-    Piped output: group, clients, type, model, messages per second, lag. Brokers that do not respond are
-    reported, and the exit code is 3.
+    Piped output: group, clients, type, model, messages per second, lag, why the lag is
+    unknown. Brokers that do not respond are reported, and the exit code is 3.
     """
+    from rmqcli.commands.common.lag import LAG, WHY_UNKNOWN
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import GROUP, LAG
+    from rmqcli.render.columns import GROUP
 
     columns = [
         GROUP,
@@ -26,10 +27,14 @@ def list_groups(settings: Settings) -> None:
         Column("MODEL", "messageModel", short_kind),
         Column("TPS", "consumeTps", "{:.1f}".format, number=True),
         LAG,
+        WHY_UNKNOWN,
     ]
 
     failures: Failures = {}
     found = with_admin(settings, lambda admin: admin.groups.summaries(failures=failures))
-    rows = [[g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag] for g in found]
+    rows = [
+        [g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag, g.lag_unknown]
+        for g in found
+    ]
     show_rows(settings, columns, rows, empty="no consumer groups")
     end_partly({group.name: group.error for group in found if group.error is not None}, failures)

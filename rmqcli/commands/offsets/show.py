@@ -10,7 +10,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
+from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row, warn_of_lost_topics
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.offsets.app import GroupArgument, app
 from rmqcli.render import Column, Output, show_rows
@@ -41,7 +41,9 @@ def show(
     """Show the committed offset of each queue of a group.
 
     Piped output: topic, broker, queue, committed offset, maximum offset, lag, time of the last consumed
-    message (epoch ms), client. An offset that was never committed is empty. Clients commit every few seconds;
+    message (epoch ms), client, why the lag is unknown. An offset that was never committed is empty, and so is an
+    unknown lag: clients of broadcasting groups keep their offsets, and an offset beyond the end belongs to a
+    former topic of this name. Clients commit every few seconds;
     --clients requests their current offsets; piped output: client, broker, queue, offset of the client,
     committed offset. Brokers and clients that do not respond are reported (exit code 3; 1 if no client
     responds).
@@ -58,6 +60,7 @@ def show(
         Output().json([lag_object(queue) for queue in found])
     else:
         show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found])
+    warn_of_lost_topics(settings, group, found)
     end_partly(failures)
 
 
