@@ -841,9 +841,9 @@ complete --command rmq --condition '__rmq_at \' import\'' --long-option map --ex
 complete --command rmq --condition '__rmq_at \' import\'' --long-option confirm --exclusive --description 'Confirm a change of the protected cluster NAME.'
 complete --command rmq --condition '__rmq_at \' import\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' import\'' --force-files
-complete --command rmq --condition '__rmq_at \' up\'' --long-option port --exclusive --description 'Port of the broker; 0 for any free port. [default: 10911; 0 to 65535]'
+complete --command rmq --condition '__rmq_at \' up\'' --long-option port --exclusive --description 'Port of the broker; 0 for any free port. Default: 10911. [0 to 65535]'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option namesrv-port --exclusive --description 'Port of the name server; 0 for any free port. [default: 9876; 0 to 65535]'
-complete --command rmq --condition '__rmq_at \' up\'' --long-option host --exclusive --description 'Address to listen on and to advertise. [default: 127.0.0.1]'
+complete --command rmq --condition '__rmq_at \' up\'' --long-option host --exclusive --description 'Address to listen on, 0.0.0.0 for all; clients are told brokerIP1, or else this one or that of the default route. Default: 127.0.0.1.'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option store --require-parameter --force-files --description 'Store folder; default: a temporary folder.'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option config --require-parameter --force-files --description 'Properties file with Java\'s names (broker.conf).'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option set --exclusive --description 'Set a property, overriding the file; repeatable.'

@@ -19,6 +19,7 @@ LEAST_FILE_SIZE = 4096
 """Bytes of the smallest commit log or consume queue file: one page."""
 MOST = 2**31 - 1
 """The largest Java int, which bounds every file and table."""
+_ANY_ADDRESS = frozenset(("", "0.0.0.0", "::", "[::]", "0"))
 MOST_QUEUES = 65_536
 """The most queues of a topic on one broker that clients accept."""
 
@@ -78,6 +79,10 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
     "flush_disk_type": _one_of("ASYNC_FLUSH", "SYNC_FLUSH"),
     "broker_role": _one_of("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
     "broker_id": _AT_LEAST_0,
+    "broker_ip1": _Rule(
+        lambda value: value is None or value.strip() not in _ANY_ADDRESS,
+        "an address that clients can connect to (a server listens on all addresses by bindAddress)",
+    ),
     "broker_permission": _between(0, 7),
     "default_topic_queue_nums": _between(1, MOST_QUEUES),
     "max_message_size": _between(1, MOST),

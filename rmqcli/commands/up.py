@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Option
 
 from broker.config import BrokerConfig, NamesrvConfig
-from codec.addresses import DEFAULT_NAMESRV_PORT
+from codec.addresses import DEFAULT_NAMESRV_PORT, join_address
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.configuration import Configuration
@@ -19,7 +19,15 @@ from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_
 app = single_command()
 
 PortOption = Annotated[
-    int, Option("--port", metavar="PORT", min=0, max=65535, help="Port of the broker; 0 for any free port.")
+    int | None,
+    Option(
+        "--port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port of the broker; 0 for any free port. Default: 10911.",
+        show_default=False,
+    ),
 ]
 NamesrvPortOption = Annotated[
     int,
@@ -31,7 +39,16 @@ NamesrvPortOption = Annotated[
         help="Port of the name server; 0 for any free port.",
     ),
 ]
-HostOption = Annotated[str, Option("--host", metavar="IP", help="Address to listen on and to advertise.")]
+HostOption = Annotated[
+    str | None,
+    Option(
+        "--host",
+        metavar="IP",
+        help="Address to listen on, 0.0.0.0 for all; clients are told brokerIP1, or else this one or that of the "
+        "default route. Default: 127.0.0.1.",
+        show_default=False,
+    ),
+]
 StoreOption = Annotated[
     Path | None, Option("--store", metavar="DIR", help="Store folder; default: a temporary folder.")
 ]
@@ -41,6 +58,7 @@ _DEFAULTS = {
     "brokerName": "broker-a",
     "brokerClusterName": "DefaultCluster",
     "brokerFastFailureEnable": "false",
+    "bindAddress": "127.0.0.1",
 }
 
 
@@ -49,21 +67,23 @@ _DEFAULTS = {
     "up",
     example="""rmq up
 rmq up --store ./store --set autoCreateTopicEnable=false
-rmq up --port 0 --namesrv-port 0 --json""",
+rmq up --port 0 --namesrv-port 0 --json
+rmq up --host 0.0.0.0 --set brokerIP1=192.168.1.20""",
 )
 def up(
     settings: Settings,
     *,
-    port: PortOption = 10911,
+    port: PortOption = None,
     namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
-    host: HostOption = "127.0.0.1",
+    host: HostOption = None,
     store: StoreOption = None,
     configuration: Configuration,
 ) -> None:
     """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
 
-    With --json, prints one line when both accept connections: {"namesrv": "...", "broker": "...", "store":
-    "..."}.
+    Clients on other machines, or outside of a container, need an address that they reach: --host 0.0.0.0
+    listens on all, --set brokerIP1=IP is what clients are told. With --json, prints one line when both accept
+    connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
     from broker.config.servers import java_name
     from broker.testing.embedded import light_file_sizes
@@ -74,30 +94,29 @@ def up(
         # Java opens a folder only with its configured file sizes, so a store that is kept has Java's sizes.
         sizes = {} if store else light_file_sizes(folder)
         defaults = _DEFAULTS | {java_name(name): str(value) for name, value in sizes.items()}
-        fixed = {
-            "listenPort": str(port),
-            "brokerIP1": host,
-            "bindAddress": host,
-            "storePathRootDir": str(folder.absolute()),
-        }
+        options = {"listenPort": None if port is None else str(port), "bindAddress": host}
+        fixed = {name: value for name, value in options.items() if value is not None}
+        fixed |= {"storePathRootDir": str(folder.absolute())}
         broker = configuration.of(BrokerConfig, defaults, fixed)
-        run_until_stopped(lambda servers: _start(servers, settings, broker, host, namesrv_port))
+        run_until_stopped(lambda servers: _start(servers, settings, broker, namesrv_port))
 
 
-async def _start(
-    stack: AsyncExitStack, settings: Settings, config: BrokerConfig, host: str, namesrv_port: int
-) -> None:
+async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig, namesrv_port: int) -> None:
     import msgspec
 
     from broker.namesrv import open_name_server
     from broker.node import open_broker
+    from rmqcli.commands.common.advertising import local_address, told_address, warn_of_address
 
+    host = config.bind_address
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)  # persists nothing
     opening = open_name_server(names, host=host, port=namesrv_port)
     namesrv = await opened(stack, opening, "the name server", f"{host}:{namesrv_port}", "--namesrv-port")
-    config = msgspec.structs.replace(config, namesrv_addr=namesrv.address)
+    config = msgspec.structs.replace(config, namesrv_addr=join_address(local_address(host), namesrv.port))
     address = f"{host}:{config.listen_port}"
     broker = await opened(stack, open_broker(config, needs_vip=False), "the broker", address, "--port")
-    words = {"namesrv": namesrv.address, "broker": broker.address, "store": str(broker.store_path)}
-    text = f"name server  {namesrv.address}\nbroker       {broker.address}\nstore        {broker.store_path}"
+    warn_of_address(broker.address, bound=host)
+    names_told = told_address(host, namesrv.port, broker.address)
+    words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
+    text = f"name server  {names_told}\nbroker       {broker.address}\nstore        {broker.store_path}"
     announce(settings, words, f"{text}\nPress Ctrl-C to stop")

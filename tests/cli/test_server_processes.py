@@ -14,6 +14,7 @@ import trio
 from broker.testing.embedded import Cluster
 from codec.codes import RequestCode
 from rmqcli.client import Admin
+from rmqcli.commands.common.advertising import told_address, warn_of_address
 from tests.cli.conftest import Run
 from tests.processes import Process, running, up
 from tests.support import PATIENCE, RMQ
@@ -126,3 +127,53 @@ def test_a_port_that_is_taken(cluster: Cluster, cli: Run, tmp_path: Path) -> Non
         assert result.code == 1
         told = f"rmq: {what}: the port is in use; choose another port with {option} (0: any free port)"
         assert result.err.splitlines()[-1] == told
+
+
+def test_a_server_for_other_machines_tells_an_address_that_they_reach(cli: Run, tmp_path: Path) -> None:
+    free = ("--port", "0", "--namesrv-port", "0")
+    with started("up", *free, "--host", "0.0.0.0", "--set", "brokerIP1=127.0.0.1") as (process, words):
+        assert {words["namesrv"].partition(":")[0], words["broker"].partition(":")[0]} == {"127.0.0.1"}
+        (row,) = cli("--timeout", "30", "cluster", "list", "-n", words["namesrv"]).lines
+        assert row[3] == words["broker"]
+        process.terminate()
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert err.startswith(f"rmq: clients are told {words['broker']}, which only clients on this".encode())
+
+
+def test_no_server_tells_that_it_is_everywhere(cli: Run, tmp_path: Path) -> None:
+    for command in (("up", "--namesrv-port", "0"), ("broker", "run", "--store", str(tmp_path))):
+        refused = cli(*command, "--port", "0", "--set", "brokerIP1=0.0.0.0")
+        assert (refused.code, refused.out) == (2, b"")
+        assert refused.err.splitlines()[-1].startswith(
+            "rmq: brokerIP1=0.0.0.0: an address that clients can connect to"
+        )
+
+
+@pytest.mark.parametrize(
+    ("bound", "advertised", "told"),
+    [
+        ("0.0.0.0", "10.0.0.5:10911", "10.0.0.5:9876"),
+        ("::", "10.0.0.5:10911", "10.0.0.5:9876"),
+        ("127.0.0.1", "10.0.0.5:10911", "127.0.0.1:9876"),
+    ],
+)
+def test_the_name_server_that_is_told(bound: str, advertised: str, told: str) -> None:
+    assert told_address(bound, 9876, advertised) == told
+
+
+@pytest.mark.parametrize(
+    ("advertised", "bound", "namesrv", "warned"),
+    [
+        ("127.0.0.1:10911", None, "10.0.0.1:9876", True),
+        ("127.0.0.1:10911", "0.0.0.0", None, True),
+        ("127.0.0.1:10911", None, "127.0.0.1:9876;localhost:9877", False),
+        ("127.0.0.1:10911", "127.0.0.1", None, False),
+        ("10.0.0.5:10911", "0.0.0.0", "10.0.0.1:9876", False),
+    ],
+)
+def test_an_address_that_others_do_not_reach(
+    capsys: pytest.CaptureFixture[str], advertised: str, bound: str | None, namesrv: str | None, warned: bool
+) -> None:
+    warn_of_address(advertised, bound=bound, namesrv=namesrv)
+    assert (f"clients are told {advertised}" in capsys.readouterr().err) is warned

@@ -380,9 +380,8 @@ async def test_the_lag_of_a_broadcasting_group_is_unknown(cluster: Cluster, auto
         group = await admin.groups.describe("G", TOPIC)
         lags = await admin.offsets.lags("G", TOPIC)
         listed = (await admin.groups.summaries())[0]
-    assert {(one.lag, one.lag_unknown) for one in (group, *group.queues, *lags, listed)} == {
-        (None, BROADCASTING)
-    }
+    found: list[Any] = [group, listed, *group.queues, *lags]
+    assert {(one.lag, one.lag_unknown) for one in found} == {(None, BROADCASTING)}
 
 
 async def test_a_group_with_offsets_but_no_settings(cluster: Cluster, autojump_clock: Any) -> None:

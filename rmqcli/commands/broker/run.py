@@ -78,10 +78,12 @@ def run(
 
 async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig) -> None:
     from broker.node import open_broker
+    from rmqcli.commands.common.advertising import warn_of_address
     from rmqcli.commands.common.serving import announce, opened
 
     address = f"{config.bind_address}:{config.listen_port}"
     node = await opened(stack, open_broker(config), "the broker", address, "--port")
+    warn_of_address(node.address, namesrv=config.namesrv_addr)
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
     text = f"broker {config.broker_name} listening on {node.address}, store {node.store_path}"
     announce(settings, words, text)
