@@ -20,20 +20,20 @@ _rmq_describe() {
             values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -t --tag --where -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "tail")
-            options="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--last -q --queue -b --broker -c --count --idle -t --tag --where -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="--last -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--last -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "consume")
             options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "query")
-            options="-k --key --id --time -c --count -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key --id --time -c --count -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="-k --key --id --time -c --count --where --grep -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "trace")
             options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"

@@ -14,12 +14,11 @@ from rmqcli.cli.options import (
     QueueOption,
     TagOption,
     TopicArgument,
-    WhereOption,
     check_filter,
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.messages import Form
+from rmqcli.commands.common.messages import Conditions, FailEmptyOption, Form, fail_if_empty
 from rmqcli.commands.common.outcome import Failures, end_partly, partial_code
 from rmqcli.render.output import warn
 
@@ -56,7 +55,8 @@ def pull(
     offset: RangeOption = "start",
     count: CountOption = None,
     tag: TagOption = "*",
-    where: WhereOption = None,
+    conditions: Conditions,
+    fail_empty: FailEmptyOption = False,
     form: Form,
 ) -> None:
     """Read messages from a range of offsets or times.
@@ -73,25 +73,28 @@ def pull(
     from rmqcli.render.progress import progress
     from rmqcli.render.text import many
 
-    check_filter(tag, where)
+    check_filter(tag, conditions.where)
     wanted = parse_range(offset, now_ms())
     render = form.renderer(settings)
     output = Output()
     missing: Failures = {}
     unread: list[MessageQueue] = []
+    printed = 0
 
     async def main() -> None:
+        nonlocal printed
         from rmqcli.client import PullConsumer
 
         async with AsyncExitStack() as stack:
             consumer = await stack.enter_async_context(PullConsumer(**settings.client_options))
             queues = await choose_queues(consumer, topic, broker, queue)
-            reader, expression, lost = await filtered(consumer, queues, tag, where)
+            reader, expression, lost = await filtered(
+                consumer, queues, tag, conditions.where, conditions.grep
+            )
             found, failures = await reachable_spans(reader, queues, wanted, lost)
             missing.update((queue.broker_name, error) for queue, error in failures.items())
             advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))
             messages = await stack.enter_async_context(open_range(reader, found, wanted, expression, unread))
-            printed = 0
             async for message in messages:
                 output.write(render(message))
                 advance(1)
@@ -106,3 +109,4 @@ def pull(
     end_partly(missing)
     if unread:
         raise Exit(partial_code(done=True))
+    fail_if_empty(printed, fail=fail_empty, what=f"topic {topic}")

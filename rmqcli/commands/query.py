@@ -12,7 +12,7 @@ from rmqcli.cli.options import TopicArgument
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.messages import Form
+from rmqcli.commands.common.messages import Conditions, Form
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import warn
 
@@ -47,6 +47,7 @@ def query(
     msg_id: IdOption = None,
     time: TimeOption = "start",
     count: CountOption = 64,
+    conditions: Conditions,
     form: Form,
 ) -> None:
     """Find messages by key or message ID, using the index of the brokers.
@@ -61,6 +62,7 @@ def query(
     span = parse_range(time, now_ms())
     if time != "start" and span.begin_time is None and span.end_time is None:
         raise usage_error(f"--time {time!r}: expected @T or @T1:@T2")
+    accepts = conditions.test()
     render = form.renderer(settings)
 
     async def main(admin: Admin) -> QueryResult:
@@ -69,17 +71,19 @@ def query(
         return await admin.messages.query_by_key(topic, key or "", max_num=count, **_bounds(span))
 
     found = with_admin(settings, main)
+    chosen = [message for message in found.messages if accepts(message)]
     output = Output()
-    for message in found.messages:
+    for message in chosen:
         if message.topic != topic:
             warn(f"{message.msg_id} belongs to topic {message.topic}")
         output.write(render(message))
     if found.may_be_more and key is not None:
         warn(_more(found.messages, count))
-    end_partly(found.failures, done=bool(found.messages))
-    if not found.messages:
+    end_partly(found.failures, done=bool(chosen))
+    if not chosen:
         what = f"key {key}" if key is not None else f"ID {msg_id}"
-        raise CommandError(f"no message with {what} in topic {topic}", ExitCode.NOT_FOUND)
+        how = f" meets the condition ({len(found.messages)} found)" if found.messages else ""
+        raise CommandError(f"no message with {what} in topic {topic}{how}", ExitCode.NOT_FOUND)
 
 
 def _more(messages: Sequence[MessageExt], count: int) -> str:

@@ -14,12 +14,11 @@ from rmqcli.cli.options import (
     QueueOption,
     TagOption,
     TopicArgument,
-    WhereOption,
     check_filter,
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.messages import Form
+from rmqcli.commands.common.messages import Conditions, FailEmptyOption, Form, fail_if_empty
 
 app = single_command()
 
@@ -47,7 +46,8 @@ def tail(
     count: CountOption = None,
     idle: IdleOption = None,
     tag: TagOption = "*",
-    where: WhereOption = None,
+    conditions: Conditions,
+    fail_empty: FailEmptyOption = False,
     form: Form,
 ) -> None:
     """Show the last messages of a topic and follow it.
@@ -64,7 +64,7 @@ def tail(
     from rmqcli.grammar.offset_range import OffsetRange
     from rmqcli.render import Output
 
-    check_filter(tag, where)
+    check_filter(tag, conditions.where)
     printer = Printer(Output(), form.renderer(settings), count)
     wanted = OffsetRange(last=last)
     began_ms = now_ms()
@@ -74,7 +74,9 @@ def tail(
 
         async with PullConsumer(**settings.client_options) as consumer:
             queues = await choose_queues(consumer, topic, broker, queue)
-            reader, expression, lost = await filtered(consumer, queues, tag, where)
+            reader, expression, lost = await filtered(
+                consumer, queues, tag, conditions.where, conditions.grep
+            )
             found, absent = await reachable_spans(reader, queues, wanted, lost)
             async with open_range(reader, found, wanted, expression) as messages:
                 await printer.print_all(messages)
@@ -104,3 +106,4 @@ def tail(
         raise BrokenPipeError
 
     run_async(watched)
+    fail_if_empty(printer.printed, fail=fail_empty, what=f"topic {topic}")

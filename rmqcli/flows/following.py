@@ -76,6 +76,7 @@ class Printer:
         self._output = output
         self._render = render
         self._left = count
+        self.printed = 0
 
     @property
     def done(self) -> bool:
@@ -83,6 +84,7 @@ class Printer:
 
     def _print(self, message: MessageExt) -> None:
         self._output.write(self._render(message))
+        self.printed += 1
         if self._left is not None:
             self._left -= 1
 

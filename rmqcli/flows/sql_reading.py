@@ -1,5 +1,5 @@
-"""Reads the messages whose properties match a SQL92 condition, which brokers evaluate
-(`enablePropertyFilter`).
+"""Reads the messages that match a SQL92 condition. Brokers evaluate it (`enablePropertyFilter`), unless one of
+them does not support it, or it names columns, of which brokers know nothing: then it is evaluated here.
 
 Every broker checks the condition first: a pull with an invalid one would return everything. A broker that
 cannot be reached then checks it before its first pull.
@@ -18,6 +18,15 @@ from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
 from rmqcli.client.group.subscription import check_at
 from rmqcli.flows.errors import FilterNotSupported, InvalidInput
+from rmqcli.flows.matching import (
+    MatchingReader,
+    Test,
+    all_of,
+    body_test,
+    names_columns,
+    where_condition,
+    where_test,
+)
 from rmqcli.flows.reading import Reader
 
 SQL92 = "SQL92"
@@ -65,14 +74,37 @@ class SqlReader:
 
 
 async def filtered(
-    consumer: PullConsumer, queues: Sequence[MessageQueue], tag: str, sql: str | None
+    consumer: PullConsumer,
+    queues: Sequence[MessageQueue],
+    tag: str,
+    where: str | None,
+    grep: str | None = None,
 ) -> tuple[Reader, str, Mapping[MessageQueue, ClientError]]:
     """Return the reader, the expression to pull with, and the queues whose broker cannot be reached.
 
-    Raise an error if a broker refuses `sql`.
+    Raise InvalidInput if `where` is no condition, or `grep` no pattern.
     """
-    if sql is None:
-        return consumer, tag, {}
+    tests = [] if grep is None else [body_test(grep)]
+    if where is None:
+        return _matching(consumer, tests), tag, {}
+    predicate = where_condition(where)
+    if not names_columns(predicate):
+        try:
+            reader, lost = await _checked(consumer, queues, where)
+            return _matching(reader, tests), where, lost
+        except (FilterNotSupported, InvalidInput):
+            pass  # a broker without SQL92, or with that of another version
+    return _matching(consumer, [where_test(predicate), *tests]), tag, {}
+
+
+def _matching(reader: Reader, tests: list[Test]) -> Reader:
+    return MatchingReader(reader, all_of(tests)) if tests else reader
+
+
+async def _checked(
+    consumer: PullConsumer, queues: Sequence[MessageQueue], sql: str
+) -> tuple[Reader, Mapping[MessageQueue, ClientError]]:
+    """Return the reader of a condition that no broker refuses, and the queues of silent brokers."""
     reader = SqlReader(consumer)
     lost: dict[str, ClientError] = {}
 
@@ -82,10 +114,13 @@ async def filtered(
         except UNREACHED as error:
             lost[queue.broker_name] = error
 
-    async with trio.open_nursery() as nursery:
-        for queue in {queue.broker_name: queue for queue in queues}.values():
-            nursery.start_soon(check, queue)
-    return reader, sql, {queue: lost[queue.broker_name] for queue in queues if queue.broker_name in lost}
+    try:
+        async with trio.open_nursery() as nursery:
+            for queue in {queue.broker_name: queue for queue in queues}.values():
+                nursery.start_soon(check, queue)
+    except* (FilterNotSupported, InvalidInput) as refusals:
+        raise refusals.exceptions[0] from None
+    return reader, {queue: lost[queue.broker_name] for queue in queues if queue.broker_name in lost}
 
 
 async def entered(stack: AsyncExitStack, member: PushConsumer) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.options import FormatOption
 from rmqcli.cli.settings import Settings
@@ -21,6 +22,41 @@ _AROUND = 4  # rows of a terminal for what is not the body, and columns for its 
 RawOption = Annotated[
     bool, Option("--raw", help="Print bodies (or the values of --format) as they are, without escapes.")
 ]
+
+FailEmptyOption = Annotated[
+    bool, Option("--fail-empty", help="End with exit code 4 if there is no message to show.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions(OptionGroup):
+    """The conditions for messages to be shown, besides their tag."""
+
+    where: Annotated[
+        str | None,
+        Option(
+            "--where",
+            metavar="EXPR",
+            help="Select by columns and properties (SQL92), e.g. 'queue_id = 3 AND price > 5'.",
+        ),
+    ] = None
+    grep: Annotated[
+        str | None,
+        Option("--grep", metavar="RE", help="Select by a regular expression that the body contains."),
+    ] = None
+
+    def test(self) -> Callable[[MessageExt], bool]:
+        """Return a test for messages at hand; raise InvalidInput for a condition that is none."""
+        from rmqcli.flows.matching import all_of, body_test, where_condition, where_test
+
+        found = [] if self.where is None else [where_test(where_condition(self.where))]
+        return all_of(found + ([] if self.grep is None else [body_test(self.grep)]))
+
+
+def fail_if_empty(printed: int, *, fail: bool, what: str) -> None:
+    """Raise CommandError (4) for --fail-empty if nothing was printed."""
+    if fail and not printed:
+        raise CommandError(f"no message to show in {what}", ExitCode.NOT_FOUND)
 
 
 @dataclass(frozen=True, slots=True)
