@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query trace topic group offsets cluster doctor inspect export import up broker namesrv profile help"
+            commands="send request pull tail consume query trace topic group offsets cluster doctor check inspect export import up broker namesrv profile help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -164,6 +164,31 @@ _rmq_describe() {
         "doctor")
             options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "check")
+            commands="lag brokers disk dlq send"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "check lag")
+            options="-T --topic --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-T --topic --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "check brokers")
+            options="--expect --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--expect --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "check disk")
+            options="-b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "check dlq")
+            options="--warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "check send")
+            options="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "inspect")
             commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions verify rebuild salvage"

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.former import present_words
 from rmqcli.cli.help import GLOBAL_PANEL, write_group_help, write_help
 from rmqcli.cli.option_groups import expand, gather, keyword
@@ -164,9 +165,11 @@ class SectionedGroup(_Quick, TyperGroup):
 
 
 def command(
-    app: typer.Typer, name: str, *, example: str, **settings: Any
+    app: typer.Typer, name: str, *, example: str, usage_code: int = ExitCode.USAGE, **settings: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command of `app`. `example` holds the lines of its examples."""
+    """Register a function as a command of `app`. `example` holds the lines of its examples,
+    `usage_code` is the exit code for a command line that is wrong.
+    """
     lines = "\n".join(f"  {line}" for line in example.strip().splitlines())
     label = "Examples" if "\n" in example.strip() else "Example"
 
@@ -174,6 +177,7 @@ def command(
         decorate = app.command(name, cls=SectionedCommand, epilog=f"\b\n{label}:\n{lines}", **settings)
         wrapped = global_options(function)
         wrapped.application = app  # type: ignore[attr-defined]
+        wrapped.usage_code = usage_code  # type: ignore[attr-defined]
         return decorate(wrapped)
 
     return register

@@ -183,7 +183,8 @@ def exit_code_of(error: BaseException) -> ExitCode:
     if isinstance(error, CommandError):
         return error.code
     if isinstance(error, ClickException):
-        return ExitCode.USAGE
+        command = getattr(getattr(error, "ctx", None), "command", None)
+        return ExitCode(getattr(getattr(command, "callback", None), "usage_code", ExitCode.USAGE))
     if getattr(error, "maybe_stored", ""):
         return ExitCode.TIMED_OUT
     code = _layer_code(error)

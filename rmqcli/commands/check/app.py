@@ -1,0 +1,84 @@
+"""The group `rmq check`: options, and how a check ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from rmqcli.cli.command import command_group
+from rmqcli.cli.exit_codes import ExitCode, usage_error
+from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
+    from rmqcli.monitor.verdict import Limits, Measure, Measured, Verdict
+
+app = command_group("check", "Check a cluster for Nagios, Icinga or Prometheus.")
+
+UNKNOWN = ExitCode(3)
+"""State UNKNOWN of Monitoring Plugins, also for a command line that is wrong."""
+
+GroupsArgument = Annotated[
+    list[str] | None, Argument(metavar="[GROUP]...", help="Consumer groups; default: all.")
+]
+BrokersOption = Annotated[
+    list[str] | None, Option("--broker", "-b", metavar="NAME", help="Limit to this broker; repeatable.")
+]
+WarnOption = Annotated[
+    str | None,
+    Option("--warn", metavar="RANGE", help="Warn outside this range: MAX, MIN:, MIN:MAX, @MIN:MAX."),
+]
+CritOption = Annotated[str | None, Option("--crit", metavar="RANGE", help="Critical outside this range.")]
+FormatOption = Annotated[str, Option("--format", "-f", metavar="FORMAT", help="nagios, prometheus or json.")]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions(OptionGroup):
+    """Thresholds and form of a check."""
+
+    warn: WarnOption = None
+    crit: CritOption = None
+    form: FormatOption = "nagios"
+
+    def limits(self, warn: str | None, crit: str | None) -> Limits:
+        """Return the given ranges, or these defaults where none is given."""
+        from rmqcli.monitor.threshold import parse_threshold
+        from rmqcli.monitor.verdict import Limits
+
+        given = (self.warn, self.crit) if (self.warn, self.crit) != (None, None) else (warn, crit)
+        return Limits(*(None if text is None else parse_threshold(text) for text in given))
+
+
+def run_check(
+    settings: Settings,
+    options: CheckOptions,
+    measure: Measure,
+    work: Callable[[Admin], Awaitable[Measured]],
+    *,
+    warn: str | None = None,
+    crit: str | None = None,
+) -> None:
+    """Measure, print the verdict and end with its state; every error is a state UNKNOWN with its text."""
+    from rmqcli.cli.errors import leaves, message_of, report
+    from rmqcli.monitor.formats import FORMATS
+    from rmqcli.monitor.verdict import judge, unknown
+    from rmqcli.render import Output
+
+    form = "json" if settings.json else options.form
+    try:
+        if form not in FORMATS:
+            raise usage_error(f"--format {form}: expected {', '.join(FORMATS)}")
+        limits = options.limits(warn, crit)
+        verdict: Verdict = judge(measure, with_admin(settings, work), limits)
+    except Exception as error:
+        if settings.verbose:
+            report(error, settings)
+        verdict = unknown(measure, message_of(next(leaves(error))))
+    Output().line(FORMATS.get(form, FORMATS["nagios"])(verdict))
+    raise typer.Exit(int(verdict.state))

@@ -1,0 +1,34 @@
+"""`rmq check brokers`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Option
+
+from rmqcli.cli.command import command
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.check.app import UNKNOWN, CheckOptions, app, run_check
+
+ExpectOption = Annotated[
+    int,
+    Option("--expect", metavar="N", min=0, help="Number of brokers, slaves included, that must be there."),
+]
+
+
+@command(
+    app,
+    "brokers",
+    usage_code=UNKNOWN,
+    example="rmq check brokers --expect 4\nrmq check brokers --warn 0 --crit 1",
+)
+def brokers(settings: Settings, *, expect: ExpectOption = 0, options: CheckOptions) -> None:
+    """Check that all brokers answer; by default, one that does not is critical.
+
+    A name server forgets a broker after two minutes without a word: --expect notices that, too. The exit code
+    is that of a monitoring plug-in: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    """
+    from rmqcli.monitor.measures import BROKERS
+    from rmqcli.monitor.measures import brokers as measured
+
+    run_check(settings, options, BROKERS, lambda admin: measured(admin, expect), crit="0")

@@ -1,0 +1,103 @@
+"""What the checks measure. Each asks all brokers at once and returns what the others answered when some are
+lost; NoNameServer and NotFound are raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from codec.message import DLQ_PREFIX
+from rmqcli.client import Admin, ClientError, Producer
+from rmqcli.client.admin.area import gather
+from rmqcli.doctor.brokers import disk_ratio
+from rmqcli.flows.pinging import own_queues, ping, queues_of
+from rmqcli.monitor.verdict import Figure, Measure, Measured, State
+
+LAG = Measure("lag", "lag", "rmq_group_lag_messages", "highest lag", "group")
+BROKERS = Measure("brokers", "lost", "rmq_brokers_lost", "brokers that do not answer:")
+DISK = Measure("disk", "used", "rmq_broker_disk_used_percent", "fullest disk", "broker", "%")
+DLQ = Measure("dlq", "dead", "rmq_group_dead_letters", "most dead letters", "group")
+SEND = Measure("send", "send", "rmq_send_milliseconds", "slowest send", "broker", "ms")
+PING_SIZE = 16  # bytes
+
+Failures = dict[str, ClientError]
+
+
+def _measured(figures: Sequence[Figure], failures: Mapping[str, ClientError]) -> Measured:
+    return Measured(figures, {name: str(error) for name, error in failures.items()})
+
+
+async def lag(admin: Admin, groups: Collection[str], topic: str | None = None) -> Measured:
+    """Stored messages that a group has not consumed, for the groups named, or for all."""
+    failures: Failures = {}
+    names = list(groups) or await admin.groups.names(failures=failures)
+    found, errors = await gather(names, lambda name: _lag_of(admin, name, topic, failures, bool(groups)))
+    if errors and not found:
+        raise next(iter(errors.values()))
+    figures = [Figure(value, name) for name, value in found.items()]
+    return _measured(figures, failures | errors)
+
+
+async def _lag_of(admin: Admin, group: str, topic: str | None, failures: Failures, must_be: bool) -> int:
+    stats = await admin.offsets.stats_on(group, topic, None, failures)
+    if must_be and not stats.offset_table:
+        await admin.groups.check_known(group, failures)
+        raise admin.offsets.none_committed(group, topic, failures)
+    places = stats.offset_table.values()
+    return sum(max(0, place.broker_offset - place.consumer_offset) for place in places)
+
+
+async def brokers(admin: Admin, expected: int = 0) -> Measured:
+    """The number of registered brokers that do not answer, and of those missing from the expected number."""
+    found = await admin.brokers.summaries()
+    lost = {f"{one.broker_name} {one.address}": str(one.error) for one in found if one.error is not None}
+    missing = max(0, expected - len(found))
+    if missing:
+        lost[""] = f"{len(found)} of {expected} brokers are registered"
+    return Measured([Figure(len(found) - sum(one.error is None for one in found) + missing)], lost, State.OK)
+
+
+async def disk(admin: Admin, names: Collection[str] = ()) -> Measured:
+    """The used part of the fullest disk of each broker, in percent."""
+    if names:
+        await admin.brokers.masters(brokers=names)  # NotFound for an unknown one
+    found = [one for one in await admin.brokers.summaries() if not names or one.broker_name in names]
+    lost = {one.broker_name: str(one.error) for one in found if one.error is not None}
+    ratios = {one.broker_name: disk_ratio(one.runtime) for one in found if one.runtime is not None}
+    silent = {name: "does not say" for name, ratio in ratios.items() if ratio is None}
+    figures = [Figure(round(ratio * 100, 1), name) for name, ratio in ratios.items() if ratio is not None]
+    return Measured(figures, lost | silent)
+
+
+async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:
+    """Messages in the dead-letter topics of the groups named, or of all."""
+    failures: Failures = {}
+    topics = {name for name in await admin.topics.names() if name.startswith(DLQ_PREFIX)}
+    for name in groups:
+        if DLQ_PREFIX + name not in topics:
+            await admin.groups.check_known(name, failures)
+    wanted = sorted(groups or (name.removeprefix(DLQ_PREFIX) for name in topics))
+
+    async def count(group: str) -> int:
+        if DLQ_PREFIX + group not in topics:
+            return 0
+        places = await admin.topics.stats(DLQ_PREFIX + group, failures=failures)
+        return sum(max(0, place.max_offset - place.min_offset) for place in places.values())
+
+    found, errors = await gather(wanted, count)
+    return _measured([Figure(value, name) for name, value in found.items()], failures | errors)
+
+
+async def send(admin: Admin, names: Collection[str] = (), topic: str | None = None) -> Measured:
+    """The time of a send to each master, in milliseconds; a send that fails is critical."""
+    masters = await admin.brokers.masters(brokers=names)
+    if topic is not None:
+        await admin.topics.route(topic)  # a producer would create it
+    async with Producer("rmq-check", instance=admin.instance) as producer:
+        queues = own_queues(list(masters)) if topic is None else await queues_of(producer, topic)
+        chosen = {name: queues[name] for name in masters if name in queues}
+        found = await ping(producer, chosen, count=1, size=PING_SIZE)
+    lost = {name: str(one.error) for name, one in found.items() if one.error is not None}
+    lost |= {name: "has no queue that can be sent to" for name in masters if name not in chosen}
+    figures = [Figure(round(one.times[0], 3), name) for name, one in found.items() if one.times]
+    return Measured(figures, lost, State.CRITICAL)

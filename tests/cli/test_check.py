@@ -1,0 +1,59 @@
+"""`rmq check`: exit codes of a monitoring plug-in, whatever happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+def test_lag(rmq: Run, topic: str) -> None:
+    group = f"g_{topic}"[:100]
+    for number in range(3):
+        rmq("send", topic, str(number))
+    rmq("consume", topic, "-g", group, "--from", "start", "-c", "3")
+    rmq("send", topic, "unread")
+    checked = rmq("check", "lag", group)
+    assert (checked.code, checked.err) == (0, "")
+    assert checked.out.decode() == f"RMQ LAG OK - highest lag 1 ({group}) | lag_{group}=1;;;0;\n"
+    assert rmq("check", "lag", group, "--warn", "0").code == 1
+    critical = rmq("check", "lag", group, "--topic", topic, "--warn", "0", "--crit", "0", "--json")
+    assert (critical.code, critical.json["state"]) == (2, "CRITICAL")
+    assert (
+        f'rmq_group_lag_messages{{group="{group}"}} 1\n'.encode()
+        in rmq("check", "lag", group, "-f", "prometheus").out
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        (("brokers",), "RMQ BROKERS OK - brokers that do not answer: 0 | lost=0;;0;0;"),
+        (("brokers", "--expect", "5"), "RMQ BROKERS CRITICAL - "),
+        (("brokers", "--expect", "5", "--warn", "1"), "RMQ BROKERS WARNING - "),
+        (("disk", "--warn", "100"), "RMQ DISK OK - fullest disk "),
+        (("disk", "--warn", "101:", "--crit", "102:"), "RMQ DISK CRITICAL - fullest disk "),
+        (("send", "--crit", "@60000:"), "RMQ SEND OK - slowest send "),
+        (("dlq", "--warn", "100000"), "RMQ DLQ OK - most dead letters"),
+        (("lag", "nobody"), "RMQ LAG UNKNOWN - "),
+        (("dlq", "nobody"), "RMQ DLQ UNKNOWN - "),
+        (("disk", "-b", "broker-x"), "RMQ DISK UNKNOWN - no broker broker-x; known: broker-a"),
+        (("send", "-T", "nowhere"), "RMQ SEND UNKNOWN - topic nowhere not found"),
+        (("lag", "--warn", "much"), "RMQ LAG UNKNOWN - 'much' is not a range"),
+        (("lag", "-f", "xml"), "RMQ LAG UNKNOWN - --format xml: expected nagios, prometheus, json"),
+        (("lag", "-n", "127.0.0.1:1"), "RMQ LAG UNKNOWN - cannot connect to name server 127.0.0.1:1"),
+        (("lag", "--profile", "none"), "RMQ LAG UNKNOWN - profile none not found"),
+    ],
+)
+def test_states(rmq: Run, words: tuple[str, ...], start: str) -> None:
+    checked = rmq("check", *words)
+    states = {" OK ": 0, " WARNING ": 1, " CRITICAL ": 2, " UNKNOWN ": 3}
+    assert checked.out.decode().startswith(start)
+    assert checked.code == next(code for name, code in states.items() if name in start)
+    assert checked.err == ""
+
+
+def test_a_wrong_command_line_is_unknown_not_critical(rmq: Run) -> None:
+    wrong = rmq("check", "brokers", "--expect", "many")
+    assert (wrong.code, wrong.out, wrong.err.count("\n")) == (3, b"", 1)
+    assert rmq("topic", "list", "--bogus").code == 2

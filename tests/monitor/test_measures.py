@@ -1,0 +1,115 @@
+"""The measures on a cluster in memory of two brokers, one of which is lost; on the virtual clock."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker.testing.in_memory import MemoryCluster, embedded_in_memory
+from codec.message import Message
+from codec.message_queue import MessageQueue
+from rmqcli.client import Admin, GroupNotFound, NotFound, Producer
+from rmqcli.monitor import measures
+from rmqcli.monitor.verdict import Figure, Measured, State
+
+LIMIT = 3.0
+
+
+class Pair:
+    """Two brokers with 3 messages of topic `orders` each; group `g` has consumed one of each."""
+
+    def __init__(self, cluster: MemoryCluster, other: str, admin: Admin) -> None:
+        self.cluster, self.other, self.admin = cluster, other, admin
+
+    def lose_one(self) -> None:
+        self.cluster.cut(self.other, 3600)
+
+    async def timed(self, work: Any) -> Measured:
+        """The result of a measure, which may take one time limit."""
+        began = trio.current_time()
+        found: Measured = await work
+        assert trio.current_time() - began <= LIMIT + 1
+        return found
+
+
+@pytest.fixture
+async def pair(autojump_clock: MockClock) -> AsyncIterator[Pair]:
+    async with (
+        embedded_in_memory() as cluster,
+        cluster.broker(broker_name="broker-b") as other,
+        Admin(**cluster.client() | {"timeout": LIMIT}) as admin,
+    ):
+        for topic in ("orders", "%DLQ%g"):
+            await admin.topics.create(topic, read_queues=1, write_queues=1)
+        async with Producer("p", **cluster.client()) as producer:
+            for name in ("broker-a", "broker-b"):
+                for topic, count in (("orders", 3), ("%DLQ%g", 2)):
+                    for _ in range(count):
+                        await producer.send(
+                            Message(topic=topic, body=b"x"), queue=MessageQueue(topic, name, 0)
+                        )
+                await admin.offsets.commit(MessageQueue("orders", name, 0), 1, "g")
+        yield Pair(cluster, other.broker_address, admin)
+
+
+async def test_lag(pair: Pair) -> None:
+    assert await measures.lag(pair.admin, ["g"]) == Measured([Figure(4, "g")])
+    assert await measures.lag(pair.admin, ["g"], "orders") == Measured([Figure(4, "g")])
+    assert Figure(4, "g") in (await measures.lag(pair.admin, ())).figures
+    with pytest.raises(NotFound):
+        await measures.lag(pair.admin, ["g"], "bills")
+    with pytest.raises(GroupNotFound):
+        await measures.lag(pair.admin, ["nobody"])
+    mixed = await measures.lag(pair.admin, ["g", "nobody"])
+    assert (list(mixed.figures), list(mixed.lost)) == ([Figure(4, "g")], ["nobody"])
+    pair.lose_one()
+    left = await pair.timed(measures.lag(pair.admin, ["g"]))
+    assert (list(left.figures), list(left.lost)) == ([Figure(2, "g")], ["broker-b"])
+
+
+async def test_brokers(pair: Pair) -> None:
+    assert await measures.brokers(pair.admin) == Measured([Figure(0)], {}, State.OK)
+    missing = await measures.brokers(pair.admin, 3)
+    assert (missing.figures, missing.lost) == ([Figure(1)], {"": "2 of 3 brokers are registered"})
+    pair.lose_one()
+    lost = await pair.timed(measures.brokers(pair.admin, 2))
+    assert (lost.figures, list(lost.lost)) == ([Figure(1)], [f"broker-b {pair.other}"])
+
+
+async def test_disk(pair: Pair) -> None:
+    assert [one.target for one in (await measures.disk(pair.admin)).figures] == ["broker-a", "broker-b"]
+    assert [one.target for one in (await measures.disk(pair.admin, ["broker-b"])).figures] == ["broker-b"]
+    with pytest.raises(NotFound):
+        await measures.disk(pair.admin, ["broker-x"])
+    pair.lose_one()
+    left = await pair.timed(measures.disk(pair.admin))
+    assert ([one.target for one in left.figures], list(left.lost)) == (["broker-a"], ["broker-b"])
+
+
+async def test_dead_letters(pair: Pair) -> None:
+    assert await measures.dlq(pair.admin) == Measured([Figure(4, "g")])
+    with pytest.raises(GroupNotFound):
+        await measures.dlq(pair.admin, ["nobody"])
+    pair.lose_one()
+    left = await pair.timed(measures.dlq(pair.admin, ["g"]))
+    assert (list(left.figures), list(left.lost)) == ([Figure(2, "g")], ["broker-b"])
+
+
+async def test_send(pair: Pair) -> None:
+    found = await measures.send(pair.admin)
+    assert ([one.target for one in found.figures], found.lost) == (["broker-a", "broker-b"], {})
+    assert len((await measures.send(pair.admin, ["broker-a"], "orders")).figures) == 1
+    with pytest.raises(NotFound):
+        await measures.send(pair.admin, (), "nowhere")
+    await pair.admin.topics.create("one", brokers=["broker-a"])
+    assert (await measures.send(pair.admin, (), "one")).lost == {
+        "broker-b": "has no queue that can be sent to"
+    }
+    pair.lose_one()
+    left = await pair.timed(measures.send(pair.admin))
+    assert ([one.target for one in left.figures], list(left.lost)) == (["broker-a"], ["broker-b"])
+    assert left.lost_state is State.CRITICAL
