@@ -8,7 +8,7 @@ there is one, the remedy. Errors of trio, OSError, ssl and codec are mapped to t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import Self, TypeVar
 
 from codec.codes import RequestCode, ResponseCode
 
@@ -128,7 +128,7 @@ class BrokerRefused(ClientError):
     the reply to `request`.
     """
 
-    remedy: ClassVar[str] = ""
+    remedy: str = ""
 
     def __init__(
         self,
@@ -143,12 +143,17 @@ class BrokerRefused(ClientError):
         if not concluded:
             refused = f"{address} refused {request}: {code_name(code)}"
             text = f"{refused}: {text}" if text else refused
-        text += f"; {self.remedy}" if self.remedy else ""
-        super().__init__(text)
+        super().__init__(f"{text}; {self.remedy}" if self.remedy else text)
+        self._fact = text
         self.code = code
         self.remark = remark or ""
         self.address = address
         self.request = request
+
+    def without_remedy(self) -> Self:
+        """This error, of which only the fact is said: nobody creates what is to be deleted."""
+        self.args = (self._fact,)
+        return self
 
 
 class BrokerBusy(BrokerRefused):
@@ -185,11 +190,9 @@ class TopicNotFound(NotFound):
 class NoRoute(TopicNotFound):
     """No route of `topic` in the name server; `detail` continues the sentence, e.g. for TBW102."""
 
-    remedy = ""
-
     def __init__(self, topic: str, address: str, remark: str | None = None, detail: str = "") -> None:
         text = f"topic {topic} not found on name server {address}{detail}"
-        text += f"; create it with: rmq topic create {topic}"
+        self.remedy = f"create it with: rmq topic create {topic}"
         request = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
         super().__init__(ResponseCode.TOPIC_NOT_EXIST, text, address, request, concluded=True)
         self.remark = remark or ""

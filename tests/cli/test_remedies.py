@@ -40,6 +40,18 @@ def test_a_group_was_meant(rmq: Run, topic: str) -> None:
     assert json.loads(shown.err)["error"]["didYouMean"] == ["remedies-billing"]
 
 
+def test_nobody_is_told_to_create_what_is_to_be_deleted(rmq: Run) -> None:
+    for noun, is_unknown in (
+        ("topic", "topic Zq not found on name server"),
+        ("group", "no broker knows group Zq"),
+    ):
+        result = rmq(noun, "delete", "Zq", "--yes")
+        assert (result.code, result.err.count("\n")) == (ExitCode.NOT_FOUND, 1)
+        assert is_unknown in result.err
+        assert "create" not in result.err
+    assert "create it with: rmq topic create Zq" in rmq("pull", "Zq").err
+
+
 def test_a_broker_or_a_profile_was_meant(rmq: Run, cli: Run, topic: str) -> None:
     result = rmq("topic", "update", topic, "--perm", "r", "-b", "brokr-a")
     assert (result.code, "did you mean broker-a?" in result.err) == (ExitCode.NOT_FOUND, True)

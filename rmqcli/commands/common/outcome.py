@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import typer
 
@@ -17,6 +17,7 @@ from rmqcli.render.text import many
 if TYPE_CHECKING:
     from rmqcli.client import ClientError, Producer, PushConsumer, TopicChange
 
+T = TypeVar("T")
 Failures: TypeAlias = "dict[str, ClientError]"
 """Errors by the name of the broker or the ID of the client."""
 
@@ -114,6 +115,16 @@ def show_change(
         for name, topics in (kept or {}).items()
     }
     end_partly(change.failures, still, done=bool(change.brokers or existing))
+
+
+async def of_existing(call: Awaitable[T]) -> T:
+    """Return what `call` returns. Its NotFound does not advise to create what is to be deleted."""
+    from rmqcli.client import NotFound
+
+    try:
+        return await call
+    except NotFound as error:
+        raise error.without_remedy() from None
 
 
 def warn_of_traces(client: Producer | PushConsumer) -> None:

@@ -11,7 +11,7 @@ from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.cli.options import Masters, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import confirm, show_change
+from rmqcli.commands.common.outcome import confirm, of_existing, show_change
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.render.output import warn
 from rmqcli.render.text import many
@@ -57,7 +57,8 @@ def delete(
                     kept.setdefault(name, []).append(topic)
         return change
 
-    clients = with_admin(settings, lambda admin: admin.groups.describe(group, failures={})).connections
+    found = with_admin(settings, lambda admin: of_existing(admin.groups.describe(group, failures={})))
+    clients = found.connections
     if clients:
         warn(
             f"group {group} has {many(len(clients), 'running client')}: brokers may create it again for them"

@@ -10,7 +10,7 @@ from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.options import ClusterOption, TopicArgument, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import Failures, confirm, show_change
+from rmqcli.commands.common.outcome import Failures, confirm, of_existing, show_change
 from rmqcli.commands.topic.app import app
 from rmqcli.render.output import warn
 from rmqcli.render.text import many
@@ -52,7 +52,7 @@ async def _stakes(admin: Admin, topic: str, failures: Failures) -> tuple[list[st
     """Return what a deletion loses and the groups with offsets, as far as brokers answer."""
     from rmqcli.client import ClientError
 
-    await admin.topics.route(topic)
+    await of_existing(admin.topics.route(topic))
     lost: list[str] = []
     groups: list[str] = []
     with suppress(ClientError):
