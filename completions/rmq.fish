@@ -58,7 +58,7 @@ complete --command rmq --condition '__rmq_at \' send\'' --short-option t --long-
 complete --command rmq --condition '__rmq_at \' send\'' --short-option p --long-option property --exclusive --description 'Message property; repeatable.'
 complete --command rmq --condition '__rmq_at \' send\'' --short-option q --long-option queue --exclusive --description 'Send to the queue ID, in order; of --broker.'
 complete --command rmq --condition '__rmq_at \' send\'' --short-option b --long-option broker --exclusive --description 'Use only the broker NAME.'
-complete --command rmq --condition '__rmq_at \' send\'' --long-option delay-level --exclusive --description 'Delay level of the delivery. [1 to 18]'
+complete --command rmq --condition '__rmq_at \' send\'' --long-option delay-level --exclusive --description 'Delay level of the delivery. [1 to 2147483647]'
 complete --command rmq --condition '__rmq_at \' send\'' --long-option delay --exclusive --description 'Delay of the delivery; must be one of the broker\'s delay levels, e.g. 10s.'
 complete --command rmq --condition '__rmq_at \' send\'' --long-option file --require-parameter --force-files --description 'Read messages from a file; repeatable; - is standard input.'
 complete --command rmq --condition '__rmq_at \' send\'' --long-option delimiter --exclusive --description 'Message separator; supports \\n \\t \\0 \\xNN. [default: \\n]'

@@ -1,5 +1,5 @@
-"""Finds the number of a delay level by its length, in the `messageDelayLevel` of the brokers that may receive
-the message.
+"""Finds the number of a delay level by its length, or whether it exists, in the `messageDelayLevel` of the
+brokers that may receive the message.
 
 A broker that does not return its configuration (GET_BROKER_CONFIG) counts as one with the default levels,
 with a warning.
@@ -20,14 +20,38 @@ from rmqcli.client import ClientError, Producer
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.grammar.durations import parse_duration_ms
 from rmqcli.render.output import warn
+from rmqcli.words import many
 
 PROPERTY = "messageDelayLevel"
+KNOWN_LEVELS = len(DEFAULT_DELAY_LEVELS.split())
+"""Levels that a broker has unless it is configured otherwise."""
 
 Table = tuple[str, ...]
 
 
-async def level_at(producer: Producer, queues: Sequence[MessageQueue], delay: str) -> int:
-    """Return the level of exactly this length on the brokers of `queues`."""
+async def level_of(producer: Producer, topic: str, queues: Sequence[MessageQueue], wanted: int | str) -> int:
+    """Return the level of exactly this length, or of this number, on the brokers of `queues` or of the topic.
+
+    Only a number above KNOWN_LEVELS is looked up. InvalidInput if a broker does not have the level.
+    """
+    if isinstance(wanted, int) and wanted <= KNOWN_LEVELS:
+        return wanted
+    tables = await _tables(producer, queues or await producer.message_queues(topic))
+    if isinstance(wanted, str):
+        return chosen_level(tables, wanted)
+    check_level(tables, wanted)
+    return wanted
+
+
+def check_level(tables: Mapping[str, Table], level: int) -> None:
+    """InvalidInput if a broker has fewer levels: it would take its last one instead."""
+    for broker, table in tables.items():
+        if level > len(table):
+            there = f"{broker} has {many(len(table), 'delay level')}: {', '.join(table)}"
+            raise InvalidInput(f"--delay-level {level}: {there}")
+
+
+async def _tables(producer: Producer, queues: Sequence[MessageQueue]) -> dict[str, Table]:
     tables: dict[str, Table] = {}
 
     async def read(queue: MessageQueue) -> None:
@@ -37,7 +61,7 @@ async def level_at(producer: Producer, queues: Sequence[MessageQueue], delay: st
     async with trio.open_nursery() as nursery:
         for queue in one_each.values():
             nursery.start_soon(read, queue)
-    return chosen_level({broker: tables[broker] for broker in sorted(one_each)}, delay)
+    return {broker: tables[broker] for broker in sorted(one_each)}
 
 
 def chosen_level(tables: Mapping[str, Table], delay: str) -> int:

@@ -64,6 +64,21 @@ def test_a_message_waits_in_the_level_of_the_broker(own_levels: Run) -> None:
     assert refused.err == "rmq: --delay 10s: no such delay level (available: 1s, 90s, 2d)\n"
 
 
+def test_a_broker_may_have_more_levels_than_java_gives_it(rmq: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = [f"{number}s" for number in range(1, 31)]
+    with embedded_in_thread(message_delay_level=" ".join(levels)) as cluster:
+        monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+        assert rmq("send", "orders", "x", "--delay-level", "30").code == 0
+        stored = rmq(
+            "inspect", "delay", str(cluster.store_path), "--delay-levels", " ".join(levels), "--json"
+        )
+        assert [one["pending"] for one in stored.json if one["level"] == 30] == [1]
+        refused = rmq("send", "orders", "x", "--delay-level", "31")
+    assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
+    told = f"rmq: --delay-level 31: broker-a has 30 delay levels: {', '.join(levels)}\n"
+    assert refused.err == told
+
+
 def test_a_broker_that_does_not_tell_counts_as_one_with_the_default_levels(
     rmq: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

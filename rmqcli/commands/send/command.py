@@ -33,7 +33,8 @@ QueueOption = Annotated[
     Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID, in order; of --broker."),
 ]
 LevelOption = Annotated[
-    int | None, Option("--delay-level", metavar="N", min=1, max=18, help="Delay level of the delivery.")
+    int | None,
+    Option("--delay-level", metavar="N", min=1, max=2**31 - 1, help="Delay level of the delivery."),
 ]
 DelayOption = Annotated[
     str | None,
@@ -142,7 +143,7 @@ def send(
 
         from rmqcli.client import Producer
         from rmqcli.commands.send.report import SendReport, sent_all
-        from rmqcli.flows.delay_levels import level_at
+        from rmqcli.flows.delay_levels import level_of
         from rmqcli.flows.reading import queues_to_send_to
         from rmqcli.render.progress import progress
 
@@ -154,9 +155,8 @@ def send(
             if queue is not None or broker is not None:
                 there = await producer.message_queues(topic)
                 queues = queues_to_send_to(there, topic, broker, queue)
-            if delay is not None:
-                places = queues or await producer.message_queues(topic)
-                stamp = stamp.delayed(await level_at(producer, places, delay))
+            if (wanted := delay or delay_level) is not None:
+                stamp = stamp.delayed(await level_of(producer, topic, queues, wanted))
             start = trio.current_time()
             # A progress bar would break up lines on the same terminal.
             quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)
