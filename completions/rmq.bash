@@ -40,7 +40,7 @@ _rmq_describe() {
             values="--trace-topic -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic")
-            commands="list describe route stats create update delete order"
+            commands="list describe route stats top entries allocate create update delete order"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -59,6 +59,18 @@ _rmq_describe() {
         "topic stats")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "topic top")
+            options="--active -c --count --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-c --count --watch -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "topic entries")
+            options="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "topic allocate")
+            options="-g --group --strategy -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-g --group --strategy -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic create")
             options="--queues --read-queues --write-queues --perm --order -b --broker --cluster --if-missing --replace -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"

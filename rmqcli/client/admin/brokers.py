@@ -6,19 +6,22 @@ from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
 from codec.bodies.route import ClusterInfo
+from codec.bodies.stats import BrokerStatsData
 from codec.codes import MASTER_ID
+from codec.headers.brokers import ViewBrokerStatsDataRequestHeader
 from codec.operations.brokers import (
     DELETE_EXPIRED_COMMITLOG,
     GET_BROKER_CONFIG,
     GET_BROKER_RUNTIME_INFO,
     UPDATE_BROKER_CONFIG,
+    VIEW_BROKER_STATS_DATA,
 )
 from codec.operations.operation import Operation
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
-from rmqcli.client.admin.area import Area, gather
+from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.values import BrokerSummary, TopicChange
-from rmqcli.client.errors import ClientError, NotFound
+from rmqcli.client.errors import BrokerRefused, ClientError, NotFound
 
 Cleaning = Literal["queues", "topics", "log"]
 _CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {
@@ -90,6 +93,28 @@ class BrokerAdmin(Area):
         """The runtime tables of several brokers (code 28) by label."""
         tables = await self.bodies(seats, GET_BROKER_RUNTIME_INFO, None, failures)
         return {label: dict(body.table) for label, body in tables.items()}
+
+    async def statistics(
+        self, seats: Mapping[str, str], name: str, key: str, *, failures: dict[str, ClientError]
+    ) -> list[BrokerStatsData]:
+        """A statistic (code 315) of each broker that has it, e.g. TOPIC_PUT_NUMS of a topic.
+
+        A broker counts what happened since its start, and has no item before. Adds to `failures`, even if all
+        brokers fail.
+        """
+        header = ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
+
+        async def ask(label: str) -> BrokerStatsData | None:
+            try:
+                return (await self.instance.ask(seats[label], VIEW_BROKER_STATS_DATA, header, None)).body
+            except BrokerRefused as error:
+                if "not exist" in error.remark:  # AdminBrokerProcessor.viewBrokerStatsData
+                    return None
+                raise
+
+        answers, found = await gather(reachable(seats, failures), ask)
+        failures.update(found)
+        return [answer for answer in answers.values() if answer is not None]
 
     async def configs(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None

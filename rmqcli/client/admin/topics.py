@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from codec.bodies.config import TopicConfig
 from codec.bodies.route import TopicRouteData
-from codec.bodies.stats import TopicOffset
+from codec.bodies.stats import QueryConsumeQueueResponseBody, TopicOffset
 from codec.codes import Perm
 from codec.headers.routes import (
     DeleteKVConfigRequestHeader,
@@ -21,6 +21,7 @@ from codec.headers.topics import (
     DeleteTopicFromNamesrvRequestHeader,
     DeleteTopicRequestHeader,
     GetTopicStatsInfoRequestHeader,
+    QueryConsumeQueueRequestHeader,
     QueryTopicConsumeByWhoRequestHeader,
 )
 from codec.message import check_topic
@@ -32,6 +33,7 @@ from codec.operations.topics import (
     DELETE_TOPIC_IN_BROKER,
     GET_ALL_TOPIC_CONFIG,
     GET_TOPIC_STATS_INFO,
+    QUERY_CONSUME_QUEUE,
     QUERY_TOPIC_CONSUME_BY_WHO,
     UPDATE_AND_CREATE_TOPIC,
 )
@@ -102,6 +104,18 @@ class TopicAdmin(FormerMethod, Area):
         tables = await self.bodies(await self.masters(topic), GET_TOPIC_STATS_INFO, header, failures)
         merged = {queue: offset for table in tables.values() for queue, offset in table.offset_table.items()}
         return dict(sorted(merged.items()))
+
+    async def entries(
+        self, queue: MessageQueue, index: int, count: int, *, group: str | None = None
+    ) -> QueryConsumeQueueResponseBody:
+        """At most `count` entries of a consume queue from `index` (code 321), perhaps fewer.
+
+        `index` must be one of the queue. With `group`, also the subscription and filter of a running group.
+        """
+        header = QueryConsumeQueueRequestHeader(
+            topic=queue.topic, queue_id=queue.queue_id, index=index, count=count, consumer_group=group
+        )
+        return (await self.instance.ask_queue(queue, QUERY_CONSUME_QUEUE, header)).body
 
     async def groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
         """Groups that consume the topic or have offsets on it (code 300), sorted."""

@@ -1,0 +1,88 @@
+"""`rmq topic allocate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.topic.app import app
+from rmqcli.render.output import note
+
+if TYPE_CHECKING:
+    from codec.message_queue import MessageQueue
+    from rmqcli.client import Admin
+
+ClientsArgument = Annotated[
+    list[str] | None, Argument(metavar="[CLIENT]...", help="IDs of clients, or IP addresses.")
+]
+GroupOption = Annotated[
+    str | None, Option("--group", "-g", metavar="GROUP", help="Add the running clients of this group.")
+]
+StrategyOption = Annotated[
+    list[str] | None,
+    Option(
+        "--strategy",
+        metavar="NAME",
+        help="Show only this strategy: AVG, AVG_BY_CIRCLE or CONSISTENT_HASH; repeatable.",
+    ),
+]
+
+
+@command(
+    app,
+    "allocate",
+    example="""rmq topic allocate orders 10.0.0.1 10.0.0.2 10.0.0.3
+rmq topic allocate orders -g billing 10.0.0.9@1234 --strategy AVG""",
+)
+def allocate(
+    topic: TopicArgument,
+    settings: Settings,
+    clients: ClientsArgument = None,
+    group: GroupOption = None,
+    strategy: StrategyOption = None,
+) -> None:
+    """Show which client would get which queue, by strategy. Changes nothing.
+
+    Every member of a group computes the same division of the readable queues from the same list of clients,
+    in the order of their IDs. Clients that get nothing are named. Piped output: broker, queue, then the client
+    for each strategy, in the order AVG, AVG_BY_CIRCLE, CONSISTENT_HASH.
+    """
+    from rmqcli.flows.allocating import STRATEGIES, owners
+    from rmqcli.render import Column, show_rows
+    from rmqcli.render.columns import BROKER, QUEUE
+
+    chosen = [name for name in STRATEGIES if strategy is None or name in strategy]
+    for name in strategy or ():
+        if name not in STRATEGIES:
+            raise usage_error(f"--strategy {name}: expected {', '.join(STRATEGIES)}")
+    if not clients and group is None:
+        raise usage_error("no clients: name them, or a running group with --group")
+    failures: Failures = {}
+    queues, running = with_admin(settings, lambda admin: _look(admin, topic, group, failures))
+    members = [*(clients or ()), *running]
+    found = {name: owners(name, queues, members) for name in chosen}
+    rows = [
+        [queue.broker_name, queue.queue_id, *(found[name].get(queue) for name in chosen)] for queue in queues
+    ]
+    show_rows(settings, [BROKER, QUEUE, *(Column(name, name) for name in chosen)], rows)
+    for name in chosen:
+        if idle := sorted(set(members) - set(found[name].values())):
+            note(f"{name}: no queue for {', '.join(idle)}")
+    end_partly(failures)
+
+
+async def _look(
+    admin: Admin, topic: str, group: str | None, failures: Failures
+) -> tuple[list[MessageQueue], list[str]]:
+    from rmqcli.commands.group.app import online_clients
+
+    queues = (await admin.instance.route(topic)).subscribe
+    found = None if group is None else await online_clients(admin, group, failures)
+    return sorted(queues), [client.client_id for client in found.connection_set] if found else []

@@ -1,0 +1,99 @@
+"""`rmq topic entries`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from typer import Option
+
+from rmqcli.cli.command import command
+from rmqcli.cli.options import BrokerOption, CountOption, QueueOption, TopicArgument
+from rmqcli.cli.running import now_ms, run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.topic.app import app
+
+OffsetOption = Annotated[
+    str,
+    Option(
+        "--offset",
+        "-o",
+        metavar="RANGE",
+        help="Range: start, end, N, -N (the last N of each queue), A:B, @T or @T1:T2; see `rmq help ranges`.",
+    ),
+]
+FilterGroupOption = Annotated[
+    str | None,
+    Option("--group", "-g", metavar="GROUP", help="Show whether the filter of this running group accepts."),
+]
+
+
+@command(
+    app,
+    "entries",
+    example="""rmq topic entries orders
+rmq topic entries orders -q 0 -o 100:120
+rmq topic entries orders -o -5 -g billing --json""",
+)
+def entries(
+    topic: TopicArgument,
+    settings: Settings,
+    queue: QueueOption = None,
+    broker: BrokerOption = None,
+    offset: OffsetOption = "-10",
+    count: CountOption = None,
+    group: FilterGroupOption = None,
+) -> None:
+    """Show the entries of consume queues: where each message is in the commit log.
+
+    Asks the brokers; `rmq inspect consumequeue` reads the files. Piped output: broker, queue, offset, position
+    in the commit log, size, tags code, extension (JSON, with enableConsumeQueueExt), true if the filter of
+    --group accepts, text of the broker. Brokers that do not respond are reported, and the exit code is 3.
+    """
+    from rmqcli.flows.reading import choose_queues, reachable_spans
+    from rmqcli.grammar.offset_range import parse_range
+    from rmqcli.render import Column, show_rows
+    from rmqcli.render.columns import BROKER, QUEUE
+
+    wanted = parse_range(offset, now_ms())
+    failures: Failures = {}
+    rows: list[list[Any]] = []
+
+    async def main() -> None:
+        from rmqcli.client import Admin, PullConsumer
+        from rmqcli.flows.queue_entries import entries_of
+
+        async with (
+            PullConsumer(**settings.client_options) as consumer,
+            Admin(instance=consumer.instance) as admin,
+        ):
+            queues = await choose_queues(consumer, topic, broker, queue)
+            spans, lost = await reachable_spans(consumer, queues, wanted)
+            failures.update((queue.broker_name, error) for queue, error in lost.items())
+            for span in spans:
+                async for entry in entries_of(admin, span, group):
+                    if len(rows) == count:
+                        return
+                    rows.append(_row(entry))
+
+    run_async(main)
+    columns = [
+        BROKER,
+        QUEUE,
+        Column("OFFSET", "offset", number=True),
+        Column("POSITION", "commitLogOffset", number=True),
+        Column("SIZE", "size", number=True),
+        Column("TAGS CODE", "tagsCode", number=True),
+        Column("EXTENSION", "extension"),
+        Column("ACCEPTED", "accepted"),
+        Column("TEXT", "message"),
+    ]
+    rows = [[*row[:7], row[7] if group else None, row[8]] for row in rows]
+    show_rows(settings, columns, rows, empty="no entries")
+    end_partly(failures)
+
+
+def _row(entry: Any) -> list[Any]:
+    data, queue = entry.data, entry.queue
+    place = [queue.broker_name, queue.queue_id, entry.offset, data.physic_offset, data.physic_size]
+    return [*place, data.tags_code, data.extend_data_json, data.eval, data.msg]

@@ -1,0 +1,102 @@
+"""`rmq topic entries` and `rmq topic allocate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from codec.hashing import java_string_hash
+from codec.message_queue import MessageQueue
+from rmqcli.flows import queue_entries
+from rmqcli.flows.allocating import STRATEGIES, owners
+from tests.cli.conftest import Run
+
+NAME = "entered"
+
+
+@pytest.fixture
+def filled(both: Run) -> Iterator[str]:
+    """Two queues on each broker; twelve messages in queue 0 of broker-a."""
+    both("topic", "create", NAME, "--queues", "2")
+    lines = "".join(f"{number}\n" for number in range(12)).encode()
+    assert both("send", NAME, "-b", "broker-a", "-q", "0", "-t", "paid", stdin=lines).code == 0
+    both("send", NAME, "x", "-b", "broker-b", "-q", "1")
+    yield NAME
+    both("topic", "delete", NAME, "--yes")
+
+
+def test_entries_lead_to_messages(both: Run, filled: str) -> None:
+    rows = both("topic", "entries", filled).lines
+    assert [row[:3] for row in rows] == [
+        *(["broker-a", "0", str(offset)] for offset in range(2, 12)),
+        ["broker-b", "1", "0"],
+    ]
+    assert {row[5] for row in rows[:-1]} == {str(java_string_hash("paid"))}
+    positions = [int(row[3]) for row in rows[:-1]]
+    assert positions == sorted(positions) and all(int(row[4]) > 90 for row in rows)
+    (message,) = both("pull", filled, "-b", "broker-a", "-q", "0", "-o", "5:6", "--json").json_lines
+    (entry,) = both("topic", "entries", filled, "-b", "broker-a", "-q", "0", "-o", "5:6", "--json").json
+    assert (entry["commitLogOffset"], entry["size"]) == (message["commitLogOffset"], message["storeSize"])
+
+
+def test_many_entries_are_asked_for_in_parts(both: Run, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_entries, "AT_ONCE", 5)
+    rows = both("topic", "entries", filled, "-o", "start", "-q", "0").lines
+    assert [int(row[2]) for row in rows] == list(range(12))
+    assert len(both("topic", "entries", filled, "-o", "start", "-c", "7").lines) == 7
+    assert both("topic", "entries", filled, "-o", "end").out == b""
+
+
+def test_a_group_that_is_not_there_accepts_nothing(both: Run, filled: str) -> None:
+    (row,) = both("topic", "entries", filled, "-q", "0", "-o", "-1", "-g", "nobody").lines
+    assert row[7] == "false"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [((NAME, "-q", "9"), 4), (("no_such_topic",), 4), ((NAME, "-o", "x"), 2)]
+)
+def test_what_is_not_there(both: Run, filled: str, words: tuple[str, ...], code: int) -> None:
+    result = both("topic", "entries", *words)
+    assert (result.code, result.out) == (code, b"")
+
+
+def test_who_would_get_which_queue(both: Run, filled: str) -> None:
+    result = both("topic", "allocate", filled, "c", "a", "b")
+    assert [row[:4] for row in result.lines] == [
+        ["broker-a", "0", "a", "a"],
+        ["broker-a", "1", "a", "b"],
+        ["broker-b", "0", "b", "c"],
+        ["broker-b", "1", "c", "a"],
+    ]
+    one = both("topic", "allocate", filled, "a", "--strategy", "AVG", "--json")
+    assert one.json[0] == {"brokerName": "broker-a", "queueId": 0, "AVG": "a"}
+    many = both("topic", "allocate", filled, *"abcdef", "--strategy", "AVG")
+    assert many.err == "AVG: no queue for e, f\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ((), 2, "no clients: name them, or a running group with --group"),
+        (("a", "--strategy", "BEST"), 2, "--strategy BEST: expected AVG, AVG_BY_CIRCLE, CONSISTENT_HASH"),
+        (("-g", "nobody_here"), 4, "no broker knows group nobody_here"),
+    ],
+)
+def test_what_is_refused(both: Run, filled: str, words: tuple[str, ...], code: int, text: str) -> None:
+    result = both("topic", "allocate", filled, *words)
+    assert (result.code, result.out, text in result.err) == (code, b"", True), result.err
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_queue_has_one_owner(strategy: str) -> None:
+    queues = [MessageQueue("T", name, number) for name in ("b", "a") for number in range(5)]
+    found = owners(strategy, queues, ["z", "y", "z"])
+    assert set(found) == set(queues) and set(found.values()) <= {"y", "z"}
+
+
+def test_a_broker_that_does_not_answer_is_named(half: Run) -> None:
+    assert half("send", "DefaultCluster", "x", "-b", "broker-a").code == 0
+    result = half("topic", "entries", "DefaultCluster", "-o", "-1")
+    assert (result.code, {row[0] for row in result.lines}) == (3, {"broker-a"})
+    assert result.err.count("rmq: broker-b: cannot connect to 127.0.0.2:") == 1
