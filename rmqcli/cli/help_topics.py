@@ -41,6 +41,13 @@ def environment() -> str:
     return "\n\n".join(f"{name}\n    {text}" for name, text in ENVIRONMENT.items())
 
 
+def json_schema() -> str:
+    """Return the JSON schema of documents."""
+    from importlib.resources import files
+
+    return files("rmqcli.render").joinpath("output.schema.json").read_text("utf-8").rstrip("\n")
+
+
 def _document(text: str | None) -> str:
     return (text or "").strip()
 
@@ -50,4 +57,5 @@ TOPICS: Mapping[str, Callable[[], str]] = {
     "ranges": ranges,
     "exit-codes": exit_codes,
     "environment": environment,
+    "json-schema": json_schema,
 }

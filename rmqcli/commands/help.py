@@ -14,7 +14,7 @@ WordsArgument = Annotated[
     list[str] | None,
     Argument(
         metavar="[COMMAND...]",
-        help="A command, or one of: formats, ranges, exit-codes, environment.",
+        help="A command, or one of: formats, ranges, exit-codes, environment, json-schema.",
         show_default=False,
     ),
 ]

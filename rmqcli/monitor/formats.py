@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rmqcli.monitor.verdict import Figure, Measure, Verdict
+from rmqcli.render.output import JSON_VERSION
 from rmqcli.render.text import printable
 
 _NEEDS_QUOTES = frozenset(" ='")
@@ -70,6 +71,7 @@ def document(verdict: Verdict) -> str:
     """Return one JSON object."""
     measure, limits = verdict.measure, verdict.limits
     value: dict[str, Any] = {
+        "version": JSON_VERSION,
         "check": measure.check,
         "state": verdict.state.name,
         "text": verdict.text,

@@ -14,6 +14,7 @@ import pytest
 from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.__main__ import run
 from rmqcli.cli.exit_codes import ExitCode
+from tests.json_schema import SCHEMA, definition, faults
 from tests.support import PATIENCE
 
 
@@ -29,7 +30,25 @@ class Result(NamedTuple):
 
     @property
     def json(self) -> Any:
-        return json.loads(self.out)
+        """A document; of an object, the members beside the version."""
+        found = json.loads(self.out)
+        assert list(faults(found, SCHEMA)) == []
+        if isinstance(found, dict):
+            del found["version"]
+        return found
+
+    @property
+    def json_line(self) -> Any:
+        """The only line, as those of messages are."""
+        (line,) = self.json_lines
+        return line
+
+    @property
+    def error(self) -> Any:
+        """The error of `--json`, the last line on standard error."""
+        found = json.loads(self.err.splitlines()[-1])
+        assert list(faults(found, definition("error"))) == []
+        return found["error"]
 
     @property
     def json_lines(self) -> list[Any]:

@@ -42,7 +42,7 @@ def test_raw_gives_the_bytes(rmq: Run, topic: str) -> None:
     assert rmq("send", topic, "--whole", "-q", "0", stdin=EVIL).code == 0
     assert rmq("pull", topic, "--raw").out == EVIL + b"\n"
     assert rmq("pull", topic, "--raw", "-f", "%v").out == EVIL
-    group = ("-g", f"g_{topic}", "--from", "first", "-c", "1")
+    group = ("-g", f"g_{topic}", "--from", "start", "-c", "1")
     assert rmq("consume", topic, *group, "--raw", "-f", "%v").out == EVIL
     assert rmq("pull", topic, "--raw", "--json").code == ExitCode.USAGE
 
@@ -88,17 +88,17 @@ def test_cut_bodies(rmq: Run, topic: str) -> None:
     assert rmq("pull", topic, "--max-body", "2", "-f", "%v %s").out == b"he 5"
     assert rmq("pull", topic, "--max-body", "2").lines[0][-1] == "he"
     line = rmq("pull", topic, "--max-body", "2", "--json")
-    assert (line.json["body"], line.json["bodySize"], line.json["bodyCut"]) == ("he", 5, True)
+    assert (line.json_line["body"], line.json_line["bodySize"], line.json_line["bodyCut"]) == ("he", 5, True)
     again = rmq("send", topic, "--jsonl", stdin=line.out)
     assert again.code == ExitCode.USAGE
     assert "its body was cut" in again.err
-    assert "bodyCut" not in rmq("pull", topic, "--max-body", "9", "--json").json
+    assert "bodyCut" not in rmq("pull", topic, "--max-body", "9", "--json").json_line
 
 
 def test_without_bodies(rmq: Run, topic: str) -> None:
     assert rmq("send", topic, "hello", "-q", "0").code == 0
     assert rmq("pull", topic, "--meta-only").lines[0][-1] == "5"
-    line = rmq("pull", topic, "--meta-only", "--json").json
+    line = rmq("pull", topic, "--meta-only", "--json").json_line
     assert (line.get("body"), line["bodySize"]) == (None, 5)
     with pytest.raises(ValueError, match="cut"):
         message_from_json(json.dumps(line), topic)

@@ -106,8 +106,8 @@ def test_a_request_is_answered(rmq: Run, cluster: Cluster, topic: str) -> None:
         json = rmq("request", topic, "again", "--json")
         formatted = rmq("request", topic, "third", "-f", r"%v %h{own}\n")
     assert (plain.code, plain.out) == (0, b"HELLO\n")
-    assert (json.json["body"], json.json["properties"]["own"]) == ("AGAIN", "1")
-    assert "offsetMsgId" not in json.json
+    assert (json.json_line["body"], json.json_line["properties"]["own"]) == ("AGAIN", "1")
+    assert "offsetMsgId" not in json.json_line
     assert formatted.out == b"THIRD 1\n"
 
 

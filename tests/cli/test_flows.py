@@ -133,8 +133,8 @@ def test_one_queue_keeps_the_order(rmq: Run, topic: str) -> None:
 def test_delayed(rmq: Run, topic: str) -> None:
     assert rmq("send", topic, "later", "--delay", "1s").code == 0
     result = rmq("tail", topic, "-c", "1", "--json")
-    assert result.json["body"] == "later"
-    assert result.json["storeTimestamp"] >= result.json["bornTimestamp"] + 1000
+    assert result.json_line["body"] == "later"
+    assert result.json_line["storeTimestamp"] >= result.json_line["bornTimestamp"] + 1000
 
 
 def test_ranges(rmq: Run, topic: str) -> None:
@@ -222,7 +222,7 @@ def test_deleting_a_topic(rmq: Run, topic: str) -> None:
 
 
 def test_query(rmq: Run, topic: str) -> None:
-    sent = rmq("send", topic, "x", "-k", "k1", "--json").json
+    sent = rmq("send", topic, "x", "-k", "k1", "--json").json_line
     rmq("send", topic, "y", "-k", "k2")
     assert [line[-1] for line in rmq("query", topic, "--key", "k1").lines] == ["x"]
     assert rmq("query", topic, "--key", "k1", "--time", "@-1h", "-f", "%v").out == b"x"
@@ -305,12 +305,11 @@ def test_groups(rmq: Run, topic: str) -> None:
 def test_a_format_excludes_json(rmq: Run, topic: str, command: str) -> None:
     name, *options = command.split()
     result = rmq(name, topic, *options, "--json", "-f", "%v")
-    assert result.code == 2
-    assert "--format and --json cannot be combined" in result.err
+    assert (result.code, result.error["message"]) == (2, "--format and --json cannot be combined")
 
 
 def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> None:
-    line = rmq("send", topic, "x", "--json").json
+    line = rmq("send", topic, "x", "--json").json_line
     rmq("topic", "create", "another", "--queues", "1")
     result = rmq("query", "another", "--id", line["offsetMsgId"])
     assert result.code == 0

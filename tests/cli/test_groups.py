@@ -171,7 +171,7 @@ def test_offsets_that_clients_have_in_mind(rmq: Run, running: Member, topic: str
 
 
 def test_a_message_is_delivered_to_a_client(rmq: Run, running: Member, topic: str, group: str) -> None:
-    sent = rmq("send", topic, "again", "-t", "other", "--json").json
+    sent = rmq("send", topic, "again", "-t", "other", "--json").json_line
     deliver = ("group", "deliver", group, "-T", topic, "--id")
     (row,) = rmq(*deliver, sent["msgId"]).lines
     assert (row[1], row[3], running.bodies[3:]) == ("CR_SUCCESS", "", [b"again"])

@@ -38,7 +38,7 @@ def configuration(namesrv: str, broker: str) -> list[str]:
 def test_up(number: int, cli: Run, tmp_path: Path) -> None:
     store = tmp_path / "store"
     with started(*up(store, {"no.such": 1})) as (process, words):
-        assert set(words) == {"namesrv", "broker", "store"}
+        assert set(words) == {"version", "namesrv", "broker", "store"}
         assert words["store"] == str(store)
         assert cli("--timeout", "30", "send", "T", "x", "-n", words["namesrv"]).code == 0
         assert "brokerFastFailureEnable=false" in configuration(words["namesrv"], words["broker"])

@@ -105,7 +105,7 @@ def test_a_question_about_a_protected_cluster(
     environment: dict[str, str], rmq: Run, cluster: Cluster, topic: str
 ) -> None:
     rmq("send", topic, "hello")
-    rmq("offsets", "reset", "-g", "G_asked", "-t", topic, "--to", "start", "--yes")
+    rmq("offsets", "reset", "G_asked", topic, "--to", "start", "--yes")
     assert rmq("profile", "add", "prod", cluster.namesrv, "--protected").code == 0
     code, text = on_terminal(environment, "topic", "delete", topic, "--yes", typed=b"y\n")
     assert code == 1

@@ -67,6 +67,7 @@ def test_prometheus() -> None:
 
 def test_the_document() -> None:
     assert json.loads(document(judge(LAG, Measured([Figure(50, "g")], LOST), LIMITS))) == {
+        "version": 1,
         "check": "lag",
         "state": "WARNING",
         "text": "highest lag 50 (g), no answer of broker-b",

@@ -16,7 +16,7 @@ from rmqcli.commands.common.outcome import partial_code
 from rmqcli.flows.errors import NotAttempted
 from rmqcli.flows.sending import Acknowledged, InDoubt, Job, Sender, Tally
 from rmqcli.render.columns import BROKER, QUEUE
-from rmqcli.render.output import Output, warn
+from rmqcli.render.output import Output, json_line, warn
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
 
@@ -56,7 +56,7 @@ class SendReport:
             return
         try:
             if self._settings.json:
-                self._output.json(_as_json(item))
+                self._output.line(json_line(_as_json(item)))
             else:
                 self._output.line(tsv_line(_row(item)))
             self._output.flush()

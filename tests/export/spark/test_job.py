@@ -220,7 +220,8 @@ def test_the_command(cli: Run, store_clean: JavaStore, tmp_path: Path) -> None:
     assert (done.json["files"], done.json["rows"]) == (1, 10)
     refused = cli(*export, str(tmp_path / "out"))
     assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
-    assert refused.err == f"rmq: {tmp_path}/out: exists and is not empty; name a new folder with --out\n"
+    said = f"{tmp_path}/out: exists and is not empty; name a new folder with --out"
+    assert refused.error["message"] == said
 
 
 def test_the_command_on_a_topic(rmq: Run, topic: str, tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""Documents of `--json` fit the schema that the package ships. Every test that reads `Result.json` checks that, too."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.render.message_json import MESSAGE_FIELDS
+from tests.cli.conftest import Run
+from tests.json_schema import SCHEMA, definition, faults
+
+
+def wrong(text: str | bytes, name: str | None = None) -> list[str]:
+    """Return what is wrong with a document."""
+    return list(faults(json.loads(text), SCHEMA if name is None else definition(name)))
+
+
+def test_documents(rmq: Run, topic: str) -> None:
+    assert rmq("send", topic, "hello", "-k", "k1", "-t", "paid").code == 0
+    lists = (("topic", "list"), ("topic", "stats", topic), ("cluster", "list"), ("group", "list"))
+    for words in lists:
+        assert wrong(rmq(*words, "--json").out, "list") == [], words
+    assert wrong(rmq("topic", "route", topic, "--json").out) == []
+    assert wrong(rmq("topic", "update", topic, "--perm", "rw", "--json").out, "change") == []
+    (line,) = rmq("pull", topic, "--json").out.splitlines()
+    assert wrong(line, "message") == []
+    assert set(json.loads(line)) - {"body"} == set(MESSAGE_FIELDS)
+    assert set(MESSAGE_FIELDS) < set(definition("message")["properties"])
+
+
+def test_errors(cli: Run) -> None:
+    assert wrong(cli("topic", "list", "--json", "-n", "127.0.0.1:1").err, "error") == []
+    assert wrong(cli("pull", "--json").err, "error") == []
+    facts = definition("error")["properties"]["error"]["properties"]
+    own = {code for code in ExitCode if code not in (ExitCode.DONE, ExitCode.INTERRUPTED)}
+    assert set(facts["kind"]["enum"]) == {code.name.lower() for code in own}
+    assert set(facts["exitCode"]["enum"]) == {int(code) for code in own}
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"brokers": []}, None),
+        ({"version": 2}, None),
+        ([{"Topic": "x"}], None),
+        ([1], None),
+        ("text", None),
+        ({"version": 1, "brokers": ["a"], "failures": {"b": 1}}, "change"),
+        ({"version": 1, "error": {"message": "m", "kind": "odd", "exitCode": 1}}, "error"),
+        ({"version": 1, "error": {"message": "m", "kind": "usage", "exitCode": 2}, "more": 1}, "error"),
+        ({"topic": "t"}, "message"),
+    ],
+)
+def test_the_schema_refuses(value: Any, name: str | None) -> None:
+    assert wrong(json.dumps(value), name)
+
+
+def test_help_prints_the_schema(cli: Run) -> None:
+    assert json.loads(cli("help", "json-schema").out) == SCHEMA
