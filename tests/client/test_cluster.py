@@ -16,12 +16,13 @@ import trustme
 import broker
 from codec.bodies.config import SubscriptionGroupConfig
 from codec.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
-from codec.bodies.offsets import ResetOffsetBody
+from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from codec.codes import RequestCode
-from codec.headers.offsets import ResetOffsetRequestHeader
+from codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from codec.operations.offsets import RESET_CONSUMER_CLIENT_OFFSET
+from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     Admin,
     ConnectionFailed,
@@ -230,14 +231,16 @@ async def test_groups(cluster: Any) -> None:
 
 
 class RunningConsumer:
-    """The part of a push consumer that a reset needs: it is in the group, and commits the offsets it
-    receives.
+    """The part of a push consumer that a reset needs: it is in the group, commits the offsets it receives,
+    and reports them.
     """
 
     def __init__(self, instance: ClientInstance) -> None:
         self.instance = instance
         self.consumer = PullConsumer(GROUP, instance=instance)
+        self.held: dict[MessageQueue, int] = {}
         instance.requests.register(RESET_CONSUMER_CLIENT_OFFSET, self.told, GROUP)
+        instance.requests.register(GET_CONSUMER_STATUS_FROM_CLIENT, self.asked, GROUP)
         subscription = SubscriptionData(topic=TOPIC, sub_string="*", sub_version=1)
         instance.heartbeats.join_consumer(
             ConsumerData(
@@ -251,9 +254,15 @@ class RunningConsumer:
     def told(self, request: BrokerRequest[ResetOffsetRequestHeader, None, ResetOffsetBody, None]) -> None:
         self.instance.nursery.start_soon(self.move, request.body.offset_table)
 
+    def asked(
+        self, request: BrokerRequest[GetConsumerStatusRequestHeader, None, None, GetConsumerStatusBody]
+    ) -> RemotingCommand:
+        return request.reply(GetConsumerStatusBody(message_queue_table=self.held))
+
     async def move(self, table: dict[MessageQueue, int]) -> None:
         for queue, offset in table.items():
             await self.consumer.commit(queue, offset)
+        self.held |= table
 
 
 async def test_reset_of_running_consumers(cluster: Any) -> None:

@@ -41,8 +41,8 @@ def document(plan: ResetPlan) -> dict[str, Any]:
     }
 
 
-def plan_lines(plan: ResetPlan, *, lacking: Sequence[str], create: bool) -> Iterator[str]:
-    """Yield what a person needs to know beside the rows. `lacking`: brokers without the group."""
+def plan_lines(plan: ResetPlan, *, missing: Sequence[str], create: bool) -> Iterator[str]:
+    """Yield what a person needs to know beside the rows. `missing`: brokers without the group."""
     yield from _limits(plan)
     if not plan.changed:
         yield f"group {plan.group} has these offsets already: nothing to change"
@@ -53,13 +53,13 @@ def plan_lines(plan: ResetPlan, *, lacking: Sequence[str], create: bool) -> Iter
         else "no clients are running"
     )
     yield f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped:,} skipped; {way}"
-    if lacking:
+    if missing:
         then = (
             "it will be created there"
             if create
             else "a broker of 5.x refuses its offsets without --create-group"
         )
-        yield f"group {plan.group} does not exist yet on {', '.join(lacking)}: {then}"
+        yield f"group {plan.group} does not exist yet on {', '.join(missing)}: {then}"
 
 
 def _limits(plan: ResetPlan) -> Iterator[str]:

@@ -41,7 +41,7 @@ class Reset:
         self._request = (group, topic, target)
         self._queue_id = queue_id
         self._output = Output()
-        self._lacking: tuple[str, ...] = ()
+        self._missing: tuple[str, ...] = ()
         self._home = Home(settings.namesrv, ())
 
     def run(self, way: Way, question: str, home: Home | None = None) -> None:
@@ -72,7 +72,7 @@ class Reset:
         }
         self._home = Home(self._settings.namesrv, tuple(sorted(clusters)))
         if not plan.online and any(step.old is None for step in plan.queues):
-            self._lacking = await _lacking(admin, plan.group, brokers)
+            self._missing = await _missing(admin, plan.group, brokers)
         return plan
 
     def _show_plan(self, plan: ResetPlan, way: Way) -> None:
@@ -85,7 +85,7 @@ class Reset:
             return
         show_rows(self._settings, PLAN_COLUMNS, list(map(plan_row, plan.queues)))
         self._output.flush()
-        for line in plan_lines(plan, lacking=self._lacking, create=way.create_group):
+        for line in plan_lines(plan, missing=self._missing, create=way.create_group):
             warn(line)
 
     def _apply(self, plan: ResetPlan, way: Way) -> None:
@@ -100,11 +100,11 @@ class Reset:
         self._report(plan, result, path)
 
     async def _changed(self, admin: Admin, plan: ResetPlan, way: Way) -> ResetResult:
-        if way.create_group and self._lacking:
+        if way.create_group and self._missing:
             from codec.bodies.config import SubscriptionGroupConfig
 
             config = SubscriptionGroupConfig(group_name=plan.group)
-            made = await admin.groups.create(config, brokers=self._lacking)
+            made = await admin.groups.create(config, brokers=self._missing)
             for error in made.failures.values():
                 raise error
             note(f"group {plan.group} created on {', '.join(made.brokers)}")
@@ -133,7 +133,7 @@ class Reset:
             note(f"no undo: group {plan.group} had no offsets on topic {plan.topic}")
 
 
-async def _lacking(admin: Admin, group: str, brokers: set[str]) -> tuple[str, ...]:
+async def _missing(admin: Admin, group: str, brokers: set[str]) -> tuple[str, ...]:
     """Return the brokers without the group; none that did not respond."""
     failures: dict[str, ClientError] = {}
     try:
