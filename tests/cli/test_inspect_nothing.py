@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -14,11 +15,12 @@ from tests.support import JavaStore
 
 
 def on_terminal(*arguments: str) -> str:
-    command = " ".join(
-        ["COLUMNS=80", sys.executable, "-m", "rmqcli", "inspect", *arguments, "2>", "/dev/null"]
-    )
-    shell = ["script", "-qec", command, "/dev/null"]
-    return subprocess.run(shell, capture_output=True, text=True, check=True).stdout.replace("\r", "")
+    """Returns what a command prints on a terminal of 80 columns, standard error last."""
+    with NamedTemporaryFile() as errors:
+        words = ["COLUMNS=80", sys.executable, "-m", "rmqcli", "inspect", *arguments, "2>", errors.name]
+        shell = ["script", "-qec", " ".join(words), "/dev/null"]
+        printed = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.replace("\r", "")
+        return printed + errors.read().decode()
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,13 @@ def test_an_address_is_never_broken(
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("name", ["getTransferedTps", "getTransferredTps"], ids=["4.x", "5.x"])
+def test_the_rate_out_has_two_spellings(name: str) -> None:
+    found = BrokerSummary("C", "broker-a", 0, "a:10911", {name: "21201.9 1 1"}, None)
+    keys = [column.key for column in BROKER_COLUMNS]
+    assert broker_row(found)[keys.index("outTps")] == 21201.9
+
+
 def test_text_for_people() -> None:
     assert printable("a\tb\nc\x1b[2J\x9b\r") == "a\tb\nc\\x1b[2J\\x9b\\x0d"
     assert [size(n) for n in (0, 1023, 1536, 5 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]

@@ -63,7 +63,8 @@ def broker_row(broker: BrokerSummary) -> list[Any]:
 def _load(runtime: Mapping[str, str]) -> list[Any]:
     stored = [runtime.get(f"msgPutTotalToday{when}", "") for when in ("Now", "Morning")]
     today = int(stored[0]) - int(stored[1]) if all(text.isdigit() for text in stored) else None
-    rates = [_first_number(runtime.get(name)) for name in ("putTps", "getTransferedTps")]
+    out = runtime.get("getTransferredTps") or runtime.get("getTransferedTps")  # of 5.x, of 4.x
+    rates = [_first_number(runtime.get("putTps")), _first_number(out)]
     disk = _first_number(runtime.get("commitLogDiskRatio"), digits=3)
     return [runtime.get("brokerVersionDesc"), *rates, today, disk]
 

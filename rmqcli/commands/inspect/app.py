@@ -83,6 +83,29 @@ def matching(columns: Sequence[Column], rows: Iterable[Any], where: str | None) 
     return list(filter(row_test([column.key for column in columns], where), rows))
 
 
+def show_table_rows(
+    settings: Settings,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Any]],
+    table: tuple[Path, str],
+    empty: str,
+) -> None:
+    """Show rows of `table`, a store or file and the name of the table.
+
+    If they come from its `.bak`, a warning says why, and a column `source` names that file.
+    """
+    from rmqcli.render.output import warn
+    from rmqcli.render.table import Column, show_rows
+    from rmqcli.store.read.tables import backup_in_use
+
+    file = backup_in_use(*table)
+    if file is not None:
+        source = f"{file.path.name}.bak"
+        warn(f"{file.path} cannot be used ({file.problem}): the rows are those of {source}, an older version")
+        columns, rows = (*columns, Column("SOURCE", "source")), [[*row, source] for row in rows]
+    show_rows(settings, columns, rows, empty=empty)
+
+
 def delays_of(text: str | None) -> DelayLevels:
     """Return the levels of --delay-levels, or RocketMQ's own."""
     from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels

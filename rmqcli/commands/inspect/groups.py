@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import GroupOption, TableArgument, WhereOption, app, matching, require_store
+from rmqcli.commands.inspect.app import (
+    GroupOption,
+    TableArgument,
+    WhereOption,
+    app,
+    matching,
+    require_store,
+    show_table_rows,
+)
 from rmqcli.render.columns import GROUP
-from rmqcli.render.table import Column, show_rows
+from rmqcli.render.table import Column
 
 
 @command(app, "groups", example="rmq inspect groups ~/store")
@@ -41,4 +49,5 @@ def groups(
         Column("RETRIES", "retryMaxTimes", number=True),
         Column("BROKER", "brokerId", number=True),
     )
-    show_rows(settings, shown, matching(shown, rows, where), empty="no groups")
+    found = matching(shown, rows, where)
+    show_table_rows(settings, shown, found, (path, "subscriptionGroup.json"), empty="no groups")

@@ -22,11 +22,12 @@ from rmqcli.commands.inspect.app import (
     one_view,
     range_option,
     require_store,
+    show_table_rows,
 )
 from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.render.columns import GROUP, LAG, MAX, QUEUE, QUEUES, TOPIC
-from rmqcli.render.table import Column, show_rows
+from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from rmqcli.store.read.log_reader import Found
@@ -81,6 +82,7 @@ def offsets(
         nexts = next_messages(path, found)
         coming = [(one, next_) for one, next_ in nexts if wanted.holds_time(next_[1].store_timestamp)]
         found = [one for one, _ in coming]
+    table = (path, "consumerOffset.json")
     if format_text is not None:
         show_records(settings, (next_ for _, next_ in coming), View(format_text), count)
         return
@@ -93,9 +95,9 @@ def offsets(
             LAG,
             Column("GREATEST", "greatest", number=True),
         )
-        show_rows(settings, summed, topic_lags(found)[:count], empty="no offsets")
+        show_table_rows(settings, summed, topic_lags(found)[:count], table, empty="no offsets")
         return
-    show_rows(settings, shown, found[:count], empty="no offsets")
+    show_table_rows(settings, shown, found[:count], table, empty="no offsets")
 
 
 def _holds(wanted: OffsetRange, one: GroupPosition) -> bool:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import TableArgument, TopicsOption, WhereOption, app, matching, require_store
+from rmqcli.commands.inspect.app import (
+    TableArgument,
+    TopicsOption,
+    WhereOption,
+    app,
+    matching,
+    require_store,
+    show_table_rows,
+)
 from rmqcli.render.columns import TOPIC
-from rmqcli.render.table import Column, show_rows
+from rmqcli.render.table import Column
 
 
 @command(app, "topics", example="rmq inspect topics ~/store")
@@ -33,4 +41,5 @@ def topics_table(
         Column("FLAGS", "topicSysFlag", number=True),
         Column("ORDER", "order"),
     )
-    show_rows(settings, shown, matching(shown, rows, where), empty="no topics")
+    found = matching(shown, rows, where)
+    show_table_rows(settings, shown, found, (path, "topics.json"), empty="no topics")

@@ -148,7 +148,7 @@ def _load(store: Path, name: str, empty: Table) -> Table:
         raise FileNotFoundError(2, f"this is not {name}", str(store))
     path = store / "config" / name if store.is_dir() else store
     problem: DamagedFile | None = None
-    for candidate in (path, path.with_name(f"{path.name}.bak")):
+    for candidate in (path, _backup(path)):
         try:
             data = candidate.read_bytes()
             if data.strip():
@@ -195,7 +195,18 @@ class TableFile(NamedTuple):
 def table_files(store: Path, name: str) -> tuple[TableFile, TableFile]:
     """Reads a table of TABLES and its `.bak`."""
     path = store / "config" / name
-    return _table_file(path, name), _table_file(path.with_name(f"{name}.bak"), name)
+    return _table_file(path, name), _table_file(_backup(path), name)
+
+
+def backup_in_use(store: Path, name: str) -> TableFile | None:
+    """The file of a table of TABLES that is not sound, if its `.bak` is read instead. `store` may be the file."""
+    path = store / "config" / name if store.is_dir() else store
+    file = _table_file(path, name)
+    return None if file.is_sound or not _table_file(_backup(path), name).is_sound else file
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(f"{path.name}.bak")
 
 
 def _table_file(path: Path, name: str) -> TableFile:

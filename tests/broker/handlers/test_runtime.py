@@ -41,6 +41,7 @@ async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> N
         assert table["commitLogMaxOffset"] == str(broker.context.store.commit_log_max_offset)
         assert table["earliestMessageTimeStamp"] == str(START_MS)
         assert table["brokerVersionDesc"] == "V4_9_8"
+        assert table["getTransferredTps"] == table["getTransferedTps"]
         assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
         assert (table["putLatency99"], table["putLatency999"]) == ("0.00", "0.00"), "no minute is over yet"
         assert table["getTotalTps"].endswith(" 0.0 0.0")
