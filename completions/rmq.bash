@@ -24,8 +24,8 @@ _rmq_describe() {
             values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "tail")
-            options="--last -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--last -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "consume")
             options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-_NAMES = frozenset({"TOPIC", "GROUP", "FROM", "TO", "KEY", "ID"})
+_NAMES = frozenset({"TOPIC", "TOPIC...", "GROUP", "FROM", "TO", "KEY", "ID"})
 """Metavars of texts that are never empty: "" comes from an unset shell variable."""
 _CONVERT: Mapping[object, Callable[[Any], Any]] = {str: str, int: int, float: float, bool: bool, Path: Path}
 

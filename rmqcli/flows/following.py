@@ -23,9 +23,13 @@ _ROUTE_S = 30.0  # interval of looking for new queues
 Sink = trio.MemorySendChannel[list[MessageExt]]
 
 
-async def _fresh_queues(reader: Reader, topic: str, known: set[MessageQueue]) -> list[MessageQueue]:
+async def _fresh_queues(
+    reader: Reader, topics: Sequence[str], known: set[MessageQueue]
+) -> list[MessageQueue]:
     try:
-        return [queue for queue in await reader.message_queues(topic) if queue not in known]
+        return [
+            queue for topic in topics for queue in await reader.message_queues(topic) if queue not in known
+        ]
     except UNREACHED:
         return []
 
@@ -68,11 +72,19 @@ async def _begin(reader: Reader, queue: MessageQueue, since_ms: int | None) -> i
 
 
 class Printer:
-    """Prints messages until there are `count` (None: no limit), and flushes when a reader may be waiting."""
+    """Prints messages until there are `count` (None: no limit), and flushes when a reader may be waiting.
+
+    Messages stored at `until_ms` (epoch) or later are left out.
+    """
 
     def __init__(
-        self, output: Output, render: Callable[[MessageExt], bytes], count: int | None = None
+        self,
+        output: Output,
+        render: Callable[[MessageExt], bytes],
+        count: int | None = None,
+        until_ms: int | None = None,
     ) -> None:
+        self._until_ms = math.inf if until_ms is None else until_ms
         self._output = output
         self._render = render
         self._left = count
@@ -83,6 +95,8 @@ class Printer:
         return self._left == 0
 
     def _print(self, message: MessageExt) -> None:
+        if message.store_timestamp >= self._until_ms:
+            return
         self._output.write(self._render(message))
         self.printed += 1
         if self._left is not None:
@@ -106,7 +120,7 @@ class Printer:
 
 async def follow_and_print(
     reader: Reader,
-    topic: str,
+    topics: Sequence[str],
     ends: Sequence[Span],
     expression: str,
     printer: Printer,
@@ -115,8 +129,10 @@ async def follow_and_print(
     absent: Sequence[MessageQueue] = (),
     new_queues: bool = True,
     since_ms: int = 0,
+    deadline: float = math.inf,
 ) -> None:
-    """Print new messages of all queues until there are enough, or none arrives for `idle` seconds.
+    """Print new messages of all queues until there are enough, none arrives for `idle` seconds, or trio's clock
+    is at the deadline.
 
     Each queue starts at the end of its span; `absent` queues start at their end when their broker responds. A
     queue that appears later may belong to a broker that was away: it starts with the messages stored at
@@ -130,7 +146,7 @@ async def follow_and_print(
         known = set(starts)
         while True:
             await trio.sleep(_ROUTE_S)
-            for queue in await _fresh_queues(reader, topic, known):
+            for queue in await _fresh_queues(reader, topics, known):
                 known.add(queue)
                 nursery.start_soon(_follow_queue, reader, queue, None, expression, send, since_ms)
 
@@ -140,7 +156,8 @@ async def follow_and_print(
         if new_queues:
             nursery.start_soon(follow_new_queues)
         while not printer.done:
-            with trio.move_on_after(math.inf if idle is None else idle) as waiting:
+            silent = math.inf if idle is None else trio.current_time() + idle
+            with trio.move_on_at(min(silent, deadline)) as waiting:
                 printer.print_batch(await receive.receive())
             if waiting.cancelled_caught:
                 break

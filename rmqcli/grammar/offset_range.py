@@ -159,6 +159,15 @@ def parse_time(text: str, now_ms: int) -> int:
     return found
 
 
+def parse_future(option: str, text: str, now_ms: int) -> int:
+    """Return epoch milliseconds of @T, or of +DURATION from now, which must be later than now; GrammarError."""
+    ahead = parse_duration_ms(text[1:]) if text.startswith("+") else None
+    found = parse_time(text.removeprefix("@"), now_ms) if ahead is None else now_ms + ahead
+    if found <= now_ms:
+        raise GrammarError(f"{option} {text}: not in the future; rmq pull -o @T1:@T2 reads what is past")
+    return found
+
+
 def _try_time(text: str, now_ms: int) -> int | None:
     if text == "now":
         return now_ms

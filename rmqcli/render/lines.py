@@ -27,22 +27,24 @@ def body_text(body: bytes) -> str:
     return body.decode("utf-8", "backslashreplace")
 
 
-def message_tsv(message: MessageExt, bodies: Bodies = WHOLE) -> bytes:
-    r"""Return one line. A byte that is not UTF-8 is written \xNN; the text \xNN is written \\xNN, as every
+def message_tsv(message: MessageExt, bodies: Bodies = WHOLE, *, topic: bool = False) -> bytes:
+    r"""Return one line; with `topic`, this is the first field. A byte that is not UTF-8 is written \xNN; the text \xNN is written \\xNN, as every
     backslash is doubled.
     """
     place = (message.broker_name, message.queue_id, message.queue_offset, message.store_timestamp)
+    first = (message.topic,) if topic else ()
     about = (message.msg_id, message.tags, message.keys)
     text = bodies.cut(message.body).decode("utf-8", "surrogateescape")
     last = len(message.body) if bodies.meta_only else text
-    line = tsv_line((*place, *about, last))
+    line = tsv_line((*first, *place, *about, last))
     return encode_text(_NO_TEXT.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", line) + "\n")
 
 
-def message_view(message: MessageExt, *, color: bool, bodies: Bodies = WHOLE) -> bytes:
+def message_view(message: MessageExt, *, color: bool, bodies: Bodies = WHOLE, topic: bool = False) -> bytes:
     """Return one line with place, time, tag and keys, and the body below."""
     bold, dim, plain = (_BOLD, _DIM, _PLAIN) if color else ("", "", "")
     place = f"{message.broker_name}/{message.queue_id}@{message.queue_offset}"
+    place = f"{message.topic} {place}" if topic else place
     named = [message.tags or "", *(f"[{key}]" for key in message.keys)]
     named += [f"reconsumed {message.reconsume_times}x"] if message.reconsume_times else []
     about = printable(" ".join(part for part in named if part))
@@ -65,9 +67,12 @@ def _shown(body: bytes, bodies: Bodies) -> str:
 
 
 def message_renderer(
-    settings: OutputSettings, format_text: str | None, bodies: Bodies = WHOLE
+    settings: OutputSettings, format_text: str | None, bodies: Bodies = WHOLE, *, topic: bool = False
 ) -> Callable[[MessageExt], bytes]:
-    """Return the renderer of messages for this command line; raise GrammarError for an invalid FORMAT."""
+    """Return the renderer of messages for this command line; raise GrammarError for an invalid FORMAT.
+
+    `topic`: there are several topics, so each message says of which it is.
+    """
     _check(settings, format_text, bodies)
     if format_text is not None:
         return parse_format(
@@ -81,9 +86,9 @@ def message_renderer(
     if bodies.raw:
         return lambda message: bodies.cut(message.body) + b"\n"
     if not settings.terminal:
-        return lambda message: message_tsv(message, bodies)
+        return lambda message: message_tsv(message, bodies, topic=topic)
     color = settings.color
-    return lambda message: message_view(message, color=color, bodies=bodies)
+    return lambda message: message_view(message, color=color, bodies=bodies, topic=topic)
 
 
 def _check(settings: OutputSettings, format_text: str | None, bodies: Bodies) -> None:

@@ -293,7 +293,7 @@ def printer(count: int | None = None) -> Printer:
 
 async def follow(found: Site, *, count: int | None = None, idle: float | None = None) -> None:
     ends = await spans(found.reader, await found.queues(), parse_range("end", 0))
-    await follow_and_print(found.reader, TOPIC, ends, "*", printer(count), idle=idle)
+    await follow_and_print(found.reader, [TOPIC], ends, "*", printer(count), idle=idle)
 
 
 async def test_follows_until_there_were_enough(
@@ -347,7 +347,7 @@ async def test_of_a_broker_that_was_away_only_what_came_since(
         await found.put(1, 10)
         for time in (11, 20, 30, 40):
             await found.put(0, time)
-        await follow_and_print(found.reader, TOPIC, [], "*", printer(), since_ms=found.begin + 30, idle=60)
+        await follow_and_print(found.reader, [TOPIC], [], "*", printer(), since_ms=found.begin + 30, idle=60)
     assert capfdbinary.readouterr().out == b"0:2 0:3 "
 
 
@@ -373,7 +373,7 @@ async def test_a_broker_that_is_not_there_at_the_beginning_is_followed_from_when
             await here.producer.send(Message.of(TOPIC, b"x"), queue=late)
 
         nursery.start_soon(write)
-        await follow_and_print(here.reader, TOPIC, found, "*", printer(1), absent=list(absent))
+        await follow_and_print(here.reader, [TOPIC], found, "*", printer(1), absent=list(absent))
     out, err = capfdbinary.readouterr()
     assert (out, err.decode().count("retrying")) == (b"0:1 ", 1)
     assert err.startswith(b"rmq: orders@broker-b:0: ")
@@ -388,7 +388,7 @@ async def test_a_lost_broker_is_said_once_and_tried_again(
         await found.put(0)
         found.cluster.cut(found.cluster.broker_address, 5)
         start = trio.current_time()
-        await follow_and_print(found.reader, TOPIC, ends, "*", printer(1))
+        await follow_and_print(found.reader, [TOPIC], ends, "*", printer(1))
         assert trio.current_time() - start >= 5
     out, err = capfdbinary.readouterr()
     assert out == b"0:0 "

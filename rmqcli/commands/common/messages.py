@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -53,6 +54,14 @@ class Conditions(OptionGroup):
         return all_of(found + ([] if self.grep is None else [body_test(self.grep)]))
 
 
+def note_to_person(settings: Settings, text: str) -> None:
+    """Say on standard error what a long command is about to do, if a person is there or wants details."""
+    from rmqcli.render.output import warn
+
+    if sys.stderr.isatty() or settings.verbose:
+        warn(text)
+
+
 def fail_if_empty(printed: int, *, fail: bool, what: str) -> None:
     """Raise CommandError (4) for --fail-empty if nothing was printed."""
     if fail and not printed:
@@ -76,11 +85,11 @@ class Form(OptionGroup):
         Option("--max-body", metavar="SIZE", help="Show at most SIZE of each body, e.g. 200 or 4K."),
     ] = None
 
-    def renderer(self, settings: Settings) -> Callable[[MessageExt], bytes]:
+    def renderer(self, settings: Settings, *, topic: bool = False) -> Callable[[MessageExt], bytes]:
         """Return the renderer of messages; raise GrammarError for options that are wrong or contradict."""
         from rmqcli.render.lines import message_renderer
 
-        return message_renderer(settings, self.format_text, self._bodies(settings))
+        return message_renderer(settings, self.format_text, self._bodies(settings), topic=topic)
 
     def _bodies(self, settings: Settings) -> Bodies:
         from shutil import get_terminal_size
