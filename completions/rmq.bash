@@ -291,7 +291,7 @@ _rmq_describe() {
             files="--store --config"
             ;;
         "broker")
-            commands="run status ping drain undrain config clean"
+            commands="run status lag ping drain undrain config clean"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -303,6 +303,10 @@ _rmq_describe() {
         "broker status")
             options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "broker lag")
+            options="-b --broker --cluster --least -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --least -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "broker ping")
             options="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"

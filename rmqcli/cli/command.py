@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -24,6 +25,8 @@ from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
 from rmqcli.cli.settings import Given, Settings
 
 _WHOLE = 500
+_BRACES = re.compile(r"\{(.*)\}")
+_DOUBLED = re.compile(r"\[(\[[^]]*\])(?:\.\.\.)?\]")
 _LEFT_OUT = {OPTIONAL_SECONDS: "2"}
 """The value of an option that is given without one, by metavar: `--watch` is `--watch=2`."""
 
@@ -111,8 +114,8 @@ class SectionedCommand(_Quick, TyperCommand):
     """A command whose help shows the common options first."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        # typer writes {TOPIC} for a required argument
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        # typer writes {TOPIC} for a required argument, and [[TOPIC]] for an optional one named [TOPIC]
+        return [_DOUBLED.sub(r"\1", _BRACES.sub(r"\1", one)) for one in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:

@@ -9,6 +9,7 @@ from codec.bodies.route import ClusterInfo
 from codec.bodies.stats import BrokerStatsData
 from codec.codes import MASTER_ID
 from codec.headers.brokers import ViewBrokerStatsDataRequestHeader
+from codec.headers.groups import GetConsumeStatsInBrokerHeader
 from codec.operations.brokers import (
     DELETE_EXPIRED_COMMITLOG,
     GET_BROKER_CONFIG,
@@ -16,11 +17,12 @@ from codec.operations.brokers import (
     UPDATE_BROKER_CONFIG,
     VIEW_BROKER_STATS_DATA,
 )
+from codec.operations.groups import GET_BROKER_CONSUME_STATS
 from codec.operations.operation import Operation
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
 from rmqcli.client.admin.area import Area, gather, reachable
-from rmqcli.client.admin.values import BrokerSummary, TopicChange
+from rmqcli.client.admin.values import BrokerLag, BrokerSummary, TopicChange
 from rmqcli.client.errors import BrokerRefused, ClientError, NotFound
 
 Cleaning = Literal["queues", "topics", "log"]
@@ -93,6 +95,21 @@ class BrokerAdmin(Area):
         """The runtime tables of several brokers (code 28) by label."""
         tables = await self.bodies(seats, GET_BROKER_RUNTIME_INFO, None, failures)
         return {label: dict(body.table) for label, body in tables.items()}
+
+    async def lags(
+        self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
+    ) -> list[BrokerLag]:
+        """Every queue of several brokers for which a group has offsets (code 317), in their order."""
+        header = GetConsumeStatsInBrokerHeader(is_order=False)
+        bodies = await self.bodies(seats, GET_BROKER_CONSUME_STATS, header, failures)
+        return [
+            BrokerLag(label, group, queue, offsets)
+            for label, body in bodies.items()
+            for table in body.consume_stats_list
+            for group, found in sorted(table.items())
+            for stats in found
+            for queue, offsets in sorted(stats.offset_table.items())
+        ]
 
     async def statistics(
         self, seats: Mapping[str, str], name: str, key: str, *, failures: dict[str, ClientError]

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from codec.bodies.connections import ClientConnection
 from codec.bodies.heartbeat import MessageModel, SubscriptionData
+from codec.bodies.stats import OffsetWrapper
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
@@ -21,6 +22,19 @@ class BrokerSummary(NamedTuple):
     address: str
     runtime: Mapping[str, str] | None
     error: ClientError | None = None
+
+
+class BrokerLag(NamedTuple):
+    """The offsets of a group in a queue, as a broker reports them; `broker` is its label."""
+
+    broker: str
+    group: str
+    queue: MessageQueue
+    offsets: OffsetWrapper
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.offsets.broker_offset - self.offsets.consumer_offset)
 
 
 class ConnectedProducer(NamedTuple):

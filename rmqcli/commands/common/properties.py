@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 PatternsArgument = Annotated[
     list[str] | None,
-    Argument(metavar="[PROPERTY]...", help="Names of properties; `*` and `?` stand for any characters."),
+    Argument(metavar="PROPERTY", help="Names of properties; `*` and `?` stand for any characters."),
 ]
 ValuesArgument = Annotated[
-    list[str], Argument(metavar="NAME=VALUE...", help="Properties to change, with Java's names.")
+    list[str], Argument(metavar="NAME=VALUE", help="Properties to change, with Java's names.")
 ]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Show what would change; change nothing.")]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 ClientsArgument = Annotated[
-    list[str] | None, Argument(metavar="[CLIENT]...", help="IDs of clients, or IP addresses.")
+    list[str] | None, Argument(metavar="CLIENT", help="IDs of clients, or IP addresses.")
 ]
 GroupOption = Annotated[
     str | None, Option("--group", "-g", metavar="GROUP", help="Add the running clients of this group.")

@@ -18,11 +18,11 @@ from rmqcli.render.columns import TOPIC
 from rmqcli.render.output import warn
 
 NAMESPACE = "ORDER_TOPIC_CONFIG"
-AnyTopicArgument = Annotated[str | None, Argument(metavar="[TOPIC]", help="Name of the topic; default: all.")]
+AnyTopicArgument = Annotated[str | None, Argument(metavar="TOPIC", help="Name of the topic; default: all.")]
 LayoutArgument = Annotated[
     str | None,
     Argument(
-        metavar="[LAYOUT]",
+        metavar="LAYOUT",
         help="Brokers and queues in their order, e.g. 'broker-a:4;broker-b:4'; default: those of the route.",
     ),
 ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqcli.flows.topic_rates import TopicRate
 
 TopicsArgument = Annotated[
-    list[str] | None, Argument(metavar="[TOPIC]...", help="Names of topics; default: all of applications.")
+    list[str] | None, Argument(metavar="TOPIC", help="Names of topics; default: all of applications.")
 ]
 ActiveOption = Annotated[bool, Option("--active", help="Show only what had messages in the last minute.")]
 RowsOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=1, help="Show at most N lines.")]

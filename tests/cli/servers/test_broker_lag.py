@@ -1,0 +1,29 @@
+"""`rmq broker lag`."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Run
+
+
+def test_lag_by_broker_and_queue(both: Run) -> None:
+    both("topic", "create", "behind", "--queues", "1")
+    for name in ("broker-a", "broker-a", "broker-b"):
+        both("send", "behind", "x", "-b", name)
+    both("consume", "behind", "-g", "slow", "--from", "start", "-c", "3")
+    both("send", "behind", "-b", "broker-b", stdin=b"y\nz\n")
+    rows = [row for row in both("broker", "lag").lines if row[2] == "behind"]
+    assert [row[:7] for row in rows] == [
+        ["broker-a", "slow", "behind", "0", "2", "2", "0"],
+        ["broker-b", "slow", "behind", "0", "1", "3", "2"],
+    ]
+    assert all(row[7].isdigit() for row in rows)
+    (one,) = both("broker", "lag", "--least", "2", "--json").json
+    assert (one["brokerName"], one["lag"], one["maxOffset"], one["consumerOffset"]) == ("broker-b", 2, 3, 1)
+    assert both("broker", "lag", "-b", "broker-a", "--least", "2").out == b""
+    both("topic", "delete", "behind", "--yes")
+
+
+def test_a_broker_that_does_not_answer_is_named(half: Run) -> None:
+    result = half("broker", "lag")
+    assert result.code == 3
+    assert result.err.startswith("rmq: broker-b: cannot connect to 127.0.0.2:")
