@@ -20,7 +20,7 @@ from rmqcli.cli.options import (
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.messages import Form
-from rmqcli.commands.common.outcome import partial_code, report_failures, warn_of_traces
+from rmqcli.commands.common.outcome import partial_code, report_failures, traces_outcome
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def consume(
             await member.instance.route(topic)
             await listener.wait(idle, pipe, begun=member.divided)
             troubles = member.troubles(topic) if listener.was_idle else {}
-        warn_of_traces(member)
+        untraced = traces_outcome(member)
         if settings.verbose:
             warn(many(listener.consumed, "message"))
         if troubles and not (listener.consumed or listener.failed):
@@ -193,6 +193,8 @@ def consume(
             warn(f"{many(listener.consumed, 'message')} consumed, {many(listener.failed, 'command')} failed")
         if listener.failed or troubles:
             raise Exit(partial_code(done=listener.consumed > 0))
+        if untraced:
+            raise Exit(untraced)
 
     with client_log(verbose=settings.verbose):
         run_until_terminated(main)
@@ -231,4 +233,5 @@ def _push_settings(
         max_reconsume_times=-1 if retries is None else retries,
         grace=0.0,
         trace=trace,
+        trace_waits=True,
     )

@@ -24,6 +24,7 @@ from rmqcli.client.trace.dispatcher import (
     MAX_BODY,
     MAX_KEYS,
     MAX_WAITING,
+    SEND_TIMEOUT,
     TRACE_TOPIC,
     TraceDispatcher,
     pack,
@@ -332,6 +333,50 @@ async def test_full_means_dropped_and_counted(cluster: Cluster, autojump_clock: 
         assert dispatcher.dropped == 7
         await dispatcher.close()
     assert sum(len(records) for _, _, records in traces(cluster)) == MAX_WAITING
+
+
+async def test_who_waits_for_room_loses_nothing(cluster: Cluster, autojump_clock: Any) -> None:
+    async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
+        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC, waits=True)
+        await dispatcher.start()
+        dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING + 7))
+        assert await dispatcher.room() == 0.0, "a tenth of a second passes only while less than a batch waits"
+        assert BATCH <= sum(len(records) for _, _, records in traces(cluster)) <= 2 * BATCH
+        await dispatcher.close()
+    assert dispatcher.dropped == 0
+    assert sum(len(records) for _, _, records in traces(cluster)) == MAX_WAITING + 7
+
+
+async def test_nobody_waits_for_room_once_traces_fail(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.a.replies[SEND] = cluster.b.replies[SEND] = silent
+    async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
+        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC, waits=True)
+        await dispatcher.start()
+        dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING + BATCH))
+        assert await dispatcher.room() == pytest.approx(SEND_TIMEOUT)
+        dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING))
+        assert await dispatcher.room() == 0.0
+        assert dispatcher.dropped == MAX_WAITING, "of them a batch that failed; another made room"
+        begun = trio.current_time()
+        await dispatcher.close()
+        assert trio.current_time() - begun < 2
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_producer_that_waits_for_its_traces_drops_none(
+    cluster: Cluster, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """Forty tasks send at once while five traces may wait; each of them is a message."""
+    for name, value in (("BATCH", 1), ("MAX_WAITING", 5)):
+        monkeypatch.setattr(f"rmqcli.client.trace.dispatcher.{name}", value)
+    async with producing(cluster.network, trace=True, trace_waits=waits) as producer:
+        async with trio.open_nursery() as nursery:
+            for _ in range(40):
+                nursery.start_soon(producer.send, Message.of(TOPIC, b"x"))
+        for _ in range(10):
+            await producer.send(Message.of(TOPIC, b"x"))
+    assert (producer.traces_dropped == 0) is waits
+    assert sum(len(records) for _, _, records in traces(cluster)) == 50 - producer.traces_dropped
 
 
 async def test_a_trace_topic_that_is_not_there_costs_the_traces_only(

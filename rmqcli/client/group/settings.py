@@ -55,8 +55,9 @@ class ConsumerSettings:
     """Options of every consumer that shares queues; InvalidRequest when one is out of its range.
 
     `from_timestamp` is epoch ms (None: half an hour before the start). `trace`: True writes traces to
-    RMQ_SYS_TRACE_TOPIC, a text to that topic. `offsets_folder`: folder of the offsets of broadcasting
-    consumers (None: ~/.rocketmq_offsets, as Java).
+    RMQ_SYS_TRACE_TOPIC, a text to that topic; with `trace_waits` listeners and polls wait while too many
+    traces do, which are dropped otherwise. `offsets_folder`: folder of the offsets of broadcasting consumers
+    (None: ~/.rocketmq_offsets, as Java).
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -71,6 +72,7 @@ class ConsumerSettings:
     pull_timeout: float = 30.0
     offsets_folder: Path | None = None
     trace: bool | str = False
+    trace_waits: bool = False
 
     _ranges: ClassVar = _RANGES
     _long_poll: ClassVar[str | None] = None

@@ -80,7 +80,7 @@ class LitePullConsumer(Client):
         self._next_commit = math.inf
         self._turn: list[AssignedQueue] = []
         self._watches: list[trio.CancelScope] = []
-        self._tracer = consume_tracer(core, self.group, settings.trace)
+        self._tracer = consume_tracer(core, self.group, settings.trace, waits=settings.trace_waits)
 
     async def _open(self) -> None:
         await self._offsets.load()
@@ -190,6 +190,8 @@ class LitePullConsumer(Client):
         Messages of earlier calls count as consumed, and are committed when the commit interval has passed.
         """
         self._acknowledge()
+        if self._tracer is not None:
+            await self._tracer.room()
         deadline = trio.current_time() + (self._settings.poll_timeout if timeout is None else timeout)
         await trio.lowlevel.checkpoint()
         while True:

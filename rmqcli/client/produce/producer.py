@@ -70,6 +70,7 @@ class ProducerOptions(InstanceOptions, total=False):
     latency_faults: bool
     retry_unstored: bool
     trace: bool | str
+    trace_waits: bool
     in_flight: int
     instance: ClientInstance | None
 
@@ -82,7 +83,8 @@ class Producer(Traceable, Client):
     `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
     `latency_faults` avoids brokers that respond slowly or not at all. `retry_unstored` also retries on
     another broker after a SendStatus other than SEND_OK, which may store the message twice. `trace`: True
-    writes traces to RMQ_SYS_TRACE_TOPIC, a text to that topic (by its whole name). `in_flight`: concurrent
+    writes traces to RMQ_SYS_TRACE_TOPIC, a text to that topic (by its whole name); with `trace_waits` sends
+    wait while too many traces do, which are dropped otherwise. `in_flight`: concurrent
     sends of `send_soon`. With a shared `instance`, `namespace` may differ from that of the instance. More
     options: InstanceOptions.
     """
@@ -101,6 +103,7 @@ class Producer(Traceable, Client):
         latency_faults: bool = False,
         retry_unstored: bool = False,
         trace: bool | str = False,
+        trace_waits: bool = False,
         in_flight: int = IN_FLIGHT,
         instance: ClientInstance | None = None,
         **options: Unpack[InstanceOptions],
@@ -128,7 +131,9 @@ class Producer(Traceable, Client):
         self._retry_unstored = retry_unstored
         topic = trace_topic(trace)
         self._requests = Requests(core, self._namespace)
-        self._trace = None if topic is None else TraceDispatcher(core, group, "PRODUCE", topic)
+        self._trace = (
+            None if topic is None else TraceDispatcher(core, group, "PRODUCE", topic, waits=trace_waits)
+        )
         self._attempt = self._request if self._faults is None and topic is None else self._observed
         self._headers = SendHeaders(core, self.group)
         self._underway = Underway(core, in_flight)
@@ -359,6 +364,8 @@ class Producer(Traceable, Client):
         messages: Sequence[Message],
     ) -> SendResult:
         """`_request` with its latency recorded and traced."""
+        if self._trace is not None:
+            deadline += await self._trace.room()
         began, began_ms = trio.current_time(), self.instance.now_ms()
         try:
             result = await self._request(address, queue, outgoing, deadline, tries_left, messages)

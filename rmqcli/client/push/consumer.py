@@ -121,7 +121,7 @@ class PushConsumer(Traceable, Client):
         self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)
         self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core)
         call = callable_listener(listener, trio.CapacityLimiter(settings.consumers))
-        self._trace = consume_tracer(core, group, settings.trace)
+        self._trace = consume_tracer(core, group, settings.trace, waits=settings.trace_waits)
         if self._trace is not None:
             call = traced(call, self._trace, CONSUMED, settings.consume_timeout)
         self._call = call

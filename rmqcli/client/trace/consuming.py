@@ -1,6 +1,6 @@
 """Trace records of calls of a listener (Java `ConsumeMessageTraceHookImpl`).
 
-Messages with TRACE_ON=false from their broker are not traced. Nothing here waits.
+Messages with TRACE_ON=false from their broker are not traced.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ class ConsumeMark(NamedTuple):
 class ConsumeTracer(TraceDispatcher):
     """The tracer of one consumer group."""
 
-    def __init__(self, instance: ClientInstance, group: str, topic: str = TRACE_TOPIC) -> None:
-        super().__init__(instance, group, "CONSUME", topic)
+    def __init__(
+        self, instance: ClientInstance, group: str, topic: str = TRACE_TOPIC, *, waits: bool = False
+    ) -> None:
+        super().__init__(instance, group, "CONSUME", topic, waits=waits)
         self._consumer_group = group
 
     def before(self, messages: Sequence[MessageExt]) -> ConsumeMark:
@@ -74,10 +76,12 @@ class ConsumeTracer(TraceDispatcher):
         )
 
 
-def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
+def consume_tracer(
+    instance: ClientInstance, group: str, trace: bool | str, *, waits: bool
+) -> ConsumeTracer | None:
     """The tracer of a consumer for its option `trace`, or None when it is False."""
     topic = trace_topic(trace)
-    return None if topic is None else ConsumeTracer(instance, without_namespace(group), topic)
+    return None if topic is None else ConsumeTracer(instance, without_namespace(group), topic, waits=waits)
 
 
 def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: float) -> Call:
@@ -88,6 +92,7 @@ def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: 
     """
 
     async def listener(messages: list[MessageExt], context: Any) -> Any:
+        await tracer.room()
         mark = tracer.before(messages)
         try:
             result = await call(messages, context)

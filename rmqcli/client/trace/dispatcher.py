@@ -1,9 +1,10 @@
-"""Background sends of trace records, in batches; the application never waits for them (Java
-`AsyncTraceDispatcher`).
+"""Background sends of trace records, in batches; the application waits for them only if it wants to (Java
+`AsyncTraceDispatcher`: never).
 
 Up to BATCH records, or those of LINGER seconds, go into one message of at most MAX_BODY bytes; its KEYS are
 the ids and keys of the traced messages, by which `rmq trace` and Java's tools find it. While MAX_WAITING
-records wait, further ones are dropped and counted, as are those whose send failed.
+records wait, further ones are dropped and counted, as are those whose send failed. With `waits`, `room`
+returns when there is room instead, as long as sends of traces succeed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ MAX_KEYS = 30_000  # bytes; all properties of a message have 32,767
 MAX_WAITING = 2048
 SEND_TIMEOUT = 5.0
 CLOSE_TIMEOUT = 1.0
+PATIENT_CLOSE_TIMEOUT = 10.0
 
 log = logging.getLogger("rmqcli.client.trace")
 _counter = itertools.count()
@@ -49,8 +51,11 @@ class TraceDispatcher:
     `dropped` counts the records that were not written; `trouble` is the last error of a send.
     """
 
-    def __init__(self, instance: ClientInstance, group: str, kind: str, topic: str) -> None:
+    def __init__(
+        self, instance: ClientInstance, group: str, kind: str, topic: str, *, waits: bool = False
+    ) -> None:
         self.topic = topic
+        self._is_patient = self._waits = waits
         self.dropped = 0
         self.trouble: ClientError | None = None
         self._instance = instance
@@ -60,12 +65,13 @@ class TraceDispatcher:
         self._arrival = trio.Event()
         self._full = trio.Event()
         self._idle = trio.Event()
+        self._room = trio.Event()
         self._scope: trio.CancelScope | None = None
 
     def put(self, records: Iterable[TraceRecord]) -> None:
         """Queues records; never waits."""
         for record in records:
-            if len(self._waiting) >= MAX_WAITING:
+            if len(self._waiting) >= MAX_WAITING and not self._is_patient:
                 self.dropped += 1
             else:
                 self._waiting.append(record)
@@ -73,6 +79,13 @@ class TraceDispatcher:
             self._arrival.set()
         if len(self._waiting) >= BATCH:
             self._full.set()
+
+    async def room(self) -> float:
+        """Waits for room, with `waits` and while sends of traces succeed; returns the seconds."""
+        begun = trio.current_time()
+        while self._is_patient and len(self._waiting) >= MAX_WAITING:
+            await self._room.wait()
+        return trio.current_time() - begun
 
     async def start(self) -> None:
         try:
@@ -88,10 +101,12 @@ class TraceDispatcher:
         return Producer(group, instance=self._instance, namespace=self._instance.address_namespace)
 
     async def close(self) -> None:
-        """Sends the remaining records, for CLOSE_TIMEOUT seconds at most, even when cancelled."""
+        """Sends the remaining records, even when cancelled; for CLOSE_TIMEOUT seconds at most, or longer with
+        `waits`.
+        """
         if self._scope is None:
             return
-        with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+        with trio.move_on_after(PATIENT_CLOSE_TIMEOUT if self._is_patient else CLOSE_TIMEOUT, shield=True):
             while self._waiting or not self._idle.is_set():
                 self._full.set()
                 self._arrival.set()
@@ -119,11 +134,15 @@ class TraceDispatcher:
         for message, count in pack(batch, self.topic):
             try:
                 await self._producer.send(message, timeout=SEND_TIMEOUT)
+                self._is_patient = self._waits
             except ClientError as error:
                 self.dropped += count
                 self.trouble = error
+                self._is_patient = False
                 log.info("%d trace records were not sent: %s", count, error)
             self._sending -= count
+        self._room.set()
+        self._room = trio.Event()
 
 
 class Traceable:

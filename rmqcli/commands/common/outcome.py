@@ -127,15 +127,16 @@ async def of_existing(call: Awaitable[T]) -> T:
         raise error.without_remedy() from None
 
 
-def warn_of_traces(client: Producer | PushConsumer) -> None:
-    """Warn in one line if `--trace` did not write all traces, with the reason and the remedy."""
+def traces_outcome(client: Producer | PushConsumer) -> ExitCode:
+    """Return 3, after a line with the reason and the remedy, if `--trace` did not write all traces."""
     from rmqcli.client import NoRoute
 
     count, trouble = client.traces_dropped, client.trace_trouble
     if not count:
-        return
+        return ExitCode.DONE
     if isinstance(trouble, NoRoute):
         why = f"topic {trouble.topic} not found (enable it with traceTopicEnable=true on the brokers)"
     else:
         why = "too many at once" if trouble is None else str(trouble)
     warn(f"{many(count, 'trace')} not written: {why}")
+    return ExitCode.PARTLY

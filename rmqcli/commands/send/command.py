@@ -15,7 +15,7 @@ from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import BrokerOption, KeyOption, PropertyOption, TagsOption, TopicArgument, TraceOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.outcome import warn_of_traces
+from rmqcli.commands.common.outcome import traces_outcome
 from rmqcli.commands.send.transaction import CheckOption, Ending, TransactionOption, WaitOption
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def send(
         from rmqcli.flows.reading import queues_to_send_to
         from rmqcli.render.progress import progress
 
-        options = {"allow_empty": True, "trace": trace} | settings.producer_options
+        options = {"allow_empty": True, "trace": trace, "trace_waits": True} | settings.producer_options
         transacting = ending.target(**options)
         producer = Producer(**options) if transacting is None else transacting.producer
         async with producer:
@@ -170,7 +170,8 @@ def send(
             if transacting is not None:
                 settled = await ending.settle(transacting)
                 code = code or settled
-        warn_of_traces(producer)
+        untraced = traces_outcome(producer)
+        code = code or untraced
 
     _hint_for_terminal(body, file)
     with client_log(verbose=settings.verbose):
