@@ -146,7 +146,7 @@ def error_document(message: str, code: ExitCode, names: Sequence[str] = ()) -> s
 
     suggested = {"didYouMean": list(names)} if names else {}
     facts = {"message": message, "kind": code.name.lower(), "exitCode": int(code)}
-    return json_line({"version": JSON_VERSION, "error": facts | suggested}).decode()
+    return json_line({"error": facts | suggested, "version": JSON_VERSION}).decode()
 
 
 def message_of(error: BaseException) -> str:

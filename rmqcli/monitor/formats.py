@@ -71,7 +71,6 @@ def document(verdict: Verdict) -> str:
     """Return one JSON object."""
     measure, limits = verdict.measure, verdict.limits
     value: dict[str, Any] = {
-        "version": JSON_VERSION,
         "check": measure.check,
         "state": verdict.state.name,
         "text": verdict.text,
@@ -83,6 +82,7 @@ def document(verdict: Verdict) -> str:
             for figure in verdict.figures
         ],
         "details": list(verdict.details),
+        "version": JSON_VERSION,
     }
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 

@@ -87,8 +87,8 @@ class Output:
         self.write((text if isinstance(text, bytes) else encode_text(text)) + b"\n")
 
     def json(self, value: Any) -> None:
-        """Write one JSON document on one line; an object begins with the version of documents."""
-        self.line(json_line({"version": JSON_VERSION} | value if isinstance(value, dict) else value))
+        """Write one JSON document on one line; an object ends with the version of documents."""
+        self.line(json_line(value | {"version": JSON_VERSION} if isinstance(value, dict) else value))
 
     def flush(self) -> None:
         self._stream.flush()

@@ -86,7 +86,7 @@ def test_a_refused_connection_names_the_way_out(cli: Run, arguments: list[str], 
 def test_errors_are_documents(cli: Run, tmp_path: Path) -> None:
     def error(*arguments: str) -> dict[str, object]:
         document = json.loads(cli(*arguments).err)
-        assert list(document) == ["version", "error"]
+        assert list(document) == ["error", "version"]
         assert document["version"] == 1
         found: dict[str, object] = document["error"]
         return found
