@@ -198,6 +198,15 @@ class Flusher:
         self._checkpoint.queues_crc = queues_crc
         await self._blocking(self._save_checkpoint, self._checkpoint.content())
 
+    async def make_known(self, offset: int) -> None:
+        """Makes durable what the queues know of the log before `offset`, and that they do. OSError.
+
+        Once those records are gone, nothing else knows which queue offsets were given.
+        """
+        if self._checkpoint.log_offset < offset:
+            await self.flush_log()
+            await self.flush_all_queues()
+
     def _save_checkpoint(self, content: bytes) -> None:
         """Saves the checkpoint. On a full disk the old one stays: a recovery then reads more than it must."""
         try:

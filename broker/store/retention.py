@@ -6,6 +6,7 @@ Above 85 % of the disk files go whether expired or not; above 90 % the store als
 is room again. It does so, too, with less than `LEAST_FREE` bytes left, which is checked after every megabyte
 that was written. Queue and index files follow: those that only know records before the start of the log.
 
+What the queues know of a log file is durable before it is removed: the offsets that they gave stay given.
 Removals are made durable one by one, oldest first: after a power cut no file is missing between two others.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 
 import trio
@@ -57,7 +58,9 @@ class Retention:
         now_ms: Callable[[], int],
         readiness: Readiness,
         in_thread: InThread,
+        make_known: Callable[[int], Awaitable[None]],
     ) -> None:
+        """`make_known` makes durable what the queues know of the log before an offset."""
         self.config = config
         self.usage = Usage(1, 0, 1)
         self._disk = disk
@@ -69,6 +72,7 @@ class Retention:
         self._now_ms = now_ms
         self._readiness = readiness
         self._in_thread = in_thread
+        self._make_known = make_known
         self._manual_runs = 0
         self._cleaned_up_to = 0
         self._space_wanted = trio.Event()
@@ -135,6 +139,7 @@ class Retention:
             age = self._now_ms() - await self._in_thread(lambda: first.modified_ms)
             if age < self.config.file_reserved_time * HOUR_MS:
                 return False
+        await self._make_known(first.end)
         if segments.segments[0] is first and len(segments.segments) > 1:
             _log.info("deleting %s", first.path)
             await self._destroy([segments.take_first()])

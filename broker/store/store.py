@@ -101,7 +101,17 @@ class MessageStore:
             log, queues, index, readiness, self._preparer.index_file, appender.delay_levels
         )
         self.retention = retention = Retention(
-            disk, config, log, queues, index, deleted, stats, now_ms, readiness, in_thread
+            disk,
+            config,
+            log,
+            queues,
+            index,
+            deleted,
+            stats,
+            now_ms,
+            readiness,
+            in_thread,
+            flusher.make_known,
         )
         appender.late.bring_file = self._preparer.index_file
         log.space_wanted = retention.want_check

@@ -17,6 +17,8 @@ from broker.store import GetStatus, MessageStore, PutStatus, open_store
 from broker.store.commit_log import SPACE_STEP
 from broker.store.retention import FIRST_RUN_S, LEAST_FREE
 from broker.supervisor import Supervisor, open_services
+from broker.testing.disk import SimulatedDisk
+from broker.testing.power_cut import Journal
 from tests.broker.store.support import HOST, LOG_SIZE, Clock, inline, loaded, message, numbers, small_config
 
 HOUR = 3_600_000
@@ -271,3 +273,22 @@ async def test_a_file_that_cannot_be_removed_keeps_those_behind_it(
         assert len(logs(tmp_path)) == 7, "a gap would keep the store from opening"
     await store.delete_expired_files()
     assert len(logs(tmp_path)) == 4
+
+
+async def test_queue_offsets_stay_given_when_the_power_fails(autojump_clock: trio.testing.MockClock) -> None:
+    """The queue was not flushed when the last record went that knew its offsets."""
+    disk, clock = SimulatedDisk(seed=3, now_ms=lambda: NOW), Clock(NOW)
+    config = small_config(Path("/store"), file_reserved_time=0)
+    async with open_store(config, now_ms=clock, store_host=HOST, in_thread=inline, disk=disk) as store:
+        for number in range(3):
+            store.append(message(number, queue_id=1))
+        for number in range(COUNT):
+            store.append(message(number))
+        await store.make_durable()
+        assert await store.delete_expired_files()
+        assert store.commit_log_min_offset > 0
+        after = [disk.power_cut(Journal.NONE) for _ in range(10)]
+    for one in after:
+        async with open_store(config, now_ms=clock, store_host=HOST, in_thread=inline, disk=one) as store:
+            assert store.max_offset("TopicA", 1) == 3
+            assert store.append(message(3, queue_id=1)).queue_offset == 3
