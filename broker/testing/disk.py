@@ -197,9 +197,12 @@ class SimulatedDisk(DurableFolders):
         file = self._files.get(path)
         if file is None:
             return None
-        if file.see():
-            file.modified_ms = self._now_ms()
+        self._note_change(file)
         return FileState(len(file.buffer), file.modified_ms, False)
+
+    def _note_change(self, file: File, *, is_synced: bool = False) -> None:
+        if file.see() or (is_synced and len(file.buffer) > CHANGES_SEEN):
+            file.modified_ms = self._now_ms()
 
     def list(self, folder: Path) -> list[Path]:
         self.call("list")
@@ -246,8 +249,7 @@ class SimulatedDisk(DurableFolders):
             return
         if self._loses_power:
             file.durable = without_dropped(file) if file.dropped else file.content()
-        if len(file.buffer) > CHANGES_SEEN:
-            file.modified_ms = self._now_ms()
+        self._note_change(file, is_synced=True)
 
     def sync_folder(self, path: Path) -> None:
         self.call("sync_folder")
@@ -298,6 +300,7 @@ class SimulatedDisk(DurableFolders):
             self._seed, now_ms=self._now_ms, loses_power=self._loses_power, capacity=self._capacity
         )
         after._rng, after._boot = self._rng, self._boot
+        self._note_changes()
         after._folders = set(self._folders)
         copies: dict[File | None, File | None] = {None: None, FOLDER: FOLDER}
         for file in [*self._files.values(), *self._durable.values(), *self._changes.files()]:
@@ -313,6 +316,7 @@ class SimulatedDisk(DurableFolders):
     def power_cut(self, journal: Journal = Journal.NONE) -> SimulatedDisk:
         """The disk as it is after power was lost now. This one stays as it is."""
         rng = self._rng
+        self._note_changes()
         kept = survivors(self._durable, self._changes, journal, rng)
         after = SimulatedDisk(rng.getrandbits(32), now_ms=self._now_ms, capacity=self._capacity)
         after._boot = self._boot + 1
@@ -325,6 +329,11 @@ class SimulatedDisk(DurableFolders):
             after._files[path] = copied(content, file, content)
         after._durable = after._files | dict.fromkeys(after._folders, FOLDER)
         return after
+
+    def _note_changes(self) -> None:
+        """Gives files that were written their times, before the disk is copied."""
+        for file in self._files.values():
+            self._note_change(file)
 
     def contents(self) -> dict[Path, bytes]:
         """The content of every file as a program reads it."""

@@ -6,11 +6,31 @@ import bisect
 from collections import defaultdict
 
 from tests.crash.image import Image, Record, index_hash, java_hash
-from tests.crash.model import GIVEN_UP, HALF, OP, SCHEDULE, End, Gone, Kind, Model, Sent, record_number
+from tests.crash.model import (
+    DEAD_PREFIX,
+    GIVEN_UP,
+    HALF,
+    MOVED,
+    OP,
+    SCHEDULE,
+    Back,
+    Copies,
+    End,
+    Gone,
+    Kind,
+    Model,
+    Sent,
+    back_of,
+    delivered_backs,
+    record_number,
+    stored_copies,
+)
+from tests.crash.plan import MOST_RETRIES, RESERVED_H
 
 DELAYS_MS = (1_000, 5_000, 20_000)
 """Of the levels 1 to 3."""
-SYSTEM = frozenset((HALF, OP, GIVEN_UP, SCHEDULE))
+HOUR_MS = 3_600_000
+SYSTEM = frozenset((HALF, OP, GIVEN_UP, SCHEDULE, MOVED))
 
 
 def check(model: Model, image: Image) -> None:
@@ -19,11 +39,15 @@ def check(model: Model, image: Image) -> None:
     assert not behind, f"{behind} bytes behind the log"
     by_number = _by_number(model, image)
     for sent in model.messages.values():
-        records = by_number[sent.number]
-        assert records or not sent.must or sent.lost, f"message {sent.number} is lost: {sent}"
+        records = [record for record in by_number[sent.number] if back_of(record) is None]
+        if records or not _has_expired(model, image, sent):
+            assert records or not sent.must or sent.lost, f"message {sent.number} is lost: {sent}"
         assert not (records and sent.lost), f"message {sent.number} came back: {sent}"
-        _check_copies(sent, records)
-        _check_place(sent, records)
+        _check_copies(sent, records, is_whole=not model.is_partly_expired(sent, image.start))
+        _check_place(sent, records, image)
+    _check_start(model, image)
+    _check_places(model)
+    _check_backs(model, image)
     _check_queues(model, image)
     _check_index(image)
     _check_reads(model, image)
@@ -35,11 +59,16 @@ def check_done(model: Model, image: Image) -> None:
     """Checks a store whose broker had the time to deliver and to end whatever was due."""
     by_number = _by_number(model, image)
     given_up = {record_number(record) for record in image.records if record.topic == GIVEN_UP}
+    delivered = delivered_backs(image)
+    for back, count in stored_copies(image).items():
+        assert delivered[back] >= count or back.topic.startswith(DEAD_PREFIX), f"{back} was never delivered"
     for sent in model.messages.values():
-        records = by_number[sent.number]
+        records = [record for record in by_number[sent.number] if back_of(record) is None]
         count = sum(record.topic == sent.topic for record in records)
         if not records or sent.kind is Kind.PLAIN:
             continue
+        if sent.kind is Kind.HALF and _is_old(model, sent):
+            continue  # checks give up half messages that may be removed soon
         if sent.kind is Kind.DELAYED or sent.end is End.COMMIT:
             assert count, f"message {sent.number} was never delivered: {sent}"
         else:
@@ -56,12 +85,46 @@ def _by_number(model: Model, image: Image) -> dict[int, list[Record]]:
             assert number in model.messages, f"nobody sent {record}"
             found[number].append(record)
         else:
-            assert record.topic in (OP,), f"nobody sent {record}"
+            assert record.topic in (OP, MOVED), f"nobody sent {record}"
     return found
 
 
-def _check_copies(sent: Sent, records: list[Record]) -> None:
-    """A message is stored once in its topic, delayed and half messages as often as the kinds allow."""
+def _has_expired(model: Model, image: Image, sent: Sent) -> bool:
+    """True if it was in files that are removed. AssertionError if they were too new for that."""
+    if not model.is_expired(sent, image.start):
+        return False
+    assert _is_old(model, sent), f"message {sent.number} was removed too early: {sent}"
+    return True
+
+
+def _is_old(model: Model, sent: Sent) -> bool:
+    """True if files were allowed to be removed that it is in."""
+    return model.span_ms(sent.time) >= RESERVED_H * HOUR_MS
+
+
+def _check_start(model: Model, image: Image) -> None:
+    """Files are removed on request, oldest first; only a power cut can bring one back."""
+    assert model.expires or not image.start, f"the log begins at {image.start}"
+    if model.settled or model.killed:
+        assert image.start >= model.start, f"the log begins at {image.start} again, not at {model.start}"
+
+
+def _check_places(model: Model) -> None:
+    """No queue offset was given twice, not even one whose message has expired."""
+    given: dict[tuple[str, int, int], int] = {}
+    for sent in model.messages.values():
+        if sent.place is None or sent.kind is not Kind.PLAIN or sent.lost or sent.gone is not Gone.NO:
+            continue
+        place = sent.topic, sent.queue_id, sent.place[0]
+        first = given.setdefault(place, sent.number)
+        assert first == sent.number, f"{place} was given to {first} and {sent.number}"
+
+
+def _check_copies(sent: Sent, records: list[Record], *, is_whole: bool) -> None:
+    """A message is stored once in its topic, delayed and half messages as often as the kinds allow.
+
+    `is_whole`: none of its records is in a file that was removed.
+    """
     finals = [record for record in records if record.topic == sent.topic]
     others = {record.topic for record in records} - {sent.topic}
     allowed = {Kind.PLAIN: set(), Kind.DELAYED: {SCHEDULE}, Kind.HALF: {HALF, GIVEN_UP}}[sent.kind]
@@ -70,17 +133,51 @@ def _check_copies(sent: Sent, records: list[Record]) -> None:
     assert all(record.queue_id == sent.queue_id for record in finals), f"{sent} is in another queue"
     if sent.kind is Kind.DELAYED and records:
         parked = [record for record in records if record.topic == SCHEDULE]
-        assert len(parked) == 1, f"message {sent.number} is parked {len(parked)} times"
-        due = parked[0].stored + DELAYS_MS[sent.level - 1]
-        early = [record for record in finals if parked[0].stored <= record.stored < due]
-        assert not early, f"message {sent.number} is {due - early[0].stored} ms early"
+        assert len(parked) == 1 or not (parked or is_whole), (
+            f"message {sent.number} is parked {len(parked)} times"
+        )
+        _check_early(parked, finals)
     if sent.kind is Kind.HALF and records:
-        assert any(record.topic == HALF for record in records), f"message {sent.number} has no half message"
+        is_half = any(record.topic == HALF for record in records)
+        assert is_half or not is_whole, f"message {sent.number} has no half message"
         assert not finals or sent.end is End.COMMIT, f"message {sent.number} was not committed: {sent}"
 
 
-def _check_place(sent: Sent, records: list[Record]) -> None:
-    if sent.place is None or not records:
+def _check_early(parked: list[Record], copies: list[Record]) -> None:
+    """Each copy follows a record that was parked, and not before it is due; a clock that was set back excuses."""
+    for copy in copies if parked else ():
+        waits = [
+            one.stored + DELAYS_MS[one.queue_id] - copy.stored for one in parked if one.stored <= copy.stored
+        ]
+        is_due = len(waits) < len(parked) or min(waits) <= 0
+        assert is_due, f"message {record_number(copy)} is {min(waits)} ms early in {copy.topic}"
+
+
+def _check_backs(model: Model, image: Image) -> None:
+    """What was sent back is stored once for each request, and delivered as often, or once more for each crash."""
+    stored, delivered = stored_copies(image), delivered_backs(image)
+    for back in {*stored, *delivered, *model.backs}:
+        copies, sent = model.backs.get(back, Copies()), model.messages[back.number]
+        is_whole = not model.is_partly_expired(sent, image.start)
+        assert stored[back] <= copies.asked, (
+            f"{back} is stored {stored[back]} times, asked for {copies.asked}"
+        )
+        assert back.reconsumed <= MOST_RETRIES or back.topic.startswith(DEAD_PREFIX), f"{back} is not dead"
+        assert stored[back] >= copies.must or not is_whole, f"{back} is lost: {copies}, {stored[back]} stored"
+        most = stored[back] * (1 + sent.excused_copies)
+        assert delivered[back] <= most or not is_whole, f"{back} is delivered {delivered[back]} times"
+    by_back: dict[Back, tuple[list[Record], list[Record]]] = defaultdict(lambda: ([], []))
+    for record in image.records:
+        if (found := back_of(record)) is not None and not record.topic.startswith(DEAD_PREFIX):
+            by_back[found][record.topic != SCHEDULE].append(record)
+    for back, (parked, copied) in by_back.items():
+        levels = {record.queue_id + 1 for record in parked}
+        assert levels <= model.backs[back].levels, f"{back} waits by levels {levels}: {model.backs[back]}"
+        _check_early(parked, copied)
+
+
+def _check_place(sent: Sent, records: list[Record], image: Image) -> None:
+    if sent.place is None or not records or sent.place[1] < image.start:
         return
     first = records[0]
     assert (first.queue_offset, first.offset) == sent.place, f"{sent} is stored as {first}"
@@ -109,7 +206,8 @@ def _check_queues(model: Model, image: Image) -> None:
             continue
         assert record.queue_offset not in queue, f"queue offset given twice: {record}"
         if queue or record.queue_offset != left_out.get((record.topic, record.queue_id), 0):
-            assert record.queue_offset - 1 in queue or not record.queue_offset, f"no record before {record}"
+            is_first = not queue and (image.start > 0 or not record.queue_offset)
+            assert is_first or record.queue_offset - 1 in queue, f"no record before {record}"
         queue[record.queue_offset] = record
     for topic, found in doubtful.items():
         assert len(found) == 1, f"a part of {topic} was deleted"
@@ -118,7 +216,11 @@ def _check_queues(model: Model, image: Image) -> None:
 
 
 def _check_queue(place: tuple[str, int], records: dict[int, Record], image: Image) -> None:
-    entries = image.queues.get(place, {})
+    every = image.queues.get(place, {})
+    entries = {number: entry for number, entry in every.items() if entry.offset >= image.start}
+    assert every.keys() == entries.keys() or max(every.keys() - entries.keys()) < min(
+        entries, default=2**62
+    ), f"{place}: entries of removed records lie behind others"
     missing = records.keys() - entries.keys()
     assert not missing, f"{place}: no entries for {sorted(missing)}"
     assert entries.keys() <= records.keys(), (
@@ -149,18 +251,18 @@ def _check_index(image: Image) -> None:
     for offsets in image.indexed.values():
         for offset in offsets:
             at = bisect.bisect_left(starts, offset)
-            assert at < len(starts) and starts[at] == offset, (
+            assert offset < image.start or (at < len(starts) and starts[at] == offset), (
                 f"the index leads to {offset}, where no record is"
             )
 
 
 def _check_reads(model: Model, image: Image) -> None:
-    """What a reader got is in the log."""
+    """What a reader got is in the log, or in a file that is removed."""
     there = {record.place: record_number(record) for record in image.records}
-    for place, (number, is_flushed) in model.read.items():
-        if is_flushed or model.killed:
-            assert there.get(place) == number, (
-                f"a reader got {number} at {place}, there is {there.get(place)}"
+    for place, read in model.read.items():
+        if (read.is_flushed or model.killed) and read.offset >= image.start:
+            assert there.get(place) == read.number, (
+                f"a reader got {read.number} at {place}, there is {there.get(place)}"
             )
 
 
@@ -172,7 +274,7 @@ def _check_offsets(model: Model, image: Image) -> None:
             continue
         known = [commit.offset for commit in model.commits.get((topic, group, queue_id), ())]
         assert offset in known, f"{topic}@{group} {queue_id}: {offset} was never committed, only {known}"
-        most = len(image.queues.get((topic, queue_id), ()))
+        most = max(image.queues.get((topic, queue_id), ()), default=-1) + 1
         assert offset <= most, f"{topic}@{group} {queue_id}: {offset} of {most} are committed"
     for place, commits in model.commits.items():
         acknowledged = [commit for commit in commits if commit.acknowledged]

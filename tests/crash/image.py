@@ -8,7 +8,7 @@ import json
 import re
 import struct
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from pathlib import PurePath
@@ -33,7 +33,7 @@ class Unreadable(AssertionError):
 
 
 class Record(NamedTuple):
-    """One message as stored. `stored` is its store time, ms."""
+    """One message as stored. `stored` is its store time, ms; `reconsumed` counts how often it was sent back."""
 
     offset: int
     size: int
@@ -42,6 +42,7 @@ class Record(NamedTuple):
     queue_offset: int
     sys_flag: int
     stored: int
+    reconsumed: int
     body: bytes
     properties: dict[str, str]
 
@@ -80,7 +81,7 @@ def read_record(data: bytes, position: int, offset: int) -> Record | None:
     size, magic, crc, queue_id, _, queue_offset, own_offset, sys_flag, *rest = PREFIX.unpack_from(
         data, position
     )
-    _, _, stored, _, _, _, body_size = rest
+    _, _, stored, _, reconsumed, _, body_size = rest
     end, body_at = position + size, position + PREFIX.size
     topic_at = body_at + body_size
     if magic != MAGIC or own_offset != offset or sys_flag & HOST_V6 or end > len(data):
@@ -97,7 +98,7 @@ def read_record(data: bytes, position: int, offset: int) -> Record | None:
         return None
     text = data[text_at:end].decode()
     properties = dict(pair.split("\1", 1) for pair in text.split("\2") if "\1" in pair)
-    return Record(offset, size, topic, queue_id, queue_offset, sys_flag, stored, body, properties)
+    return Record(offset, size, topic, queue_id, queue_offset, sys_flag, stored, reconsumed, body, properties)
 
 
 class Image:
@@ -137,6 +138,11 @@ class Image:
             offset = start + position
         return records, max(offset, 0)
 
+    @cached_property
+    def start(self) -> int:
+        """Where the log begins: files before were removed."""
+        return min((int(path.name) for path in self.folder("commitlog")), default=0)
+
     @property
     def records(self) -> list[Record]:
         return self.walked[0]
@@ -170,6 +176,13 @@ class Image:
                     raise Unreadable(f"{path}: no entry before {number}")
                 entries[number] = Entry(offset, size, code)
         return found
+
+    @property
+    def rolled(self) -> int:
+        """The number of queues that have more than one file."""
+        return sum(
+            count > 1 for count in Counter(path.parent for path in self.folder("consumequeue")).values()
+        )
 
     # --- the index
 

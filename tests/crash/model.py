@@ -7,12 +7,16 @@ them; `settle` takes over what a recovered store holds: what was lost then must 
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tests.crash.image import Image, Record
 
 HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
-SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+SCHEDULE, MOVED = "SCHEDULE_TOPIC_XXXX", "OFFSET_MOVED_EVENT"
+RETRY_PREFIX, DEAD_PREFIX = "%RETRY%", "%DLQ%"
 
 
 class Kind(enum.Enum):
@@ -49,6 +53,8 @@ class Sent:
     queue_id: int
     keys: tuple[str, ...]
     kind: Kind
+    time: float
+    """When it was sent, on trio's clock."""
     level: int = 0
     end: End = End.NEVER
     is_flushed: bool = False
@@ -59,11 +65,47 @@ class Sent:
     there: bool = False
     lost: bool = False
     """What the last recovered store said."""
+    first: int | None = None
+    last: int | None = None
+    """Where the first and last record of it began that was ever seen in the log, copies not counted."""
     gone: Gone = Gone.NO
     ended_in: int = -1
     """The life of the broker in which its transaction was ended last."""
     excused: int = 0
     """The number of crashes after which a second copy may follow: one was stored, and not yet that it was."""
+    excused_copies: int = 0
+    """The same for each copy that was sent back."""
+
+    def see(self, offset: int) -> None:
+        """Notes where a record of it is."""
+        self.first = offset if self.first is None else min(self.first, offset)
+        self.last = offset if self.last is None else max(self.last, offset)
+
+
+class Back(NamedTuple):
+    """What a message is stored as when a consumer sends it back: to its retry topic, after a delay, or dead."""
+
+    number: int
+    topic: str
+    reconsumed: int
+
+
+@dataclass(eq=False, slots=True)
+class Copies:
+    """The copies of one kind: so many may be stored, were acknowledged, must be there; their delay levels."""
+
+    asked: int = 0
+    acknowledged: int = 0
+    must: int = 0
+    levels: set[int] = field(default_factory=set)
+
+
+class Read(NamedTuple):
+    """What a reader got: the number of the message, its commit-log offset, and if it was flushed by then."""
+
+    number: int
+    offset: int
+    is_flushed: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -77,29 +119,55 @@ class Commit:
 
 @dataclass(eq=False)
 class Model:
-    """The knowledge of all clients; `life` counts the starts of the broker."""
+    """The knowledge of all clients; `life` counts the starts of the broker.
 
+    `span_ms` is that of their clock: the difference of any two times that it has shown since one on trio's.
+    """
+
+    span_ms: Callable[[float], int] = lambda _: 0
     life: int = 0
     messages: dict[int, Sent] = field(default_factory=dict)
     topics: dict[str, bool | None] = field(default_factory=dict)
     """Topic → True if its creation was acknowledged, False if its deletion was; None between both."""
     commits: dict[tuple[str, str, int], list[Commit]] = field(default_factory=dict)
     """(topic, group, queue id) → offsets in the order of the requests."""
-    read: dict[tuple[str, int, int], tuple[int, bool]] = field(default_factory=dict)
-    """(topic, queue id, queue offset) → the number that a reader got there, and if it was flushed by then."""
+    read: dict[tuple[str, int, int], Read] = field(default_factory=dict)
+    """(topic, queue id, queue offset) → what a reader got there."""
+    backs: dict[Back, Copies] = field(default_factory=dict)
+    """Messages that were sent back."""
+    expires: bool = False
+    """The removal of old files was requested."""
+    start: int = 0
+    """Where the log began in the last recovered store."""
     settled: bool = True
     """False from a power cut or kill to the next recovered store; `killed` says which it was."""
     killed: bool = False
     saved_by: float = 0.0
     """Offsets that were committed before this time must be in the table."""
 
-    def new(self, topic: str, queue_id: int, keys: tuple[str, ...], kind: Kind) -> Sent:
+    def new(self, topic: str, queue_id: int, keys: tuple[str, ...], kind: Kind, time: float) -> Sent:
         number = len(self.messages) + 1
-        sent = self.messages[number] = Sent(number, topic, queue_id, keys, kind)
+        sent = self.messages[number] = Sent(number, topic, queue_id, keys, kind, time)
         return sent
+
+    def ask_back(self, number: int, topic: str, reconsumed: int, level: int) -> Copies:
+        """Notes a request to send a message back, to be delivered after the delay of a level."""
+        copies = self.backs.setdefault(Back(number, topic, reconsumed), Copies())
+        copies.asked += 1
+        copies.levels.add(level)
+        return copies
+
+    def is_expired(self, sent: Sent, start: int) -> bool:
+        """True if all records of a message that were ever seen were in files that are removed."""
+        return sent.last is not None and sent.last < start
+
+    def is_partly_expired(self, sent: Sent, start: int) -> bool:
+        """True if some of them may have been."""
+        return start > 0 and (sent.first is None or sent.first < start)
 
     def acknowledge(self, sent: Sent, queue_offset: int, offset: int, *, is_flushed: bool) -> None:
         sent.place, sent.is_flushed = (queue_offset, offset), is_flushed
+        sent.see(offset)
 
     def deletion(self, topic: str, gone: Gone) -> None:
         """Notes a deletion: of what was sent so far when it is requested, of the same when acknowledged."""
@@ -116,21 +184,35 @@ class Model:
         self.settled, self.killed = False, True
         for sent in self.messages.values():
             sent.must = sent.place is not None or sent.there
+        for copies in self.backs.values():
+            copies.must = copies.acknowledged
 
     def cut(self, synced: Image) -> None:
         """Power is lost: what was acknowledged behind a sync must be there, and what the disk has synced."""
         self.settled = self.killed = False
-        on_disk = {record_number(record) for record in synced.records}
+        on_disk = self._see(synced)
         for sent in self.messages.values():
             sent.must = sent.is_flushed or sent.number in on_disk
+        stored = stored_copies(synced)
+        for back, copies in self.backs.items():
+            copies.must = stored[back]
+
+    def _see(self, image: Image) -> set[int]:
+        """Notes where the records of messages are; returns the numbers of those that there are."""
+        found = [record for record in image.records if record_number(record) and back_of(record) is None]
+        for record in found:
+            self.messages[record_number(record)].see(record.offset)
+        return {record_number(record) for record in found}
 
     def settle(self, image: Image, time: float) -> None:
         """Takes what a recovered store holds for what there is."""
-        present = {record_number(record) for record in image.records}
+        present = self._see(image)
         places = {record.place: record_number(record) for record in image.records}
         ended = {int(record.body) for record in image.records if record.topic == OP}
         delivered = {
-            record_number(record) for record in image.records if record.topic not in (SCHEDULE, HALF)
+            record_number(record)
+            for record in image.records
+            if record.topic not in (SCHEDULE, HALF) and back_of(record) is None
         }
         scanned = image.offsets.get((HALF, "CID_RMQ_SYS_TRANS", 0), 0)
         open_halves = {
@@ -141,14 +223,48 @@ class Model:
         self.settled = True
         for sent in self.messages.values():
             sent.there = sent.number in present
-            sent.lost |= not sent.there
+            sent.lost |= not sent.there and not self.is_expired(sent, image.start)
             if sent.number in delivered and (sent.kind is Kind.DELAYED or sent.number in open_halves):
                 sent.excused += 1
-        self.read = {place: found for place, found in self.read.items() if places.get(place) == found[0]}
+        self.read = {place: read for place, read in self.read.items() if places.get(place) == read.number}
+        stored, delivered_copies = stored_copies(image), delivered_backs(image)
+        for back, copies in self.backs.items():
+            copies.asked = copies.acknowledged = stored[back]
+        for number in {back.number for back in delivered_copies}:
+            self.messages[number].excused_copies += 1
+        self.start = image.start
         saved = image.offsets
         self.commits = {
             place: [Commit(time, saved[place], acknowledged=True)] for place in self.commits if place in saved
         }
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    return DEAD_PREFIX + group
+
+
+def back_of(record: Record) -> Back | None:
+    """What was sent back, if the record is such a copy: parked, delivered or dead."""
+    topic = record.properties.get("REAL_TOPIC", "") if record.topic == SCHEDULE else record.topic
+    if not topic.startswith((RETRY_PREFIX, DEAD_PREFIX)):
+        return None
+    return Back(record_number(record), topic, record.reconsumed)
+
+
+def stored_copies(image: Image) -> Counter[Back]:
+    """How often each was stored for one request: parked, or dead at once."""
+    found = (back_of(record) for record in image.records if not record.topic.startswith(RETRY_PREFIX))
+    return Counter(back for back in found if back is not None)
+
+
+def delivered_backs(image: Image) -> Counter[Back]:
+    """How often each is in its retry topic."""
+    found = (back_of(record) for record in image.records if record.topic.startswith(RETRY_PREFIX))
+    return Counter(back for back in found if back is not None)
 
 
 def record_number(record: Record) -> int:

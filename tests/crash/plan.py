@@ -18,13 +18,24 @@ ROOT = Path("/store")
 PORT = 10911
 START_MS = 1_700_000_000_000
 TOPICS = {"A": 2, "B": 1}
+MOST_RETRIES = 2
+"""The number of times that a consumer has a message delivered again before it is a dead letter."""
 DELETED_TOPICS = ("C", "D")
 GROUPS = ("G1", "G2")
 PRODUCER_GROUP = "P"
 HOUR_S, DAY_S = 3600, 86400
 JUMPS_S = (HOUR_S, -HOUR_S, DAY_S, -DAY_S)
+EXPIRY_S = 31 * DAY_S
+"""After this time files of the log may be removed."""
+PAUSES_S = (0.0, 0.0, 0.0, 0.01, 0.3, 1.0)
 SAVE_S = 2.0
 """The interval at which committed offsets are saved; one save takes less than another `SAVE_S`."""
+RESERVED_H = 30 * 24
+"""Hours for which files of the log are kept."""
+QUEUE_FILES = (400, 4100)
+"""Sizes of queue files: 20 entries, so that they roll, or the smallest that a broker accepts."""
+DELAYS = ("1s", "5s", "20s")
+LEVELS = len(DELAYS)
 SETTINGS: dict[str, Any] = {
     "broker_name": "broker-a",
     "bind_address": HOST,
@@ -35,14 +46,14 @@ SETTINGS: dict[str, Any] = {
     "mapped_file_size_consume_queue": 4100,
     "max_hash_slot_num": 64,
     "max_index_num": 128,
-    "message_delay_level": "1s 5s 20s",
+    "message_delay_level": " ".join(DELAYS),
     "auto_create_topic_enable": False,
     "flush_consumer_offset_interval": int(SAVE_S * 1000),
     "flush_delay_offset_interval": 3000,
     "transaction_check_interval": 3000,
     "transaction_time_out": 1000,
     "transaction_check_max": 3,
-    "file_reserved_time": 10_000_000,
+    "file_reserved_time": RESERVED_H,
 }
 
 
@@ -87,9 +98,23 @@ class Clock:
 
     def __init__(self) -> None:
         self._wrong_s = 0
+        self._jumps: list[tuple[float, int]] = [(0.0, 0)]
+        """When it was set, on trio's clock, and how far it was ahead then, s."""
 
     def jump(self, seconds: int) -> None:
         self._wrong_s += seconds
+        self._jumps.append((trio.current_time(), self._wrong_s))
+
+    def span_ms(self, since: float) -> int:
+        """The difference between any two times that it has shown since a time on trio's clock, at most."""
+        ends = [*(time for time, _ in self._jumps[1:]), trio.current_time()]
+        shown = [
+            moment + wrong
+            for (begin, wrong), end in zip(self._jumps, ends, strict=True)
+            if end >= since
+            for moment in (max(begin, since), end)
+        ]
+        return round((max(shown) - min(shown)) * 1000)
 
     def __call__(self) -> int:
         return START_MS + round((trio.current_time() + self._wrong_s) * 1000)

@@ -22,15 +22,16 @@ import trio
 import trio.testing
 from trio._core import _run
 
+from broker.config import checks
 from broker.testing.disk import SimulatedDisk
 from broker.testing.power_cut import Journal
 from rmqcli.store.verify.store import verify_store
 from tests.crash.check import check, check_done
+from tests.crash.clients import Clients
 from tests.crash.image import Image
 from tests.crash.model import Model
-from tests.crash.plan import DAY_S, Clock, Fault, Plan, image_of
+from tests.crash.plan import DAY_S, QUEUE_FILES, Clock, Fault, Plan, image_of
 from tests.crash.script import Session
-from tests.crash.wire import Wire
 
 REPLAY = ".venv/bin/python -m tests.crash.programme"
 ENDS = 2
@@ -48,6 +49,7 @@ class Programme:
         self._rng = random.Random(seed)
         self._folder = folder
         self.model = Model()
+        self._settings = {"mapped_file_size_consume_queue": self._rng.choice(QUEUE_FILES)}
         self._images = 0
         self.image = Image({})
 
@@ -57,22 +59,26 @@ class Programme:
 
     async def run(self) -> None:
         clock = Clock()
+        self.model.span_ms = clock.span_ms
         disk = SimulatedDisk(self._rng.getrandbits(32), now_ms=clock)
         for plan, fault in self.sessions():
-            session = Session(self.model, disk, clock, self._rng, plan, fault)
+            session = Session(self.model, disk, clock, self._rng, plan, fault, self._settings)
             session.opened = self._recovered
             await session.run()
             assert session.after is not None
             self._count(session)
             disk = session.after
-        last = Session(self.model, disk, clock, self._rng, Plan(1, 0, 0, None))
+        last = Session(self.model, disk, clock, self._rng, Plan(1, 0, 0, None), settings=self._settings)
         last.opened = self._recovered
-        await last.live(partial(self._finish, last, clock))
+        await last.live(partial(self._finish, clock))
         self.image = image_of(disk.contents())
         check(self.model, self.image)
         check_done(self.model, self.image)
         self._verify(self.image)
         self.counts["messages"] += len(self.model.messages)
+        self.counts["messages sent back"] += len(self.model.backs)
+        self.counts["logs without their first file"] += self.image.start > 0
+        self.counts["queues in several files"] += self.image.rolled
 
     def _count(self, session: Session) -> None:
         journal, fault = session.plan.journal, session.fault
@@ -81,8 +87,8 @@ class Programme:
         self.counts["refused calls"] += fault is not None and session.calls >= fault.call
         self.counts["refused starts"] += session.refused_starts
 
-    async def _finish(self, last: Session, clock: Clock, wire: Wire) -> None:
-        await last.heartbeat(wire)
+    async def _finish(self, clock: Clock, clients: Clients) -> None:
+        await clients.heartbeat()
         clock.jump(10 * DAY_S)
         await trio.sleep(IDLE_S)
 
@@ -131,6 +137,7 @@ def run(programme: Programme) -> Counter[str]:
     _run._r.seed(programme.seed)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+        patched.delitem(checks._BROKER_VALUES, "mapped_file_size_consume_queue")  # so that they roll soon
         trio.run(programme.run, clock=trio.testing.MockClock(autojump_threshold=0))
     return programme.counts
 

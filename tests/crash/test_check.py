@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.crash.check import check, check_done
 from tests.crash.image import Entry, Image, Record
-from tests.crash.model import Kind, Model, Sent, record_number
+from tests.crash.model import RETRY_PREFIX, Back, Kind, Model, Read, Sent, back_of, record_number
 from tests.crash.programme import Programme, run
 
-SEED = 5
+SEED = 11
 Fault = Callable[[Model, Image], None]
 
 
@@ -21,6 +22,7 @@ Fault = Callable[[Model, Image], None]
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Programme:
     programme = Programme(SEED, tmp_path_factory.mktemp("sound"))
     run(programme)
+    programme.model.span_ms = lambda _: 10**15  # the clock has ended with the session
     return programme
 
 
@@ -87,7 +89,12 @@ def wrong_entry(model: Model, image: Image) -> None:
 
 def entry_without_record(model: Model, image: Image) -> None:
     queue = image.queues["A", 0]
-    queue[len(queue)] = Entry(0, 100, 0)
+    queue[max(queue) + 1] = Entry(image.log_end, 100, 0)
+
+
+def entry_of_a_removed_record(model: Model, image: Image) -> None:
+    queue = image.queues["A", 0]
+    queue[max(queue) + 1] = Entry(image.start - 1, 100, 0)
 
 
 def not_indexed(model: Model, image: Image) -> None:
@@ -108,7 +115,7 @@ def early(model: Model, image: Image) -> None:
 
 
 def read_and_gone(model: Model, image: Image) -> None:
-    model.read["A", 0, 10_000] = _one(model).number, True
+    model.read["A", 0, 10_000] = Read(_one(model).number, image.log_end, True)
 
 
 def committed_and_gone(model: Model, image: Image) -> None:
@@ -127,6 +134,69 @@ def never_delivered(model: Model, image: Image) -> None:
     _without(image, _record(model, image, Kind.DELAYED))
 
 
+def _at(image: Image, start: int) -> None:
+    image.__dict__["start"] = start
+
+
+def removed_too_early(model: Model, image: Image) -> None:
+    record = _record(model, image)
+    lost(model, image)
+    model.expires, model.span_ms = True, lambda _: 0
+    _at(image, record.offset + 1)
+
+
+def begins_late(model: Model, image: Image) -> None:
+    model.expires = False
+    _at(image, 1)
+
+
+def removed_and_back(model: Model, image: Image) -> None:
+    model.start = image.start + 1
+
+
+def given_twice(model: Model, image: Image) -> None:
+    model.messages[10**6] = replace(_one(model), number=10**6, must=False)
+
+
+def _copies(model: Model, image: Image) -> tuple[Back, Record, Record]:
+    """What was sent back, as it was parked and as it was delivered."""
+    for delivered in image.records:
+        back = back_of(delivered)
+        if back is not None and delivered.topic.startswith(RETRY_PREFIX):
+            parked = next(record for record in image.records if back_of(record) == back)
+            return back, parked, delivered
+    raise LookupError
+
+
+def copy_lost(model: Model, image: Image) -> None:
+    back, parked, _ = _copies(model, image)
+    _without(image, parked)
+    model.backs[back].must = model.backs[back].asked
+
+
+def copy_that_nobody_wanted(model: Model, image: Image) -> None:
+    model.backs[_copies(model, image)[0]].asked = 0
+
+
+def wrong_level(model: Model, image: Image) -> None:
+    model.backs[_copies(model, image)[0]].levels = {9}
+
+
+def copy_early(model: Model, image: Image) -> None:
+    _, parked, delivered = _copies(model, image)
+    image.records[image.records.index(delivered)] = delivered._replace(stored=parked.stored + 1)
+
+
+def delivered_again(model: Model, image: Image) -> None:
+    back, _, delivered = _copies(model, image)
+    model.messages[back.number].excused_copies = 0
+    image.records.append(delivered._replace(offset=image.log_end))
+
+
+def copy_never_delivered(model: Model, image: Image) -> None:
+    _without(image, _copies(model, image)[2])
+
+
 FAULTS: dict[Fault, str] = {
     lost: "is lost",
     stored_twice: "is stored 2 times",
@@ -136,6 +206,7 @@ FAULTS: dict[Fault, str] = {
     no_entry: "no entries for",
     wrong_entry: "code=1",
     entry_without_record: "no records for",
+    entry_of_a_removed_record: "lie behind others",
     not_indexed: "does not lead to",
     indexed_where_nothing_is: "where no record is",
     early: "ms early",
@@ -144,6 +215,16 @@ FAULTS: dict[Fault, str] = {
     topic_gone: "was acknowledged",
     topic_back: "was acknowledged",
     never_delivered: "never delivered|no record before|no entries for",
+    removed_too_early: "removed too early",
+    begins_late: "the log begins at 1",
+    removed_and_back: "again, not at",
+    given_twice: "was given to",
+    copy_lost: "%RETRY%.* is lost",
+    copy_that_nobody_wanted: "%RETRY%.* asked for 0",
+    wrong_level: "waits by levels",
+    copy_early: "ms early in %RETRY%",
+    delivered_again: "is delivered 2 times",
+    copy_never_delivered: "never delivered|no record before|no entries for",
 }
 
 

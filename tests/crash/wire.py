@@ -22,16 +22,15 @@ class _Waiting:
 
 
 class Wire:
-    """One connection. `asked` is called with each request of the broker."""
+    """One connection."""
 
-    def __init__(self, stream: trio.abc.Stream, asked: Callable[[RemotingCommand], None]) -> None:
+    def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        self._asked = asked
         self._connection = Connection()
         self._sending = trio.Lock()
 
-    async def run(self) -> None:
-        """Receives until the broker closes the connection."""
+    async def run(self, asked: Callable[[RemotingCommand], None]) -> None:
+        """Receives until the broker closes the connection. `asked` gets its requests."""
         try:
             async for data in self._stream:
                 for command in self._connection.receive(bytes(data)):
@@ -40,7 +39,7 @@ class Wire:
                         waiting.reply = command
                         waiting.done.set()
                     elif not command.is_response:
-                        self._asked(command)
+                        asked(command)
         except trio.BrokenResourceError:
             pass
         finally:
