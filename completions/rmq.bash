@@ -45,7 +45,7 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic list")
-            options="-a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-a --all --long -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic describe")
@@ -57,7 +57,7 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic stats")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "topic top")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from codec.bodies.stats import BrokerStatsData
 from rmqcli.client import Admin, ClientError, NoRoute
 from rmqcli.client.admin.area import gather
+from rmqcli.client.admin.values import lag_of
 
 Failures = dict[str, ClientError]
 
@@ -71,7 +72,7 @@ async def _lag(admin: Admin, topic: str, group: str, failures: Failures) -> int 
         if failures:
             return None
         raise
-    return sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values())
+    return lag_of(stats)[0]
 
 
 def rate_of(items: Iterable[BrokerStatsData]) -> float:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from codec.bodies.config import SubscriptionGroupConfig
 from codec.bodies.heartbeat import MessageModel
-from codec.bodies.stats import ConsumeStats
 from codec.headers.groups import DeleteSubscriptionGroupRequestHeader
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.names import is_system_group
@@ -20,7 +19,7 @@ from codec.operations.groups import (
 from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
 from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.moved import FormerMethod
-from rmqcli.client.admin.values import BEYOND_END, BROADCASTING, GroupDescription, GroupSummary, TopicChange
+from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange, lag_of
 from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, TopicNotFound, valid
 
 
@@ -86,7 +85,7 @@ class GroupAdmin(FormerMethod, Area):
         stats = await self._admin.offsets.stats(name, failures=failures)
         if lost is not None and failures is not None:
             _note_lost(failures, lost)
-        lag, unknown = _lag(stats, broadcasting=model == MessageModel.BROADCASTING)
+        lag, unknown = lag_of(stats, broadcasting=model == MessageModel.BROADCASTING)
         return GroupSummary(name, clients, consume_type, model, stats.consume_tps, lag, None, unknown)
 
     async def settings(
@@ -224,16 +223,6 @@ class GroupAdmin(FormerMethod, Area):
         """Raises when no broker knows the group, or when one that may know it did not answer."""
         if failures or not (await self._admin.offsets.stats(group)).offset_table:
             await self.settings(group, failures=failures)
-
-
-def _lag(stats: ConsumeStats, *, broadcasting: bool) -> tuple[int | None, str | None]:
-    """The lag of a group, or None and the reason."""
-    offsets = stats.offset_table.values()
-    if broadcasting:
-        return None, BROADCASTING
-    if any(one.consumer_offset > one.broker_offset for one in offsets):
-        return None, BEYOND_END
-    return sum(one.broker_offset - one.consumer_offset for one in offsets), None
 
 
 def _note_lost(failures: Mapping[str, ClientError], lost: dict[str, ClientError]) -> None:

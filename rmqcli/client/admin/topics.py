@@ -96,6 +96,13 @@ class TopicAdmin(FormerMethod, Area):
             raise self.absent(TopicNotFound, text, GET_ALL_TOPIC_CONFIG, failures, missing=missing)
         return found
 
+    async def all_settings(
+        self, *, failures: dict[str, ClientError] | None = None
+    ) -> dict[str, Mapping[str, TopicConfig]]:
+        """The topic table of every master (code 21), by broker name."""
+        tables = await self.bodies(await self._admin.brokers.masters(), GET_ALL_TOPIC_CONFIG, None, failures)
+        return {name: table.topic_config_table for name, table in tables.items()}
+
     async def stats(
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[MessageQueue, TopicOffset]:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from codec.bodies.connections import ClientConnection
 from codec.bodies.heartbeat import MessageModel, SubscriptionData
-from codec.bodies.stats import OffsetWrapper
+from codec.bodies.stats import ConsumeStats, OffsetWrapper
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
@@ -86,6 +86,16 @@ class QueueLag(NamedTuple):
         if self.lag_unknown is not None:
             return None
         return max(0, self.max_offset - max(self.consumer_offset or 0, self.min_offset))
+
+
+def lag_of(stats: ConsumeStats, *, broadcasting: bool = False) -> tuple[int | None, str | None]:
+    """The lag of all queues of a group, or None and the reason why it is unknown."""
+    offsets = stats.offset_table.values()
+    if broadcasting:
+        return None, BROADCASTING
+    if any(one.consumer_offset > one.broker_offset for one in offsets):
+        return None, BEYOND_END
+    return sum(one.broker_offset - one.consumer_offset for one in offsets), None
 
 
 class GroupSummary(NamedTuple):

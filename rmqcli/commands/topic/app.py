@@ -23,6 +23,12 @@ app.add_typer(order)
 NewPermOption = Annotated[
     str | None, Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")
 ]
+AllTopicsOption = Annotated[
+    bool,
+    Option(
+        "--all", "-a", help="Include system topics, retry topics (%RETRY%) and dead-letter topics (%DLQ%)."
+    ),
+]
 QueuesOption = Annotated[
     int | None,
     Option("--queues", metavar="N", min=1, max=65535, help="Number of read and write queues."),
