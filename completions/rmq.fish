@@ -97,7 +97,7 @@ complete --command rmq --condition '__rmq_at \' request\'' --long-option confirm
 complete --command rmq --condition '__rmq_at \' request\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option q --long-option queue --exclusive --description 'Read only the queue ID.'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option b --long-option broker --exclusive --description 'Use only the broker NAME.'
-complete --command rmq --condition '__rmq_at \' pull\'' --short-option o --long-option offset --exclusive --description 'Range: start, end, N, -N (the last N), A:B, @T or @T1:T2; see `rmq help ranges`. [default: start]'
+complete --command rmq --condition '__rmq_at \' pull\'' --short-option o --long-option offset --exclusive --description 'Range: start, end, N, -N (the last N), A:B, @T or @T1:T2; see `rmq help ranges`.'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option c --long-option count --exclusive --description 'Stop after N messages. [at least 1]'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option t --long-option tag --exclusive --description 'Select by tag: \'A\' or \'A || B\'; default: all.'
 complete --command rmq --condition '__rmq_at \' pull\'' --long-option where --exclusive --description 'Select by columns and properties (SQL92), e.g. \'queue_id = 3 AND price > 5\'.'

@@ -19,7 +19,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.messages import Form
+from rmqcli.commands.common.messages import Form, note_to_person
 from rmqcli.commands.common.outcome import partial_code, report_failures, traces_outcome
 from rmqcli.render.output import warn
 
@@ -180,7 +180,8 @@ def consume(
                 group, {topic: selector}, listener, orderly=orderly, settings=push, **settings.client_options
             )
             await entered(stack, member)
-            await member.instance.route(topic)
+            queues = (await member.instance.route(topic)).subscribe
+            note_to_person(settings, _joined(topic, group, len(queues), place, broadcast=broadcast))
             await listener.wait(idle, pipe, begun=member.divided)
             troubles = member.troubles(topic) if listener.was_idle else {}
         untraced = traces_outcome(member)
@@ -198,6 +199,14 @@ def consume(
 
     with client_log(verbose=settings.verbose):
         run_until_terminated(main)
+
+
+def _joined(topic: str, group: str, queues: int, place: str, *, broadcast: bool) -> str:
+    from rmqcli.render.text import many
+
+    share = f"all {many(queues, 'queue')}" if broadcast else f"a share of {many(queues, 'queue')}"
+    begin = f"at {place[1:]}" if place.startswith("@") else f"at the {place}"
+    return f"group {group} consumes {share} of {topic}, from its offsets; without any, {begin}"
 
 
 def _push_settings(

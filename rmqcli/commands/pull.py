@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 app = single_command()
 
+SCREEN_MESSAGES = 20  # of a pull without a range on a terminal
+
 RangeOption = Annotated[
-    str,
+    str | None,
     Option(
         "--offset",
         "-o",
@@ -52,7 +54,7 @@ def pull(
     *,
     queue: QueueOption = None,
     broker: BrokerOption = None,
-    offset: RangeOption = "start",
+    offset: RangeOption = None,
     count: CountOption = None,
     tag: TagOption = "*",
     conditions: Conditions,
@@ -62,19 +64,22 @@ def pull(
     """Read messages from a range of offsets or times.
 
     Needs no consumer group and changes no offsets. Reads up to the end that each queue had at the start.
+    Without a range, a pipe gets all messages, and a terminal the last 20 (with -c or a condition: all).
     Messages of all queues are merged by store time; -N selects the last N messages of all selected queues
     together. Brokers that do not respond are reported, the messages of the others are printed, and the exit
     code is 3.
     """
-    from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, total
+    from rmqcli.flows.reading import choose_queues, last_spans, open_range, reachable_spans, total
     from rmqcli.flows.sql_reading import filtered
-    from rmqcli.grammar.offset_range import parse_range
+    from rmqcli.grammar.offset_range import OffsetRange, parse_range
     from rmqcli.render import Output
     from rmqcli.render.progress import progress
     from rmqcli.render.text import many
 
     check_filter(tag, conditions.where)
-    wanted = parse_range(offset, now_ms())
+    wanted = parse_range(offset or "start", now_ms())
+    brief = settings.terminal and not settings.json and conditions == Conditions() and tag == "*"
+    brief = brief and offset is None and count is None
     render = form.renderer(settings)
     output = Output()
     missing: Failures = {}
@@ -93,8 +98,12 @@ def pull(
             )
             found, failures = await reachable_spans(reader, queues, wanted, lost)
             missing.update((queue.broker_name, error) for queue, error in failures.items())
+            chosen = wanted
+            if brief and (there := total(found)) > SCREEN_MESSAGES:
+                warn(f"the last {SCREEN_MESSAGES} of {many(there, 'message')}; -o start shows all")
+                found, chosen = last_spans(found, SCREEN_MESSAGES), OffsetRange(last=SCREEN_MESSAGES)
             advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))
-            messages = await stack.enter_async_context(open_range(reader, found, wanted, expression, unread))
+            messages = await stack.enter_async_context(open_range(reader, found, chosen, expression, unread))
             async for message in messages:
                 output.write(render(message))
                 advance(1)

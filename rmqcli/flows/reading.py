@@ -164,6 +164,11 @@ def total(found: Sequence[Span]) -> int:
     return sum(span.end - span.begin for span in found)
 
 
+def last_spans(found: Sequence[Span], count: int) -> list[Span]:
+    """Return the ends of the spans, which hold the last `count` messages of all."""
+    return [span._replace(begin=max(span.begin, span.end - count)) for span in found]
+
+
 Batches = trio.MemoryReceiveChannel[list[MessageExt]]
 
 

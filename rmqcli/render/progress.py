@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rmqcli.render.text import short_number
+
 _PAUSE = 0.1  # seconds
 
 
@@ -15,7 +17,10 @@ _PAUSE = 0.1  # seconds
 def progress(
     what: str, total: int | None = None, *, quiet: bool = False, sizes: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with a number of completed items. `total` None: unknown. `sizes`: bytes."""
+    """Yield a function to call with a number of completed items. `total` None: unknown. `sizes`: bytes.
+
+    The bar shows counts, the rate, and with a total the time that is left.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda count: None
         return
@@ -25,15 +30,25 @@ def progress(
         DownloadColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Items per second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{short_number(speed)}/s")
 
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        *((DownloadColumn(), TransferSpeedColumn()) if sizes else (MofNCompleteColumn(),)),
+        *((DownloadColumn(), TransferSpeedColumn()) if sizes else (MofNCompleteColumn(), Rate())),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
