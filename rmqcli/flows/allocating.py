@@ -15,6 +15,12 @@ STRATEGIES: Mapping[str, Allocate] = {
 """The strategies that need nothing but queues and clients, by their names in Java."""
 
 
+def json_name(strategy: str) -> str:
+    """Return `avgByCircle` for AVG_BY_CIRCLE."""
+    first, *rest = strategy.lower().split("_")
+    return first + "".join(word.title() for word in rest)
+
+
 def owners(strategy: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> dict[MessageQueue, str]:
     """Return the client that would get each queue."""
     ordered, members = sorted(queues), sorted(set(clients))

@@ -44,8 +44,20 @@ def run_fresh(*arguments: str) -> tuple[str, set[str]]:
     return done.stdout, set(done.stderr.split())
 
 
-def test_a_command_that_runs_imports_no_drawing_and_no_columns() -> None:
-    command = [sys.executable, "-c", PROGRAM, "topic", "list", "-n", "127.0.0.1:1"]
+@pytest.mark.parametrize(
+    "words",
+    [
+        "topic list",
+        "topic top",
+        "topic entries T",
+        "broker status",
+        "broker config show",
+        "broker ping",
+        "namesrv kv list N",
+    ],
+)
+def test_a_command_that_runs_imports_no_drawing_and_no_columns(words: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, *words.split(), "-n", "127.0.0.1:1"]
     modules = set(subprocess.run(command, capture_output=True, text=True, check=False).stderr.splitlines())
     assert "rmqcli.client" in modules
     assert not modules & {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
+from codec.bodies.properties import encode_properties_text
 from codec.bodies.route import ClusterInfo
 from codec.bodies.stats import BrokerStatsData
 from codec.codes import MASTER_ID
@@ -23,7 +24,7 @@ from codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
 from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.values import BrokerLag, BrokerSummary, TopicChange
-from rmqcli.client.errors import BrokerRefused, ClientError, NotFound
+from rmqcli.client.errors import BrokerRefused, ClientError, NotFound, valid
 
 Cleaning = Literal["queues", "topics", "log"]
 _CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {
@@ -140,7 +141,11 @@ class BrokerAdmin(Area):
         return await self.bodies(seats, GET_BROKER_CONFIG, None, failures)
 
     async def set_config(self, seats: Mapping[str, str], values: Mapping[str, str]) -> TopicChange:
-        """Changes properties of several brokers (code 25). A broker ignores names that it does not know."""
+        """Changes properties of several brokers (code 25). A broker ignores names that it does not know.
+
+        InvalidRequest for a name or value that is no line of text.
+        """
+        valid(encode_properties_text, values)
         return await self.change(seats, UPDATE_BROKER_CONFIG, None, dict(values))
 
     async def clean(self, seats: Mapping[str, str], what: Cleaning) -> TopicChange:

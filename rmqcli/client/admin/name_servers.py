@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from codec.bodies.properties import encode_properties_text
 from codec.headers.routes import (
     AddWritePermOfBrokerRequestHeader,
     DeleteKVConfigRequestHeader,
@@ -27,7 +28,7 @@ from codec.operations.name_server import (
 from codec.operations.routes import ADD_WRITE_PERM_OF_BROKER, WIPE_WRITE_PERM_OF_BROKER
 from rmqcli.client.admin.area import Area
 from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import ClientError, NotFound
+from rmqcli.client.errors import ClientError, NotFound, valid
 
 Failures = dict[str, ClientError]
 
@@ -46,7 +47,11 @@ class NameServerAdmin(Area):
         return await self.bodies(self.addresses, GET_NAMESRV_CONFIG, None, failures)
 
     async def set_config(self, values: Mapping[str, str], *, servers: Collection[str] = ()) -> TopicChange:
-        """Changes properties (code 318). A name server ignores names that it does not know."""
+        """Changes properties (code 318). A name server ignores names that it does not know.
+
+        InvalidRequest for a name or value that is no line of text.
+        """
+        valid(encode_properties_text, values)
         return await self.change(self._chosen(servers), UPDATE_NAMESRV_CONFIG, None, dict(values))
 
     async def entries(self, namespace: str, *, failures: Failures | None = None) -> dict[str, dict[str, str]]:

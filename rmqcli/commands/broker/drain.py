@@ -61,7 +61,12 @@ def drain(
         note(f"{broker} would lose its write permission; nothing was changed")
         _show(settings, broker, {}, {"onlyWritable": topics, "dryRun": True})
         return
-    confirm(settings, f"take the write permission from {broker}?", yes=yes)
+    confirm(
+        settings,
+        f"take the write permission from {broker}?",
+        yes=yes,
+        lost=[f"sends to {', '.join(topics)}"] if topics else (),
+    )
     failures: Failures = {}
     counts = with_admin(
         settings, lambda admin: admin.name_servers.wipe_write_permission(broker, failures=failures)

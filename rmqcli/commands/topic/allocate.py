@@ -54,7 +54,7 @@ def allocate(
     in the order of their IDs. Clients that get nothing are named. Piped output: broker, queue, then the client
     for each strategy, in the order AVG, AVG_BY_CIRCLE, CONSISTENT_HASH.
     """
-    from rmqcli.flows.allocating import STRATEGIES, owners
+    from rmqcli.flows.allocating import STRATEGIES, json_name, owners
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER, QUEUE
 
@@ -71,7 +71,7 @@ def allocate(
     rows = [
         [queue.broker_name, queue.queue_id, *(found[name].get(queue) for name in chosen)] for queue in queues
     ]
-    show_rows(settings, [BROKER, QUEUE, *(Column(name, name) for name in chosen)], rows)
+    show_rows(settings, [BROKER, QUEUE, *(Column(name, json_name(name)) for name in chosen)], rows)
     for name in chosen:
         if idle := sorted(set(members) - set(found[name].values())):
             note(f"{name}: no queue for {', '.join(idle)}")

@@ -74,6 +74,15 @@ def test_a_change_that_is_refused_or_ignored(both: Run) -> None:
     assert wrong.code == 1 and "a number is expected" in wrong.err
 
 
+@pytest.mark.parametrize("text", ["a b=1", "deleteWhen=05\nlistenPort=1", "#x=1"])
+def test_a_property_that_is_no_line(both: Run, text: str) -> None:
+    for group in ("broker", "namesrv"):
+        result = both(group, "config", "set", text, "--yes")
+        assert (result.code, result.out.count(b"\n")) == (2, 2)
+        assert "cannot be written as a line of text" in result.err
+    assert values(both, "deleteWhen") == ["04", "04"]
+
+
 def test_differences_between_brokers(both: Run) -> None:
     same = both("broker", "config", "diff")
     assert (same.code, same.out) == (0, b"")

@@ -27,7 +27,7 @@ def test_every_master_is_asked(both: Run) -> None:
     assert stored(both, "broker-b") == before + 5
     (one,) = both("broker", "ping", "-b", "broker-a", "-c", "1", "--json").json
     assert list(one) == ["brokerName", "sent", "failed", "min", "p50", "p90", "p99", "max"]
-    assert both("pull", "broker-b", "-o", "-1", "-f", r"%v").out == bytes(300)
+    assert both("pull", "broker-b", "-o", "-1", "-f", r"%v", "--raw").out == bytes(300)
 
 
 def test_a_topic_of_choice(both: Run) -> None:
@@ -48,6 +48,18 @@ def test_a_broker_that_does_not_answer_is_named(half: Run) -> None:
     assert found.err.startswith("rmq: broker-b: cannot connect to 127.0.0.2:")
     assert half("broker", "ping", "-b", "broker-b").code == 5
     assert half("broker", "ping", "-c", "2", "--json").json[1]["p50"] is None
+
+
+def test_a_broker_that_refuses_is_named(both: Run) -> None:
+    limit = ("broker", "config", "set", "-b", "broker-b", "--yes")
+    both(*limit, "maxMessageSize=100")
+    result = both("broker", "ping", "-c", "2")
+    both(*limit, "maxMessageSize=4194304")
+    assert (result.code, [row[:3] for row in result.lines]) == (
+        3,
+        [["broker-a", "2", "0"], ["broker-b", "0", "3"]],
+    )
+    assert result.err.startswith("rmq: broker-b: ") and "MESSAGE_ILLEGAL" in result.err
 
 
 class Scripted:

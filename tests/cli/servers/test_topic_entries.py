@@ -70,7 +70,12 @@ def test_who_would_get_which_queue(both: Run, filled: str) -> None:
         ["broker-b", "1", "c", "a"],
     ]
     one = both("topic", "allocate", filled, "a", "--strategy", "AVG", "--json")
-    assert one.json[0] == {"brokerName": "broker-a", "queueId": 0, "AVG": "a"}
+    assert one.json[0] == {"brokerName": "broker-a", "queueId": 0, "avg": "a"}
+    assert list(both("topic", "allocate", filled, "a", "--json").json[0])[2:] == [
+        "avg",
+        "avgByCircle",
+        "consistentHash",
+    ]
     many = both("topic", "allocate", filled, *"abcdef", "--strategy", "AVG")
     assert many.err == "AVG: no queue for e, f\n"
 
