@@ -1,4 +1,4 @@
-"""RANGE: the messages that a command reads, of broker queues and of store files.
+"""RANGE: the messages that a command reads, by queue offset or store time; of a commit log by its offsets.
 
     start    from the first message to the end
     end      only messages that arrive later
@@ -9,10 +9,8 @@
     @T1:T2   times T1 to T2, excluding T2 (or @T1:@T2)
 
 T is an ISO time (local unless it has a zone), epoch seconds (10 digits) or milliseconds (12 or 13), now, or a
-duration before now: -1h, -1d12h, -500ms. Other numbers are refused: microseconds, and times before 2001 except 0,
-are slips. A time may contain colons: the text is first tried as a single time, then with each colon as the
-separator; exactly one reading must be valid. Offsets are queue offsets; times are compared with the store
-time.
+duration before now: -1h, -1d12h, -500ms. Other numbers are refused: microseconds, and times before 2001 except
+0. A time may contain colons; a text that can be read in two ways is refused.
 """
 
 from __future__ import annotations
@@ -124,6 +122,7 @@ def _ordered(found: OffsetRange, text: str) -> OffsetRange:
 
 
 def _time_range(text: str, now_ms: int) -> OffsetRange:
+    """Read a single time, or else two with any colon between them, of which one reading must be valid."""
     whole = _try_time(text, now_ms)
     if whole is not None:
         return OffsetRange(begin_time=whole)

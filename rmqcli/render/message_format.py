@@ -12,8 +12,8 @@ r"""FORMAT: the output format of each message.
     %B born host           %H store host
     %j JSON line           %% percent sign
 
-Control bytes of values, other than \n and \t, are written \xNN, and so are bytes that are not UTF-8: what
-others send cannot move the cursor of a terminal. --raw writes the bytes themselves.
+Control bytes of values, other than \n and \t, are written \xNN, and so are bytes that are not UTF-8; --raw
+writes them as they are.
 
 Any verb except %% may be followed by one modifier: {hex}, {base64} or {json}. Times also accept {ms} (epoch
 milliseconds), {utc} (ISO) or a strftime pattern such as {%H:%M:%S}. Escapes: \n \t \r \0 \\ \xNN. Nothing is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -47,6 +48,22 @@ def test_writing_removes_what_is_gone(tmp_path: Path, monkeypatch: pytest.Monkey
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
         str(path) for path in generated_files(ROOT)
     }
+
+
+def test_a_grammar_is_explained_where_it_is_used() -> None:
+    """Not where another option has a value of the same name, as the limits of `rmq check`."""
+    pages = {path.stem: text for path, text in generated_files(ROOT).items() if path.parent.name == "man"}
+    for title, option in (("RANGES", r"\\-o, \\-\\-offset RANGE"), ("FORMATS", r"\\-f, \\-\\-format FORMAT")):
+        explaining = {name for name, text in pages.items() if f".SH {title}" in text}
+        assert explaining == {name for name, text in pages.items() if re.search(option, text)}
+        assert not any(name.startswith("rmq-check") for name in explaining)
+
+
+def test_manuals_say_what_a_reader_can_use() -> None:
+    """Texts shared with the code do not tell how the code works."""
+    for path, text in generated_files(ROOT).items():
+        if path.parent.name == "man":
+            assert not re.search(r"first tried|the separator;|cursor of|Returns|Raises|docstring", text), path
 
 
 def test_every_command_has_help_and_an_example(nodes: list[Node]) -> None:

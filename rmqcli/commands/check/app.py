@@ -32,10 +32,10 @@ BrokersOption = Annotated[
 ]
 WarnOption = Annotated[
     str | None,
-    Option("--warn", metavar="RANGE", help="Warn outside this range: MAX, MIN:, MIN:MAX, @MIN:MAX."),
+    Option("--warn", metavar="LIMITS", help="Warn outside these limits: MAX, MIN:, MIN:MAX, @MIN:MAX."),
 ]
-CritOption = Annotated[str | None, Option("--crit", metavar="RANGE", help="Critical outside this range.")]
-FormatOption = Annotated[str, Option("--format", "-f", metavar="FORMAT", help="nagios, prometheus or json.")]
+CritOption = Annotated[str | None, Option("--crit", metavar="LIMITS", help="Critical outside these limits.")]
+FormatOption = Annotated[str, Option("--format", "-f", metavar="NAME", help="nagios, prometheus or json.")]
 
 
 @dataclass(frozen=True, slots=True)
