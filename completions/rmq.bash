@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query trace topic group offsets cluster doctor check inspect export import up broker namesrv profile help"
+            commands="send request pull tail consume query trace dlq topic group offsets cluster doctor check inspect export import up broker namesrv profile help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -38,6 +38,31 @@ _rmq_describe() {
         "trace")
             options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--trace-topic -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "dlq")
+            commands="list show redrive drop"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "dlq list")
+            options="-k --key --id -o --offset --where --grep --grant-read --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --confirm"
+            files="--progress"
+            ;;
+        "dlq show")
+            options="-k --key --id -o --offset --where --grep --grant-read --progress -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key --id -o --offset --where --grep --progress -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            files="--progress"
+            ;;
+        "dlq redrive")
+            options="-k --key --id -o --offset --where --grep -a --all --to --rate --again --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key --id -o --offset --where --grep --to --rate --progress -n --namesrv --profile --color --timeout --map --confirm"
+            files="--progress"
+            ;;
+        "dlq drop")
+            options="-k --key --id -o --offset --where --grep -a --all --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --confirm"
+            files="--progress"
             ;;
         "topic")
             commands="list describe route stats top entries allocate create update delete order"

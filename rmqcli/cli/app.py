@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "consume": Entry("rmqcli.commands.consume", "Consume messages as a member of a consumer group."),
     "query": Entry("rmqcli.commands.query", "Find messages by key or message ID."),
     "trace": Entry("rmqcli.commands.trace", "Show who sent and who consumed a message."),
+    "dlq": Entry("rmqcli.commands.dlq", "Show dead letters, send them back, or drop them."),
     "topic": Entry("rmqcli.commands.topic", "List, describe, create, update and delete topics."),
     "group": Entry("rmqcli.commands.group", "Show and change consumer groups: lag, clients, settings."),
     "offsets": Entry("rmqcli.commands.offsets", "Show, reset and clone consumer offsets."),

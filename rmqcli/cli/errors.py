@@ -73,6 +73,12 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "HalfInDoubt": ExitCode.TIMED_OUT,
         "FlowError": ExitCode.FAILED,
     },
+    "rmqcli.dead_letters.errors": {
+        "NoDeadLetters": ExitCode.NOT_FOUND,
+        "NotReadable": ExitCode.NOT_PERMITTED,
+        "JournalError": ExitCode.USAGE,
+        "DeadLetterError": ExitCode.FAILED,
+    },
     "rmqcli.grammar.errors": {"GrammarError": ExitCode.USAGE},
     "rmqcli.store.workers": {"WorkerKilled": ExitCode.FAILED},
     "broker.errors": {

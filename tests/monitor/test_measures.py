@@ -56,7 +56,7 @@ async def pair(autojump_clock: MockClock) -> AsyncIterator[Pair]:
         yield Pair(cluster, other.broker_address, admin)
 
 
-async def test_lag(pair: Pair) -> None:
+async def test_lag(autojump_clock: MockClock, pair: Pair) -> None:
     assert await measures.lag(pair.admin, ["g"]) == Measured([Figure(4, "g")])
     assert await measures.lag(pair.admin, ["g"], "orders") == Measured([Figure(4, "g")])
     assert Figure(4, "g") in (await measures.lag(pair.admin, ())).figures
@@ -71,7 +71,7 @@ async def test_lag(pair: Pair) -> None:
     assert (list(left.figures), list(left.lost)) == ([Figure(2, "g")], ["broker-b"])
 
 
-async def test_brokers(pair: Pair) -> None:
+async def test_brokers(autojump_clock: MockClock, pair: Pair) -> None:
     assert await measures.brokers(pair.admin) == Measured([Figure(0)], {}, State.OK)
     missing = await measures.brokers(pair.admin, 3)
     assert (missing.figures, missing.lost) == ([Figure(1)], {"": "2 of 3 brokers are registered"})
@@ -80,7 +80,7 @@ async def test_brokers(pair: Pair) -> None:
     assert (lost.figures, list(lost.lost)) == ([Figure(1)], [f"broker-b {pair.other}"])
 
 
-async def test_disk(pair: Pair) -> None:
+async def test_disk(autojump_clock: MockClock, pair: Pair) -> None:
     assert [one.target for one in (await measures.disk(pair.admin)).figures] == ["broker-a", "broker-b"]
     assert [one.target for one in (await measures.disk(pair.admin, ["broker-b"])).figures] == ["broker-b"]
     with pytest.raises(NotFound):
@@ -90,7 +90,7 @@ async def test_disk(pair: Pair) -> None:
     assert ([one.target for one in left.figures], list(left.lost)) == (["broker-a"], ["broker-b"])
 
 
-async def test_dead_letters(pair: Pair) -> None:
+async def test_dead_letters(autojump_clock: MockClock, pair: Pair) -> None:
     assert await measures.dlq(pair.admin) == Measured([Figure(4, "g")])
     with pytest.raises(GroupNotFound):
         await measures.dlq(pair.admin, ["nobody"])
@@ -99,7 +99,7 @@ async def test_dead_letters(pair: Pair) -> None:
     assert (list(left.figures), list(left.lost)) == ([Figure(2, "g")], ["broker-b"])
 
 
-async def test_send(pair: Pair) -> None:
+async def test_send(autojump_clock: MockClock, pair: Pair) -> None:
     found = await measures.send(pair.admin)
     assert ([one.target for one in found.figures], found.lost) == (["broker-a", "broker-b"], {})
     assert len((await measures.send(pair.admin, ["broker-a"], "orders")).figures) == 1

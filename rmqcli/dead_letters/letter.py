@@ -1,0 +1,58 @@
+"""A dead letter as a message: what it was before its retries, and what is noted about its way back.
+
+Brokers store a message that goes to the dead-letter topic with RETRY_TOPIC and ORIGIN_MESSAGE_ID (Java
+`AbstractSendMessageProcessor.consumerSendMsgBack`), 5.x also with DLQ_ORIGIN_TOPIC and
+DLQ_ORIGIN_MESSAGE_ID; clients add RECONSUME_TIME and MAX_RECONSUME_TIMES to a retry that they send themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codec.message import Message, MessageExt
+from codec.properties import TIMERS, PropertyName
+
+REDRIVEN_FROM: Final = "REDRIVEN_FROM"
+"""Property of a message that came back: `TOPIC BROKER QUEUE OFFSET` of its dead letter."""
+
+_ORIGIN_TOPICS = (PropertyName.DLQ_ORIGIN_TOPIC, PropertyName.RETRY_TOPIC)
+_ORIGIN_IDS = (PropertyName.DLQ_ORIGIN_MESSAGE_ID, PropertyName.ORIGIN_MESSAGE_ID)
+DROPPED: Final = TIMERS | frozenset(
+    (
+        *(*_ORIGIN_TOPICS, *_ORIGIN_IDS),
+        *(PropertyName.RECONSUME_TIME, PropertyName.MAX_RECONSUME_TIMES, PropertyName.CONSUME_START_TIME),
+        *(PropertyName.DELAY, PropertyName.WAIT, PropertyName.REAL_TOPIC, PropertyName.REAL_QID),
+        *(PropertyName.TRAN_MSG, PropertyName.PGROUP, PropertyName.TRAN_PREPARED_QUEUE_OFFSET),
+        *(PropertyName.MIN_OFFSET, PropertyName.MAX_OFFSET, PropertyName.CLUSTER, PropertyName.MSG_REGION),
+        *(PropertyName.POP_CK, PropertyName.POP_CK_OFFSET, PropertyName.FIRST_POP_TIME),
+        *(PropertyName.INNER_MULTI_QUEUE_OFFSET, PropertyName.CRC32, PropertyName.TRACE_ON),
+        *(PropertyName.TIMER_OUT_MS, PropertyName.TIMER_ENQUEUE_MS, PropertyName.TIMER_DEQUEUE_MS),
+        *(PropertyName.TIMER_ROLL_TIMES, PropertyName.TIMER_DELAY_LEVEL),
+    )
+)
+"""Properties of delivery, retry, delay and transaction, which a new message must not have."""
+
+
+def origin_topic(letter: MessageExt) -> str | None:
+    """Return the topic that the message was sent to; None if its properties do not say."""
+    return next((topic for name in _ORIGIN_TOPICS if (topic := letter.properties.get(name))), None)
+
+
+def ids(letter: MessageExt) -> frozenset[str]:
+    """Return every id under which somebody may know the message, in capitals."""
+    own = {letter.msg_id, letter.offset_msg_id}
+    own |= {letter.properties[name] for name in _ORIGIN_IDS if name in letter.properties}
+    return frozenset(one.upper() for one in own)
+
+
+def identity(letter: MessageExt) -> str:
+    """Return what names this letter and no other, also after its topic was deleted and made again."""
+    return f"{letter.offset_msg_id}@{letter.store_timestamp}"
+
+
+def restored(letter: MessageExt, topic: str) -> Message:
+    """Return the message as it was sent: body, flag, keys, tag, properties of the user, and message id."""
+    place = f"{letter.topic} {letter.broker_name} {letter.queue_id} {letter.queue_offset}"
+    kept = {name: value for name, value in letter.properties.items() if name not in DROPPED}
+    kept[PropertyName.UNIQ_KEY] = letter.msg_id
+    return Message(topic=topic, body=letter.body, flag=letter.flag, properties=kept | {REDRIVEN_FROM: place})
