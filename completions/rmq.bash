@@ -65,7 +65,7 @@ _rmq_describe() {
             files="--progress"
             ;;
         "topic")
-            commands="list describe route stats top entries allocate create update delete order"
+            commands="list describe route stats top entries allocate create update apply delete order"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -105,6 +105,11 @@ _rmq_describe() {
             options="--queues --read-queues --write-queues --perm -b --broker --cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             ;;
+        "topic apply")
+            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            files="--file"
+            ;;
         "topic delete")
             options="-y --yes --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--cluster -n --namesrv --profile --color --timeout --map --confirm"
@@ -127,7 +132,7 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group")
-            commands="list describe settings create update delete clients status deliver"
+            commands="list describe settings create update apply delete clients status deliver"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -150,6 +155,11 @@ _rmq_describe() {
         "group update")
             options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "group apply")
+            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            files="--file"
             ;;
         "group delete")
             options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"

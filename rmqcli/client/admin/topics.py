@@ -176,6 +176,22 @@ class TopicAdmin(FormerMethod, Area):
             return {}
         return {entry.partition(":")[0]: entry for entry in text.split(";") if entry}
 
+    async def put(self, config: TopicConfig, broker: str, attributes: str | None = None) -> None:
+        """Creates a topic on one broker, or overwrites its settings there (17). `attributes` is as in `create`.
+
+        An ordered topic also needs `put_layout`.
+        """
+        valid(check_topic, config.topic_name)
+        (address,) = (await self._admin.brokers.masters(brokers=[broker])).values()
+        await self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, _header(config, attributes), None)
+
+    async def put_layout(self, topic: str) -> None:
+        """Stores the layout of an ordered topic, that of its route, in the name servers (100)."""
+        layout = await self.order_layout(topic)
+        await self._update_name_servers(
+            PUT_KV_CONFIG, PutKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic, value=layout)
+        )
+
     async def update(
         self,
         topic: str,

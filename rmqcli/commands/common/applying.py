@@ -1,0 +1,127 @@
+"""`rmq topic apply` and `rmq group apply`: a file of settings, the plan of what differs, its application."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from rmqcli.cli.options import Masters
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, confirm, end_partly
+from rmqcli.render.columns import BROKER, GROUP, TOPIC
+from rmqcli.render.output import Output, note, warn
+from rmqcli.render.table import Column, objects, show_rows
+from rmqcli.render.text import many
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
+    from rmqcli.flows.desired import Kind, Step, Tables
+
+FileOption = Annotated[
+    Path,
+    Option("--file", metavar="FILE", help="JSON or YAML file with a list of settings.", show_default=False),
+]
+
+
+def apply_file(
+    settings: Settings, kind: Kind, path: Path, masters: Masters, *, dry_run: bool, yes: bool
+) -> None:
+    """Show what differs from the file, ask, change it; end as `end_partly` does."""
+    from rmqcli.flows.desired import planned, read_entries
+
+    entries = read_entries(path, kind)
+    failures: Failures = {}
+    tables = with_admin(settings, lambda admin: _tables(admin, kind, masters, failures))
+    steps = planned(entries, kind, tables)
+    columns = (
+        TOPIC if kind.word == "topic" else GROUP,
+        BROKER,
+        Column("ACTION", "action"),
+        Column("CHANGES", "changes"),
+    )
+    rows = [[step.name, step.broker_name, step.action, list(step.changes)] for step in steps]
+    if not settings.json:
+        show_rows(settings, columns, rows)
+        Output().flush()
+    elif dry_run:
+        Output().json({"steps": objects(columns, rows), "dryRun": True})
+    counts = Counter(step.action for step in steps)
+    wanted = [step for step in steps if step.action != "same"]
+    if not settings.json:
+        note(f"{counts['create']} to create, {counts['change']} to change, {counts['same']} as wanted")
+    if dry_run:
+        end_partly(failures)
+        return
+    applied = _apply(settings, kind, wanted, tables, failures, yes=yes) if wanted else 0
+    if settings.json:
+        texts = {name: str(error) for name, error in failures.items()}
+        Output().json({"steps": objects(columns, rows), "applied": applied, "failures": texts})
+    elif wanted:
+        note(f"applied {applied} of {len(wanted)}")
+    end_partly(failures, done=bool(applied) or not wanted)
+
+
+async def _tables(admin: Admin, kind: Kind, masters: Masters, failures: Failures) -> Tables:
+    """Return the settings of the chosen masters; those that do not respond are in `failures`."""
+    chosen = await admin.brokers.masters(**masters.named)
+    area: Any = admin.topics if kind.word == "topic" else admin.groups
+    found = await area.all_settings(failures=failures)
+    for name in failures.keys() - chosen.keys():
+        del failures[name]
+    return {name: table for name, table in found.items() if name in chosen}
+
+
+def _apply(
+    settings: Settings, kind: Kind, steps: Sequence[Step], tables: Tables, failures: Failures, *, yes: bool
+) -> int:
+    """Ask, and carry out the steps; return how many were. Others are in `failures`, by name and broker."""
+    lost = with_admin(settings, lambda admin: _hidden(admin, steps, tables)) if kind.word == "topic" else []
+    for line in lost:
+        warn(line)
+    confirm(settings, f"apply {many(len(steps), 'change')} to {kind.word}s?", yes=yes, lost=lost)
+
+    async def main(admin: Admin) -> int:
+        from rmqcli.client.admin.area import gather
+
+        _, failed = await gather(range(len(steps)), lambda place: _carry_out(admin, steps[place]))
+        ordered = {step.name for step in steps if getattr(step.config, "order", False)}
+        _, unstored = await gather(ordered, admin.topics.put_layout)
+        failures.update({f"{name} in the name servers": error for name, error in unstored.items()})
+        failures.update({f"{steps[p].name} on {steps[p].broker_name}": error for p, error in failed.items()})
+        return len(steps) - len(failed)
+
+    return with_admin(settings, main)
+
+
+async def _carry_out(admin: Admin, step: Step) -> None:
+    from codec.bodies.config import TopicConfig
+
+    if isinstance(step.config, TopicConfig):
+        await admin.topics.put(step.config, step.broker_name, step.attributes)
+        return
+    made = await admin.groups.create(step.config, brokers=[step.broker_name])
+    for error in made.failures.values():
+        raise error
+
+
+async def _hidden(admin: Admin, steps: Sequence[Step], tables: Tables) -> list[str]:
+    """Return what consumers will not see any more, by topic and broker."""
+    from codec.bodies.config import TopicConfig
+
+    found = []
+    for step in steps:
+        old = tables[step.broker_name].get(step.name)
+        if not isinstance(old, TopicConfig) or not isinstance(step.config, TopicConfig):
+            continue
+        queues = step.config.read_queue_nums
+        if queues < old.read_queue_nums:
+            hidden = await admin.topics.hidden(step.name, queues, brokers=[step.broker_name])
+            if hidden:
+                count = many(sum(hidden.values()), "message")
+                found.append(f"{step.name} on {step.broker_name}: {count}, which consumers will not see")
+    return found

@@ -1,0 +1,186 @@
+"""Topics and groups as a file wants them: entries, the plan of what differs, and its application.
+
+A file is JSON or YAML: a list of objects with the names of Java's `TopicConfig` or `SubscriptionGroupConfig`,
+as mqadmin's `updateTopicList` and `updateSubGroupList` read them, or such a list as `topics` or `groups` of an
+object. `name` is another word for `topicName` or `groupName`, `queues` sets read and write queues, and `perm` may
+be a text (`rw`). What an entry does not say stays as it is; a new topic has 8 queues. Nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from codec.message import check_group, check_topic
+from codec.names import is_system_group, is_system_topic
+from rmqcli.flows.errors import InvalidInput
+
+Config: TypeAlias = TopicConfig | SubscriptionGroupConfig
+Tables: TypeAlias = "Mapping[str, Mapping[str, Config]]"
+
+_PERMS = {"-": 0, "w": 2, "r": 4, "rw": 6}
+_BOTH_QUEUES = ("readQueueNums", "writeQueueNums")
+
+
+class Kind(NamedTuple):
+    """What a file lists: `topic` or `group`, the struct and the member that names it, values of a new one."""
+
+    word: Literal["topic", "group"]
+    struct: type[TopicConfig] | type[SubscriptionGroupConfig]
+    key: str
+    new: Mapping[str, Any]
+
+    def check(self, name: str) -> None:
+        """Raise ValueError for a name that no application can have."""
+        check, is_system = (
+            (check_topic, is_system_topic) if self.word == "topic" else (check_group, is_system_group)
+        )
+        check(name)
+        if is_system(name):
+            raise ValueError(f"{name} is a system {self.word}")
+
+
+TOPICS = Kind("topic", TopicConfig, "topicName", {"read_queue_nums": 8, "write_queue_nums": 8})
+GROUPS = Kind("group", SubscriptionGroupConfig, "groupName", {})
+
+
+class Entry(NamedTuple):
+    """One entry: the given values by field of the struct."""
+
+    name: str
+    given: Mapping[str, Any]
+
+
+class Step(NamedTuple):
+    """What happens to one entry on one broker. `changes` are texts such as `perm 6 → 4`."""
+
+    name: str
+    broker_name: str
+    action: Literal["create", "change", "same"]
+    changes: tuple[str, ...]
+    config: Config
+    attributes: str | None = None
+
+
+def read_entries(path: Path, kind: Kind) -> list[Entry]:
+    """Return the entries in their order; InvalidInput names the entry and the member that is wrong."""
+    content = _content(path)
+    if isinstance(content, dict):
+        content = content.get(f"{kind.word}s")
+    if not isinstance(content, list) or not content:
+        raise InvalidInput(f"{path}: a list of {kind.word}s is expected")
+    entries = [_entry(f"{path}: {kind.word} {place}", item, kind) for place, item in enumerate(content, 1)]
+    names = [entry.name for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(f"{path}: {kind.word} {name} is listed twice")
+    return entries
+
+
+def _content(path: Path) -> Any:
+    data = path.read_bytes()
+    if data.lstrip()[:1] in (b"[", b"{"):
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"{path}: {error}") from None
+    import yaml
+
+    try:
+        return yaml.safe_load(data)
+    except yaml.YAMLError as error:
+        raise InvalidInput(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def _entry(where: str, item: object, kind: Kind) -> Entry:
+    if not isinstance(item, dict):
+        raise InvalidInput(f"{where}: an object is expected")
+    members = _plain(dict(item), kind)
+    name = members.pop(kind.key, None)
+    if not isinstance(name, str):
+        raise InvalidInput(f"{where}: {kind.key} is missing")
+    try:
+        kind.check(name)
+    except ValueError as error:
+        raise InvalidInput(f"{where}: {error}") from None
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind.struct)}
+    given = {}
+    for member, value in members.items():
+        if member not in fields:
+            raise InvalidInput(f"{where} ({name}): unknown member {member!r}")
+        try:
+            given[fields[member].name] = msgspec.convert(value, fields[member].type)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"{where} ({name}): {member}: {error}") from None
+    return Entry(name, given)
+
+
+def _plain(members: dict[str, Any], kind: Kind) -> dict[str, Any]:
+    """Return the members with Java's names only."""
+    if "name" in members:
+        members[kind.key] = members.pop("name")
+    if kind.word == "topic" and "queues" in members:
+        members |= dict.fromkeys(_BOTH_QUEUES, members.pop("queues")) | {
+            name: members[name] for name in _BOTH_QUEUES if name in members
+        }
+    if kind.word == "topic" and isinstance(members.get("perm"), str):
+        members["perm"] = _PERMS.get(members["perm"], members["perm"])
+    return members
+
+
+def planned(entries: Sequence[Entry], kind: Kind, tables: Tables) -> list[Step]:
+    """Return one step for each entry and broker of `tables` (broker name → name → configuration)."""
+    return [
+        _step(entry, kind, broker, table.get(entry.name))
+        for entry in entries
+        for broker, table in sorted(tables.items())
+    ]
+
+
+def _step(entry: Entry, kind: Kind, broker: str, found: Config | None) -> Step:
+    given = dict(entry.given)
+    attributes = given.pop("attributes", None) if kind.word == "topic" else None
+    text = _attributes_text(attributes or {}, getattr(found, "attributes", None) or {})
+    if found is None:
+        base = {msgspec.structs.fields(kind.struct)[0].name: entry.name}
+        config = kind.struct(**base | dict(kind.new) | given)
+        changes = [f"{name} {_text(value)}" for name, value in _shown(config, given)]
+    else:
+        config = msgspec.structs.replace(found, **given)
+        before = dict(_shown(found, given))
+        changes = [
+            f"{name} {_text(before[name])} → {_text(value)}"
+            for name, value in _shown(config, given)
+            if value != before[name]
+        ]
+    if text:
+        changes.append(text)
+    action: Literal["create", "change", "same"] = (
+        "create" if found is None else "change" if changes else "same"
+    )
+    return Step(entry.name, broker, action, tuple(changes), config, text or None)
+
+
+def _shown(config: Config, given: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(config)}
+    return [(names[field], getattr(config, field)) for field in given]
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _attributes_text(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
+    """Return Java's text of the attributes that differ: `+key=value` sets one, `-key` removes it."""
+    parts = []
+    for key, value in wanted.items():
+        name = key.lstrip("+-")
+        if key.startswith("-"):
+            parts += [f"-{name}"] if name in found else []
+        elif found.get(name) != value:
+            parts.append(f"+{name}={value}")
+    return ",".join(parts)
