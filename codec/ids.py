@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
+from typing import NamedTuple
 
 from codec.addresses import join_address
 from codec.errors import CorruptionError, HeaderError, LocalProtocolError
@@ -95,6 +96,25 @@ class UniqIdFactory:
         if -CLOCK_STEP < span < 0:
             span = 0
         return f"{self._prefix}{span & 0xFFFFFFFF:08X}{next(self._counter) & 0xFFFF:04X}"
+
+
+class UniqId(NamedTuple):
+    """The parts of a UNIQ_KEY. `pid` is the lower half of the process id, `identity` tells processes apart (in
+    Java the hash of a class loader), `span` is ms since the first of the month, `counter` wraps at 65536.
+    """
+
+    address: str
+    pid: int
+    identity: int
+    span: int
+    counter: int
+
+
+def parse_uniq_id(text: str) -> UniqId:
+    """The parts of a UNIQ_KEY. Raises HeaderError for any other text; an offset message id looks the same."""
+    data = _id_bytes(text)
+    pid, identity, span, counter = struct.unpack(">HIIH", data[-12:])
+    return UniqId(str(ipaddress.ip_address(data[:-12])), pid, identity, span, counter)
 
 
 def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:

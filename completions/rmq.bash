@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query trace dlq topic group offsets cluster doctor check inspect export import up broker namesrv profile help"
+            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check inspect export import up broker namesrv profile help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -32,8 +32,12 @@ _rmq_describe() {
             values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "query")
-            options="-k --key --id --time -c --count --where --grep -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-k --key --id --all-topics --time -c --count --where --grep --track -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "id")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "trace")
             options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"

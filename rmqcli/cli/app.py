@@ -42,6 +42,7 @@ COMMANDS: dict[str, Entry] = {
     "tail": Entry("rmqcli.commands.tail", "Show the last messages of a topic and follow it."),
     "consume": Entry("rmqcli.commands.consume", "Consume messages as a member of a consumer group."),
     "query": Entry("rmqcli.commands.query", "Find messages by key or message ID."),
+    "id": Entry("rmqcli.commands.id_", "Decode message IDs."),
     "trace": Entry("rmqcli.commands.trace", "Show who sent and who consumed a message."),
     "dlq": Entry("rmqcli.commands.dlq", "Show dead letters, send them back, or drop them."),
     "topic": Entry("rmqcli.commands.topic", "List, describe, create, update and delete topics."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 _SECTIONS: Mapping[str, frozenset[str]] = {
-    "Messages": frozenset(("send", "request", "pull", "tail", "consume", "query", "trace", "dlq")),
+    "Messages": frozenset(("send", "request", "pull", "tail", "consume", "query", "id", "trace", "dlq")),
     "Administration": frozenset(),
     "Files": frozenset(("inspect", "export", "import")),
     "Servers": frozenset(("up", "broker", "namesrv")),

@@ -6,7 +6,7 @@ shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from codec.addresses import MAX_PORT, join_address
 from codec.codes import ResponseCode
@@ -18,7 +18,7 @@ from codec.message_queue import MessageQueue
 from codec.operations.messages import QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
 from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import QueryResult
-from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
+from rmqcli.client.errors import BrokerRefused, ClientError, InvalidRequest, NotFound
 from rmqcli.client.wire.messages import Reading, read_messages
 
 MAX_LONG = 2**63 - 1
@@ -78,6 +78,18 @@ class MessageAdmin(Area):
             return QueryResult(await self.view_all(msg_id), found.failures)
         except NotFound:
             return found
+
+    async def query_everywhere(self, uniq_key: str) -> QueryResult:
+        """Messages with this UNIQ_KEY in any topic, oldest first: every topic is asked at all its brokers."""
+
+        async def ask(topic: str) -> QueryResult:
+            return await self.query_by_uniq_key(topic, uniq_key)
+
+        answers, failures = await gather(await self._admin.topics.names(), ask)
+        found = [message for answer in answers.values() for message in answer.messages]
+        found.sort(key=lambda message: (message.store_timestamp, message.commit_log_offset))
+        broken = {name: error for answer in answers.values() for name, error in answer.failures.items()}
+        return QueryResult(tuple(found), broken | _worth_telling(failures))
 
     async def view(self, offset_msg_id: str) -> MessageExt:
         """The message at the position in an offset message id, as `view_all`; of an inner batch the first."""
@@ -141,6 +153,11 @@ class MessageAdmin(Area):
         found = [message for part in answers.values() for message in part]
         found.sort(key=lambda message: (message.store_timestamp, message.commit_log_offset))
         return QueryResult(tuple(found), failures, may_be_more=bool(full))
+
+
+def _worth_telling(failures: Mapping[str, ClientError]) -> dict[str, ClientError]:
+    """Failures of topics, but for those that have no queue any more or may not be read by anybody."""
+    return {topic: error for topic, error in failures.items() if not isinstance(error, NotFound)}
 
 
 def offset_id_address(msg_id: str) -> str | None:
