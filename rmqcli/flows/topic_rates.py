@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from codec.bodies.stats import BrokerStatsData
@@ -51,7 +51,7 @@ async def _rates_of(admin: Admin, topic: str, failures: Failures) -> list[TopicR
     for group in await _groups(admin, topic, failures):
         key = f"{topic}@{group}"
         gets = await admin.brokers.statistics(brokers, "GROUP_GET_NUMS", key, failures=failures)
-        lag = await _lag(admin, topic, group, failures)
+        lag = await _lag(admin, topic, group, brokers, failures)
         rows.append(TopicRate(topic, group, lag, came[0], rate_of(gets), came[1], total_of(gets)))
     return rows or [TopicRate(topic, None, None, came[0], None, came[1], None)]
 
@@ -65,9 +65,11 @@ async def _groups(admin: Admin, topic: str, failures: Failures) -> list[str]:
         raise
 
 
-async def _lag(admin: Admin, topic: str, group: str, failures: Failures) -> int | None:
+async def _lag(
+    admin: Admin, topic: str, group: str, brokers: Mapping[str, str], failures: Failures
+) -> int | None:
     try:
-        stats = await admin.offsets.stats(group, topic, failures=failures)
+        stats = await admin.offsets.stats(group, topic, masters=brokers, failures=failures)
     except ClientError:
         if failures:
             return None

@@ -27,12 +27,20 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     zero_if_absent = False
 
     async def stats(
-        self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
+        self,
+        group: str,
+        topic: str | None = None,
+        *,
+        masters: Mapping[str, str] | None = None,
+        failures: dict[str, ClientError] | None = None,
     ) -> ConsumeStats:
-        """Offsets of a group and its queues (code 208), merged from all masters; empty if it is unknown."""
+        """Offsets of a group and its queues (code 208), merged from all masters; empty if it is unknown.
+
+        `masters` holds broker name → address if not all are asked.
+        """
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-        masters = await self._admin.brokers.masters()
-        answers = await self.bodies(masters, GET_CONSUME_STATS, header, failures)
+        targets = await self._admin.brokers.masters() if masters is None else masters
+        answers = await self.bodies(targets, GET_CONSUME_STATS, header, failures)
         table = {
             queue: wrapper for stats in answers.values() for queue, wrapper in stats.offset_table.items()
         }
