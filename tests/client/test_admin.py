@@ -20,7 +20,15 @@ from codec.bodies.connections import ClientConnection, ConsumerConnection, Produ
 from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
 from codec.bodies.route import BrokerData, ClusterInfo, KVTable, TopicList
 from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
-from codec.bodies.stats import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
+from codec.bodies.stats import (
+    BrokerStatsData,
+    BrokerStatsItem,
+    ConsumeStats,
+    GroupList,
+    OffsetWrapper,
+    TopicOffset,
+    TopicStatsTable,
+)
 from codec.codes import RequestCode
 from codec.headers.base import from_ext
 from codec.headers.pull import QueryMessageRequestHeader
@@ -521,6 +529,48 @@ async def test_clusters_with_the_runtime_of_each_broker(cluster: Cluster, autoju
     ]
     assert [s.runtime and s.runtime["brokerVersionDesc"] for s in seats] == ["V4_9_8", None, "V4_9_8"]
     assert "cannot connect to 10.0.0.3:10911" in str(seats[1].error)
+
+
+async def test_seats_are_masters_and_slaves(cluster: Cluster, autojump_clock: Any) -> None:
+    async with admin_of(cluster) as admin:
+        assert await admin.brokers.seats() == {"broker-a": A, "broker-a:1": SLAVE, "broker-b": B}
+        assert await admin.brokers.seats(brokers=["broker-b"]) == {"broker-b": B}
+        assert await admin.brokers.seats(cluster="C1") == {"broker-a": A, "broker-a:1": SLAVE}
+        with pytest.raises(NotFound, match="no broker broker-b; known: broker-a"):
+            await admin.brokers.seats(brokers=["broker-b"], cluster="C1")
+
+
+async def test_configurations_by_seat(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.both(RequestCode.GET_BROKER_CONFIG, ok({"version": "{}"}, b"deleteWhen=04\n"))
+    cluster.slave.refuses = True
+    async with admin_of(cluster) as admin:
+        seats = await admin.brokers.seats()
+        failures: dict[str, ClientError] = {}
+        found = await admin.brokers.configs(seats, failures=failures)
+        with pytest.raises(InvalidRequest, match="cannot be written as a line of text"):
+            await admin.brokers.set_config(seats, {"a": "1\nb=2"})
+    assert found == {"broker-a": {"deleteWhen": "04"}, "broker-b": {"deleteWhen": "04"}}
+    assert list(failures) == ["broker-a:1"]
+
+
+async def test_statistics_of_those_that_have_them(cluster: Cluster, autojump_clock: Any) -> None:
+    item = BrokerStatsData(stats_minute=BrokerStatsItem(sum=3, tps=0.5))
+    code = RequestCode.VIEW_BROKER_STATS_DATA
+    seats = {"broker-a": A, "broker-b": B}
+    async with admin_of(cluster) as admin:
+
+        async def ask() -> tuple[list[BrokerStatsData], dict[str, ClientError]]:
+            failures: dict[str, ClientError] = {}
+            return await admin.brokers.statistics(seats, "TOPIC_PUT_NUMS", "T", failures=failures), failures
+
+        cluster.a.replies[code] = body(item)
+        cluster.b.replies[code] = refuse(1, "The stats <TOPIC_PUT_NUMS> <T> not exist")
+        assert await ask() == ([item], {})
+        cluster.b.replies[code] = refuse(1, "out of order")
+        assert (await ask())[1]["broker-b"].__class__ is BrokerRefused
+        cluster.a.refuses = cluster.b.refuses = True
+        nothing, failures = await ask()
+    assert (nothing, list(failures)) == ([], ["broker-a", "broker-b"])
 
 
 async def test_any_request(cluster: Cluster, autojump_clock: Any) -> None:
