@@ -568,7 +568,7 @@ async def test_statistics_of_those_that_have_them(cluster: Cluster, autojump_clo
         assert await ask() == ([item], {})
         cluster.b.replies[code] = refuse(1, "out of order")
         assert (await ask())[1]["broker-b"].__class__ is BrokerRefused
-        cluster.a.refuses = cluster.b.refuses = True
+        cluster.both(code, silent)
         nothing, failures = await ask()
     assert (nothing, list(failures)) == ([], ["broker-a", "broker-b"])
 
