@@ -136,7 +136,7 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group")
-            commands="list describe settings create update apply delete clients status deliver"
+            commands="list describe settings create update apply delete clients status check deliver"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -174,8 +174,12 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group status")
-            options="--client -T --topic --rates -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="--client -T --topic --rates --stack -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--client -T --topic -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "group check")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "group deliver")
             options="-T --topic --id --client -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"

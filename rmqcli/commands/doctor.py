@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -55,8 +55,10 @@ def run(
     settings: Settings, topic: str | None = None, group: str | None = None, *, probe: bool = False
 ) -> None:
     """Examine, print the findings, and end with their exit code."""
+    from rmqcli.commands.common.findings import show_findings
+
     answered, findings = with_admin(settings, lambda admin: _examined(admin, topic, group, probe))
-    _show(settings, findings)
+    show_findings(settings, findings)
     _end(answered, findings)
 
 
@@ -73,29 +75,6 @@ async def _examined(
 
         findings += await probed(admin, survey.masters)
     return survey.answered, findings
-
-
-def _show(settings: Settings, findings: list[Finding]) -> None:
-    """Print one line for each finding, or one JSON document."""
-    from rmqcli.render import Output
-    from rmqcli.render.text import tsv_line
-
-    output = Output()
-    if settings.json:
-        output.json({"namesrv": settings.namesrv, "checks": [finding._asdict() for finding in findings]})
-        return
-    for finding in findings:
-        output.line(_line(finding) if settings.terminal else tsv_line(finding))
-
-
-def _line(finding: Finding) -> str:
-    from rmqcli.doctor.finding import Status
-    from rmqcli.render.text import printable
-
-    status = finding.status.upper() if finding.status is Status.FAIL else finding.status.value
-    what: list[Any] = [finding.check, finding.target]
-    text = f"{status:<5} {' '.join(filter(None, what))}: {finding.text}"
-    return printable(text if finding.fix is None else f"{text}; {finding.fix}")
 
 
 def _end(answered: bool, findings: list[Finding]) -> None:

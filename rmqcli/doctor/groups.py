@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from codec.bodies.running import ConsumerRunningInfo
 from rmqcli.client import ClientError
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.survey import GroupSurvey, Survey
+from rmqcli.render.text import many
 
 
 def group(survey: Survey) -> Iterator[Finding]:
@@ -35,7 +36,7 @@ def _clients(found: GroupSurvey, topic: str | None) -> Finding:
     if topic is not None and topics and topic not in topics:
         text = f"subscribes to {', '.join(topics)}, not to {topic}"
         return Finding(Status.FAIL, "group", found.name, text, "subscribe to the topic, or check its name")
-    return Finding(Status.OK, "group", found.name, f"{len(connection.connection_set)} running clients")
+    return Finding(Status.OK, "group", found.name, many(len(connection.connection_set), "running client"))
 
 
 def subscriptions(survey: Survey) -> Iterator[Finding]:
@@ -45,20 +46,26 @@ def subscriptions(survey: Survey) -> Iterator[Finding]:
     are lost to it.
     """
     found = survey.group
-    if found is None or not found.states:
+    if found is not None:
+        yield from alike(found.name, found.states)
+
+
+def alike(group: str, states: Mapping[str, ConsumerRunningInfo]) -> Iterator[Finding]:
+    """Compare the subscriptions of clients; nothing without any."""
+    if not states:
         return
-    subscribed = {client: _expressions(state) for client, state in found.states.items()}
+    subscribed = {client: _expressions(state) for client, state in states.items()}
     every = set().union(*subscribed.values())
     unlike = sorted(one for one in every if any(one not in own for own in subscribed.values()))
     if not unlike:
-        text = f"{len(subscribed)} clients subscribe to the same"
-        yield Finding(Status.OK, "subscriptions", found.name, text)
+        text = f"{many(len(subscribed), 'client')} with the same subscriptions"
+        yield Finding(Status.OK, "subscriptions", group, text)
         return
     for one in unlike:
         having = sorted(client for client, own in subscribed.items() if one in own)
         text = f"{one[0]} {one[1]!r} is subscribed to by {', '.join(having)} only"
         fix = "give all clients of the group the same subscriptions, or use two groups"
-        yield Finding(Status.FAIL, "subscriptions", found.name, text, fix)
+        yield Finding(Status.FAIL, "subscriptions", group, text, fix)
 
 
 def _expressions(state: ConsumerRunningInfo) -> set[tuple[str, str]]:

@@ -148,11 +148,16 @@ class ClientAdmin(Area):
         return next(iter(answers.values())).body
 
     async def running_infos(
-        self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
+        self,
+        group: str,
+        client_ids: Collection[str],
+        *,
+        jstack: bool = False,
+        failures: Mapping[str, ClientError] | None = None,
     ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, ClientError]]:
         """`running_info` of several clients, and the errors of others, by client id."""
         return await gather(
-            client_ids, lambda client_id: self.running_info(group, client_id, failures=failures)
+            client_ids, lambda one: self.running_info(group, one, jstack=jstack, failures=failures)
         )
 
     async def queue_owners(

@@ -12,5 +12,6 @@ from rmqcli.commands.group import (
     delete,
     clients,
     status,
+    check,
     deliver,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from rmqcli.cli.command import command
-from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ClientOption = Annotated[str | None, Option("--client", metavar="ID", help="Show only this client.")]
 RatesOption = Annotated[bool, Option("--rates", help="Show rates by topic instead of queues.")]
+StackOption = Annotated[bool, Option("--stack", help="Show the stacks of all threads of the clients.")]
 
 _QUEUE_COLUMNS = (
     CLIENT,
@@ -53,7 +54,8 @@ _RATE_COLUMNS = (
     "status",
     example="""rmq group status billing
 rmq group status billing --rates
-rmq group status billing --client ID --json""",
+rmq group status billing --client ID --json
+rmq group status billing --stack""",
 )
 def status(
     group: GroupArgument,
@@ -61,6 +63,7 @@ def status(
     client: ClientOption = None,
     topic: TopicOption = None,
     rates: RatesOption = False,
+    stack: StackOption = False,
 ) -> None:
     """Show the queues, cached messages, locks and rates of running clients.
 
@@ -68,23 +71,28 @@ def status(
     client, topic, broker, queue, offset, cached messages, their size in MiB, locked, last pull and last
     consumption (epoch ms on the client; if there was none, the time it got the queue). With --rates: client,
     topic, messages pulled per second, ms per pull, messages consumed and failed per second, ms per message,
-    failures in the last hour; other rates cover the last minute. Brokers and clients that do not respond are
+    failures in the last hour; other rates cover the last minute. With --stack: client, a line of its stacks.
+    Brokers and clients that do not respond are
     reported (exit code 3; 1 if no client responds).
     """
+    if stack and (rates or topic):
+        raise usage_error("--stack cannot be combined with --rates or --topic")
     failures: Failures = {}
-    infos, failed = with_admin(settings, lambda admin: _running_infos(admin, group, client, failures))
+    infos, failed = with_admin(settings, lambda admin: _running_infos(admin, group, client, stack, failures))
     if settings.json:
         _status_document(infos)
+    elif stack:
+        _show_stacks(settings, infos)
     else:
         _show_status(settings, infos, topic, rates=rates)
     end_partly(failed, failures, done=bool(infos), code=ExitCode.FAILED)
 
 
 async def _running_infos(
-    admin: Admin, group: str, client: str | None, failures: Failures
+    admin: Admin, group: str, client: str | None, stack: bool, failures: Failures
 ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, Any]]:
     ids = chosen_clients(await online_clients(admin, group, failures), group, client)
-    return await admin.clients.running_infos(group, ids, failures=failures)
+    return await admin.clients.running_infos(group, ids, jstack=stack, failures=failures)
 
 
 def _status_document(infos: dict[str, ConsumerRunningInfo]) -> None:
@@ -102,6 +110,23 @@ def _status_document(infos: dict[str, ConsumerRunningInfo]) -> None:
         ]
         documents.append({"clientId": client_id} | plain | {"mqTable": queues})
     Output().json(documents)
+
+
+def _show_stacks(settings: Settings, infos: dict[str, ConsumerRunningInfo]) -> None:
+    from rmqcli.render import Output
+    from rmqcli.render.output import warn
+    from rmqcli.render.text import printable, tsv_line
+
+    output = Output()
+    for client_id, info in infos.items():
+        if not info.jstack:
+            warn(f"{client_id}: reports no stacks")
+            continue
+        if settings.terminal:
+            output.line(f"client {client_id}\n\n{printable(info.jstack)}\n")
+            continue
+        for line in info.jstack.splitlines():
+            output.line(tsv_line([client_id, line]))
 
 
 def _held(held: ProcessQueueInfo) -> list[Any]:
