@@ -144,7 +144,7 @@ complete --command rmq --condition '__rmq_at \' tail\'' --long-option timeout --
 complete --command rmq --condition '__rmq_at \' tail\'' --long-option map --exclusive --description 'Connect to HOST:PORT instead of HOST:PORT; repeatable.'
 complete --command rmq --condition '__rmq_at \' tail\'' --long-option confirm --exclusive --description 'Confirm a change of the protected cluster NAME.'
 complete --command rmq --condition '__rmq_at \' tail\'' --short-option h --long-option help --description 'Show this message and exit.'
-complete --command rmq --condition '__rmq_at \' consume\'' --short-option g --long-option group --exclusive --description 'Name of the consumer group. [required]'
+complete --command rmq --condition '__rmq_at \' consume\'' --short-option g --long-option group --exclusive --description 'Consumer group; default: that of the profile.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option orderly --description 'Consume each queue in order, locked at the broker.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option broadcast --description 'Consume all messages instead of a share; offsets are kept on this machine.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option from --exclusive --description 'Start of a group without offsets: start, end or @T. [default: end]'

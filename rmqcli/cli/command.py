@@ -186,10 +186,14 @@ def command(
     return register
 
 
-def command_group(name: str, text: str, cls: type[SectionedGroup] = SectionedGroup) -> typer.Typer:
-    """Return a group of commands, `rmq NAME COMMAND`."""
+def command_group(
+    name: str, text: str, cls: type[SectionedGroup] = SectionedGroup, *, usage_code: int = ExitCode.USAGE
+) -> typer.Typer:
+    """Return a group of commands, `rmq NAME COMMAND`. `usage_code` is that of an unknown command."""
     app = typer.Typer(name=name, cls=cls, add_completion=False, rich_markup_mode=None, help=text)
-    app.callback(no_args_is_help=True, help=text)(global_options(_no_action))
+    action = global_options(_no_action)
+    action.usage_code = usage_code  # type: ignore[attr-defined]
+    app.callback(no_args_is_help=True, help=text)(action)
     return app
 
 

@@ -10,9 +10,9 @@ ENVIRONMENT: Mapping[str, str] = {
     "RMQ_NAMESRV, NAMESRV_ADDR": (
         "Name servers if neither -n nor --profile is given; the first one that is set wins."
     ),
-    "RMQ_PROFILE": "Profile to use if no name server is given otherwise.",
+    "RMQ_PROFILE": "Profile to use if no name server is given otherwise; wins over `rmq profile use`.",
     "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
-    "RMQ_STATE_DIR": "Folder of undo files; default: the user's state folder.",
+    "RMQ_STATE_DIR": "Folder of undo files and of what was done with dead letters; default: the user's state folder.",
     "NO_COLOR": "Disables colors if set, unless --color always is given.",
 }
 

@@ -116,6 +116,11 @@ class Settings:
         profile = endpoint.profile
         return self.given.timeout if self.given.timeout or profile is None else profile.timeout
 
+    def group(self, given: str | None) -> str | None:
+        """The consumer group of a command: that of its option, else that of the profile."""
+        profile = self.endpoint.profile if given is None else None
+        return given if profile is None else profile.group
+
     def address_map(self, endpoint: Endpoint) -> dict[str, str]:
         """Where connections to an address go instead: the rules of the profile, then those of `--map`."""
         from rmqcli.cli.endpoints import parse_map

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-GroupOption = Annotated[str, Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")]
+GroupOption = Annotated[
+    str | None,
+    Option("--group", "-g", metavar="GROUP", help="Consumer group; default: that of the profile."),
+]
 OrderlyOption = Annotated[
     bool, Option("--orderly", help="Consume each queue in order, locked at the broker.")
 ]
@@ -91,7 +94,7 @@ def consume(
     topic: TopicArgument,
     settings: Settings,
     *,
-    group: GroupOption,
+    group: GroupOption = None,
     orderly: OrderlyOption = False,
     broadcast: BroadcastOption = False,
     place: FromOption = "end",
@@ -112,7 +115,7 @@ def consume(
     The members of a group share the queues of the topic. A message is acknowledged when it is printed (in a
     pipe: when the reader has read it), or with --exec when its command exits with status 0. Other messages
     are retried after a delay (with --orderly the queue waits) and finally become dead letters, which `rmq
-    pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
+    dlq` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
     RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. A command that cannot be run
     (status 126 or 127) ends the consumption at once, and its message stays with the group. Brokers let a new
     group start at the beginning of a queue that is still small, regardless of --from. Ends with Ctrl-C (exit
@@ -146,6 +149,9 @@ def consume(
             raise usage_error(why)
     check_filter(tag, where)
     render = form.renderer(settings)
+    member_of = settings.group(group)
+    if member_of is None:
+        raise usage_error("specify --group, or set that of the profile: rmq profile edit NAME --group GROUP")
 
     async def main() -> None:
         from contextlib import AsyncExitStack
@@ -177,11 +183,16 @@ def consume(
             )
             listener = Consumption(act, count=count, done=done, later=later)
             member = consumer(
-                group, {topic: selector}, listener, orderly=orderly, settings=push, **settings.client_options
+                member_of,
+                {topic: selector},
+                listener,
+                orderly=orderly,
+                settings=push,
+                **settings.client_options,
             )
             await entered(stack, member)
             queues = (await member.instance.route(topic)).subscribe
-            note_to_person(settings, _joined(topic, group, len(queues), place, broadcast=broadcast))
+            note_to_person(settings, _joined(topic, member_of, len(queues), place, broadcast=broadcast))
             await listener.wait(idle, pipe, begun=member.divided)
             troubles = member.troubles(topic) if listener.was_idle else {}
         untraced = traces_outcome(member)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from codec.message import DLQ_PREFIX
 from rmqcli.client import Admin, ClientError, Producer
 from rmqcli.client.admin.area import gather
+from rmqcli.client.admin.values import lag_of
 from rmqcli.doctor.brokers import disk_ratio
 from rmqcli.flows.pinging import own_queues, ping, queues_of
 from rmqcli.monitor.verdict import Figure, Measure, Measured, State
@@ -28,23 +29,29 @@ def _measured(figures: Sequence[Figure], failures: Mapping[str, ClientError]) ->
 
 
 async def lag(admin: Admin, groups: Collection[str], topic: str | None = None) -> Measured:
-    """Stored messages that a group has not consumed, for the groups named, or for all."""
+    """Stored messages that a group has not consumed, for the groups named, or for all.
+
+    A group whose offset is beyond the end of a queue (its topic was made again) has no lag, but a loss.
+    """
     failures: Failures = {}
     names = list(groups) or await admin.groups.names(failures=failures)
     found, errors = await gather(names, lambda name: _lag_of(admin, name, topic, failures, bool(groups)))
     if errors and not found:
         raise next(iter(errors.values()))
-    figures = [Figure(value, name) for name, value in found.items()]
-    return _measured(figures, failures | errors)
+    figures = [Figure(value, name) for name, (value, _) in found.items() if value is not None]
+    unknown = {name: f"lag unknown: {why}" for name, (_, why) in found.items() if why is not None}
+    lost = {name: str(error) for name, error in (failures | errors).items()}
+    return Measured(figures, lost | unknown)
 
 
-async def _lag_of(admin: Admin, group: str, topic: str | None, failures: Failures, must_be: bool) -> int:
+async def _lag_of(
+    admin: Admin, group: str, topic: str | None, failures: Failures, must_be: bool
+) -> tuple[int | None, str | None]:
     stats = await admin.offsets.stats_on(group, topic, None, failures)
     if must_be and not stats.offset_table:
         await admin.groups.check_known(group, failures)
         raise admin.offsets.none_committed(group, topic, failures)
-    places = stats.offset_table.values()
-    return sum(max(0, place.broker_offset - place.consumer_offset) for place in places)
+    return lag_of(stats)
 
 
 async def brokers(admin: Admin, expected: int = 0) -> Measured:

@@ -106,5 +106,5 @@ def _text(measure: Measure, measured: Measured, limits: Limits) -> str:
         text = f"{measure.text} {first.value:g}{measure.unit}{of}"
     else:
         text = f"{measure.text}: none"
-    silent = ", ".join(filter(None, measured.lost))
-    return f"{text}, no answer of {silent}" if silent else text
+    missing = ", ".join(filter(None, measured.lost))
+    return f"{text}, nothing known of {missing}" if missing else text

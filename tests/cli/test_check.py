@@ -56,4 +56,5 @@ def test_states(rmq: Run, words: tuple[str, ...], start: str) -> None:
 def test_a_wrong_command_line_is_unknown_not_critical(rmq: Run) -> None:
     wrong = rmq("check", "brokers", "--expect", "many")
     assert (wrong.code, wrong.out, wrong.err.count("\n")) == (3, b"", 1)
-    assert rmq("topic", "list", "--bogus").code == 2
+    assert rmq("check", "bogus").code == rmq("check", "lag", "--bogus").code == 3
+    assert rmq("topic", "list", "--bogus").code == rmq("topic", "bogus").code == 2

@@ -219,3 +219,14 @@ def test_a_name_confirms_no_other_cluster(rmq: Run, topic: str, cluster: Cluster
 
 def test_verbose_names_the_source(rmq: Run, cluster: Cluster) -> None:
     assert f"name servers {cluster.namesrv} (from RMQ_NAMESRV)\n" in rmq("topic", "list", "-v").err
+
+
+def test_the_group_of_a_profile(cli: Run, cluster: Cluster, topic: str) -> None:
+    missing = cli("-n", cluster.namesrv, "consume", topic)
+    assert (missing.code, missing.err.startswith("rmq: specify --group")) == (2, True)
+    assert cli("profile", "add", "own", cluster.namesrv, "-g", "g_profile").code == 0
+    read = cli("--profile", "own", "consume", topic, "--idle", "0")
+    assert (read.code, read.out) == (0, b"")
+    assert "g_profile" in cli("-n", cluster.namesrv, "group", "list").out.decode()
+    examined = cli("--profile", "own", "doctor").lines
+    assert [line[2] for line in examined if line[1] == "group"] == ["g_profile"]

@@ -71,6 +71,13 @@ async def test_lag(autojump_clock: MockClock, pair: Pair) -> None:
     assert (list(left.figures), list(left.lost)) == ([Figure(2, "g")], ["broker-b"])
 
 
+async def test_an_offset_beyond_the_end_is_no_lag_of_zero(autojump_clock: MockClock, pair: Pair) -> None:
+    await pair.admin.offsets.commit(MessageQueue("orders", "broker-a", 0), 99, "ahead")
+    found = await measures.lag(pair.admin, ["g", "ahead"])
+    assert found.lost == {"ahead": "lag unknown: offset beyond the end"}
+    assert list(found.figures) == [Figure(4, "g")]
+
+
 async def test_brokers(autojump_clock: MockClock, pair: Pair) -> None:
     assert await measures.brokers(pair.admin) == Measured([Figure(0)], {}, State.OK)
     missing = await measures.brokers(pair.admin, 3)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
     from rmqcli.monitor.verdict import Limits, Measure, Measured, Verdict
 
-app = command_group("check", "Check a cluster for Nagios, Icinga or Prometheus.")
-
 UNKNOWN = ExitCode(3)
 """State UNKNOWN of Monitoring Plugins, also for a command line that is wrong."""
+
+app = command_group("check", "Check a cluster for Nagios, Icinga or Prometheus.", usage_code=UNKNOWN)
 
 GroupsArgument = Annotated[
     list[str] | None, Argument(metavar="[GROUP]...", help="Consumer groups; default: all.")
