@@ -20,7 +20,7 @@ _rmq_describe() {
             values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "tail")

@@ -105,6 +105,7 @@ complete --command rmq --condition '__rmq_at \' pull\'' --short-option t --long-
 complete --command rmq --condition '__rmq_at \' pull\'' --long-option where --exclusive --description 'Select by columns and properties (SQL92), e.g. \'queue_id = 3 AND price > 5\'.'
 complete --command rmq --condition '__rmq_at \' pull\'' --long-option grep --exclusive --description 'Select by a regular expression that the body contains.'
 complete --command rmq --condition '__rmq_at \' pull\'' --long-option fail-empty --description 'End with exit code 4 if there is no message to show.'
+complete --command rmq --condition '__rmq_at \' pull\'' --long-option stats --description 'Count the messages by queue, tag and key, instead of printing them.'
 complete --command rmq --condition '__rmq_at \' pull\'' --short-option f --long-option format --exclusive --description 'Format of each message, e.g. \'%o %k %v\\n\': `rmq help formats`.'
 complete --command rmq --condition '__rmq_at \' pull\'' --long-option raw --description 'Print bodies (or the values of --format) as they are, without escapes.'
 complete --command rmq --condition '__rmq_at \' pull\'' --long-option full --description 'Show long bodies whole on a terminal, not only a screenful.'

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Exit, Option
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import (
     BrokerOption,
     CountOption,
@@ -19,11 +19,15 @@ from rmqcli.cli.options import (
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.messages import Conditions, FailEmptyOption, Form, fail_if_empty
-from rmqcli.commands.common.outcome import Failures, end_partly, partial_code
+from rmqcli.commands.common.outcome import end_partly, partial_code
 from rmqcli.render.output import warn
+from rmqcli.render.text import many
 
 if TYPE_CHECKING:
-    from codec.message_queue import MessageQueue
+    from collections.abc import Callable
+
+    from codec.message import MessageExt
+    from rmqcli.flows.pulling import Asked, Pulled
 
 app = single_command()
 
@@ -39,6 +43,10 @@ RangeOption = Annotated[
     ),
 ]
 
+StatsOption = Annotated[
+    bool, Option("--stats", help="Count the messages by queue, tag and key, instead of printing them.")
+]
+
 
 @command(
     app,
@@ -46,7 +54,8 @@ RangeOption = Annotated[
     example="""rmq pull orders -o -10
 rmq pull orders -q 0 -o 100:200 --json
 rmq pull orders --where "shop = 'berlin' AND price BETWEEN 5 AND 9"
-rmq pull orders -o @-1h --tag 'paid || sent' -f '%o %k %v\\n'""",
+rmq pull orders -o @-1h --tag 'paid || sent' -f '%o %k %v\\n'
+rmq pull orders -o @-1d --stats""",
 )
 def pull(
     topic: TopicArgument,
@@ -59,6 +68,7 @@ def pull(
     tag: TagOption = "*",
     conditions: Conditions,
     fail_empty: FailEmptyOption = False,
+    stats: StatsOption = False,
     form: Form,
 ) -> None:
     """Read messages from a range of offsets or times.
@@ -69,53 +79,61 @@ def pull(
     together. Brokers that do not respond are reported, the messages of the others are printed, and the exit
     code is 3.
     """
-    from rmqcli.flows.reading import choose_queues, last_spans, open_range, reachable_spans, total
-    from rmqcli.flows.sql_reading import filtered
-    from rmqcli.grammar.offset_range import OffsetRange, parse_range
-    from rmqcli.render import Output
-    from rmqcli.render.progress import progress
-    from rmqcli.render.text import many
+    from rmqcli.flows.pulling import Asked
+    from rmqcli.grammar.offset_range import parse_range
 
     check_filter(tag, conditions.where)
-    wanted = parse_range(offset or "start", now_ms())
-    brief = settings.terminal and not settings.json and conditions == Conditions() and tag == "*"
-    brief = brief and offset is None and count is None
-    render = form.renderer(settings)
-    output = Output()
-    missing: Failures = {}
-    unread: list[MessageQueue] = []
-    printed = 0
+    if stats and form != Form():
+        raise usage_error("--stats cannot be combined with forms of messages: it prints counts")
+    chosen = (offset, count, tag, conditions, stats) != (None, None, "*", Conditions(), False)
+    brief = settings.terminal and not settings.json and not chosen
+    asked = Asked(
+        topic,
+        parse_range(offset or "start", now_ms()),
+        broker,
+        queue,
+        tag,
+        *(conditions.where, conditions.grep, count),
+        last=SCREEN_MESSAGES if brief else None,
+    )
+    done = _count(settings, asked) if stats else _print(settings, asked, form.renderer(settings))
+    if settings.verbose:
+        warn(f"{many(done.messages, 'message')} from {many(done.queues, 'queue')}")
+    end_partly(done.missing)
+    if done.unread:
+        raise Exit(partial_code(done=True))
+    fail_if_empty(done.messages, fail=fail_empty, what=f"topic {topic}")
 
-    async def main() -> None:
-        nonlocal printed
+
+def _print(settings: Settings, asked: Asked, render: Callable[[MessageExt], bytes]) -> Pulled:
+    from rmqcli.render import Output
+
+    output = Output()
+    try:
+        return _pull(settings, asked, lambda message: output.write(render(message)), quiet=settings.terminal)
+    finally:
+        output.flush()
+
+
+def _count(settings: Settings, asked: Asked) -> Pulled:
+    from rmqcli.render.message_counts import MessageCounts
+
+    counts = MessageCounts()
+    done = _pull(settings, asked, counts.add, quiet=False)
+    counts.show(settings)
+    return done
+
+
+def _pull(settings: Settings, asked: Asked, take: Callable[[MessageExt], None], *, quiet: bool) -> Pulled:
+    from rmqcli.flows.pulling import pull_range
+    from rmqcli.render.progress import progress
+
+    async def main() -> Pulled:
         from rmqcli.client import PullConsumer
 
-        async with AsyncExitStack() as stack:
-            consumer = await stack.enter_async_context(PullConsumer(**settings.client_options))
-            queues = await choose_queues(consumer, topic, broker, queue)
-            reader, expression, lost = await filtered(
-                consumer, queues, tag, conditions.where, conditions.grep
+        async with PullConsumer(**settings.client_options) as consumer:
+            return await pull_range(
+                consumer, asked, take, lambda total: progress(asked.topic, total, quiet=quiet)
             )
-            found, failures = await reachable_spans(reader, queues, wanted, lost)
-            missing.update((queue.broker_name, error) for queue, error in failures.items())
-            chosen = wanted
-            if brief and (there := total(found)) > SCREEN_MESSAGES:
-                warn(f"the last {SCREEN_MESSAGES} of {many(there, 'message')}; -o start shows all")
-                found, chosen = last_spans(found, SCREEN_MESSAGES), OffsetRange(last=SCREEN_MESSAGES)
-            advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))
-            messages = await stack.enter_async_context(open_range(reader, found, chosen, expression, unread))
-            async for message in messages:
-                output.write(render(message))
-                advance(1)
-                printed += 1
-                if printed == count:
-                    break
-            output.flush()
-            if settings.verbose:
-                warn(f"{many(printed, 'message')} from {many(len(found), 'queue')}")
 
-    run_async(main)
-    end_partly(missing)
-    if unread:
-        raise Exit(partial_code(done=True))
-    fail_if_empty(printed, fail=fail_empty, what=f"topic {topic}")
+    return run_async(main)
