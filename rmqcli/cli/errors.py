@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import typer
 
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import EXIT_TEXTS, CommandError, ExitCode
 from rmqcli.cli.remedies import remedy
 from rmqcli.cli.settings import Settings
 
@@ -90,6 +90,23 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
 }
 
 
+class Ended(typer.Exit):
+    """The end of a command with an exit code and `reasons`, which are printed as lines, or with `--json` as
+    the document of an error; `failures` are reasons by broker or client.
+    """
+
+    def __init__(self, code: ExitCode, reasons: Sequence[str], failures: Mapping[str, str] = {}) -> None:
+        super().__init__(code)
+        self.code = code
+        self.reasons = reasons
+        self.failures = failures
+
+    def document(self) -> str:
+        """Return the JSON document of the error."""
+        text = "; ".join(self.reasons) or EXIT_TEXTS[self.code]
+        return error_document(text, self.code, failures=self.failures)
+
+
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """Yield the errors inside nested groups (nurseries of trio raise groups), in order."""
     if isinstance(error, BaseExceptionGroup):
@@ -106,6 +123,8 @@ def report(error: BaseException, settings: Settings | None = None) -> ExitCode:
     if any(_is_interrupt(leaf) for leaf in found):
         return ExitCode.INTERRUPTED
     worst = _decisive(found)
+    if isinstance(worst, Ended) and worst.code:
+        _print_end(worst, settings)
     if isinstance(worst, (BrokenPipeError, typer.Exit, SystemExit)):
         return _exit_status(worst)
     _print(worst, settings)
@@ -139,20 +158,35 @@ def _print(error: BaseException, settings: Settings) -> None:
     hint = remedy(error, settings)
     text = message_of(error) + printable(hint.text)
     if settings.json:
-        text = error_document(text, exit_code_of(error), hint.names)
+        _say(error_document(text, exit_code_of(error), hint.names))
+    else:
+        _say(f"rmq: {text}")
+
+
+def _print_end(end: Ended, settings: Settings) -> None:
+    from rmqcli.render.text import printable
+
+    for line in [end.document()] if settings.json else [f"rmq: {printable(line)}" for line in end.reasons]:
+        _say(line)
+
+
+def _say(line: str) -> None:
     try:
-        print(text if settings.json else f"rmq: {text}", file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
     except OSError:  # standard error is closed
         return
 
 
-def error_document(message: str, code: ExitCode, names: Sequence[str] = ()) -> str:
+def error_document(
+    message: str, code: ExitCode, names: Sequence[str] = (), *, failures: Mapping[str, str] = {}
+) -> str:
     """Return the JSON document of an error."""
     from rmqcli.render.output import JSON_VERSION, json_line
 
-    suggested = {"didYouMean": list(names)} if names else {}
     facts = {"message": message, "kind": code.name.lower(), "exitCode": int(code)}
-    return json_line({"error": facts | suggested, "version": JSON_VERSION}).decode()
+    more = {"didYouMean": list(names), "failures": dict(failures)}
+    found = facts | {name: value for name, value in more.items() if value}
+    return json_line({"error": found, "version": JSON_VERSION}).decode()
 
 
 def message_of(error: BaseException) -> str:

@@ -12,6 +12,7 @@ _SETTINGS = {
     "Consumption": "--consume --broadcast --from-min --notify",
 }
 
+_BODIES = "--raw --full --meta-only --max-body"
 PANELS: Mapping[str, Mapping[str, str]] = {
     "send": {
         "Input": "--file --delimiter --whole --jsonl",
@@ -19,8 +20,17 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "Transactions": "--transaction --check --wait",
         "Tracing": "--trace",
     },
-    "tail": {"Queues": "--queue --broker"},
+    "request": {"Bodies": "--raw"},
+    "pull": {"Content": "--grep --fail-empty", "Bodies": _BODIES},
+    "tail": {
+        "Queues": "--queue --broker",
+        "Content": "--grep",
+        "End": "--until --idle --fail-empty",
+        "Bodies": _BODIES,
+    },
+    "query": {"Bodies": _BODIES},
     "consume": {
+        "Bodies": _BODIES,
         "Membership": "--orderly --broadcast --balance",
         "Commands and retries": "--reply --jobs --retries",
         "Tracing": "--trace",

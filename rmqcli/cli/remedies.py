@@ -50,8 +50,8 @@ def remedy(error: BaseException, settings: Settings) -> Remedy:
 
 
 def _remedy(error: Any, settings: Settings) -> Remedy:
-    if type(error).__name__ == "NoNameServer":
-        return Remedy(_about_address(settings))
+    if text := address_remedy(error, settings):
+        return Remedy(text)
     missing = getattr(error, "missing", None)
     if missing is None:
         return Remedy()
@@ -60,7 +60,10 @@ def _remedy(error: Any, settings: Settings) -> Remedy:
     return Remedy(did_you_mean(names), names)
 
 
-def _about_address(settings: Settings) -> str:
+def address_remedy(error: BaseException, settings: Settings) -> str:
+    """Return where the address of an unreachable name server came from, and the ways to another."""
+    if type(error).__name__ != "NoNameServer":
+        return ""
     endpoint = settings.endpoint
     local = all(one.strip().startswith(_LOCAL) for one in endpoint.namesrv.split(";"))
     start = "start a broker with `rmq up`, or " if local else ""

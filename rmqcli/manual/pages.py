@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from rmqcli import __version__
 from rmqcli.cli.exit_codes import EXIT_TEXTS
 from rmqcli.cli.help_topics import ENVIRONMENT
+from rmqcli.cli.sections import sections
 from rmqcli.grammar import offset_range
 from rmqcli.manual.tree import Node, Option
 from rmqcli.render import message_format
@@ -75,8 +76,7 @@ def _render(node: Node, nodes: list[Node]) -> str:
         ".SH DESCRIPTION",
         *_paragraphs(node.description),
     ]
-    if node.commands:
-        lines += [".SH COMMANDS", *_items((f"{node.name} {name}", text) for name, text in node.commands)]
+    lines += _commands(node)
     if node.arguments:
         lines += [".SH ARGUMENTS", *_items(node.arguments)]
     lines += _options([option for option in node.options if not option.is_global])
@@ -93,6 +93,17 @@ def _render(node: Node, nodes: list[Node]) -> str:
     lines += ['.SH "EXIT STATUS"', *_items((str(code.value), text) for code, text in EXIT_TEXTS.items())]
     lines += ['.SH "SEE ALSO"', _see_also(node, nodes)]
     return "\n".join(lines) + "\n"
+
+
+def _commands(node: Node) -> list[str]:
+    """Return the commands of a group; those of rmq itself by section."""
+    texts = dict(node.commands)
+    groups = {"": list(texts)} if node.path or not texts else sections(texts)
+    lines = [".SH COMMANDS"] if texts else []
+    for title, names in groups.items():
+        lines += [f'.SS "{title}"'] if title else []
+        lines += _items((f"{node.name} {name}", texts[name]) for name in names)
+    return lines
 
 
 def _grammars(node: Node) -> list[str]:

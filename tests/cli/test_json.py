@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from rmqcli.cli.errors import Ended, report
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.settings import Given, Settings
+from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.message_json import MESSAGE_FIELDS
 from tests.cli.conftest import Run
 from tests.json_schema import SCHEMA, definition, faults
@@ -34,10 +37,27 @@ def test_documents(rmq: Run, topic: str) -> None:
 def test_errors(cli: Run) -> None:
     assert wrong(cli("topic", "list", "--json", "-n", "127.0.0.1:1").err, "error") == []
     assert wrong(cli("pull", "--json").err, "error") == []
+    unsent = cli("send", "t", "x", "--json", "-n", "127.0.0.1:1")
+    assert unsent.error["exitCode"] == unsent.code == ExitCode.NO_CONNECTION
+    assert unsent.error["message"].startswith("not sent: cannot connect to name server 127.0.0.1:1: ")
+    assert "start a broker with `rmq up`" in unsent.error["message"]
     facts = definition("error")["properties"]["error"]["properties"]
     own = {code for code in ExitCode if code not in (ExitCode.DONE, ExitCode.INTERRUPTED)}
     assert set(facts["kind"]["enum"]) == {code.name.lower() for code in own}
     assert set(facts["exitCode"]["enum"]) == {int(code) for code in own}
+
+
+def test_failures_of_a_part(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Ended) as caught:
+        end_partly({"broker-b": "did not answer"}, {"broker-b": "kept a topic"}, done=True)
+    assert report(caught.value, Settings(Given(json=True))) is ExitCode.PARTLY
+    (document,) = capsys.readouterr().err.splitlines()
+    assert wrong(document, "error") == []
+    facts = json.loads(document)["error"]
+    assert (facts["kind"], facts["exitCode"]) == ("partly", 3)
+    assert facts["failures"] == {"broker-b": "did not answer; kept a topic"}
+    assert report(caught.value) is ExitCode.PARTLY
+    assert capsys.readouterr().err == ("rmq: broker-b: did not answer\nrmq: broker-b: kept a topic\n")
 
 
 @pytest.mark.parametrize(

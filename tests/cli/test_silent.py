@@ -258,9 +258,8 @@ def test_a_group_is_deleted_where_it_can_be(one_is_silent: Run) -> None:
     everything = one_is_silent(*DELETING, "group", "delete", "readers", "--all", "--yes", "--json")
     assert (everything.code, everything.json["brokers"]) == (ExitCode.PARTLY, ["broker-a"])
     assert everything.json["keptTopics"] == {"broker-b": ["%RETRY%readers"]}
-    refusal, kept = everything.err.splitlines()
-    assert refusal.startswith("rmq: broker-b: ")
-    assert kept == "rmq: broker-b: still has %RETRY%readers; repeat the command when the broker responds"
+    kept = "; still has %RETRY%readers; repeat the command when the broker responds"
+    assert everything.error["failures"]["broker-b"].endswith(kept)
     late = ends_with(ExitCode.TIMED_OUT)
     described = impatient(one_is_silent, late, "topic", "describe", "%RETRY%readers")
     assert described.lines == [], "it is gone where it could be deleted"
@@ -301,7 +300,7 @@ def test_clients_are_shown_where_they_can_be(
             ("offsets", "show", "readers", "-T", "orders", "--clients"),
         ):
             result = impatient(rmq, ends_with(ExitCode.PARTLY), *command)
-            told = result.err.startswith("rmq: broker-b: "), result.err.count("\n")
+            told = "broker-b: " in result.err, result.err.count("\n")
             found[command] = result.code, client in result.out.decode(), told
         os.kill(other.pid, signal.SIGCONT)
         assert found == dict.fromkeys(found, (ExitCode.PARTLY, True, (True, 1)))

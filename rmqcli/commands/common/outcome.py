@@ -6,9 +6,7 @@ import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-import typer
-
-from rmqcli.cli.errors import exit_code_of
+from rmqcli.cli.errors import Ended, exit_code_of
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.render.output import Output, note, warn
@@ -37,16 +35,20 @@ def report_failures(*failures: Mapping[str, Exception | str]) -> None:
 def end_partly(
     *failures: Mapping[str, Exception | str], done: bool = True, code: ExitCode | None = None
 ) -> None:
-    """Report each failure by its name and end with exit code 3, or return if there is none.
+    """End with exit code 3 and each failure by its name, or return if there is none.
 
     If nothing succeeded (`done` is false), the exit code is `code`, by default that of the first error.
     """
-    report_failures(*failures)
     found = [error for table in failures for error in table.values()]
     if found:
         first = found[0]
         code = code or (exit_code_of(first) if isinstance(first, Exception) else ExitCode.FAILED)
-        raise typer.Exit(partial_code(done=done, code=code))
+        named = [(name, str(error)) for table in failures for name, error in table.items()]
+        by_name: dict[str, str] = {}
+        for name, text in named:
+            by_name[name] = f"{by_name[name]}; {text}" if name in by_name else text
+        lines = [f"{name}: {text}" for name, text in named]
+        raise Ended(partial_code(done=done, code=code), lines, by_name)
 
 
 def confirm(

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import BrokerOption, KeyOption, PropertyOption, TagsOption, TopicArgument, TraceOption
 from rmqcli.cli.running import run_async
@@ -130,7 +131,7 @@ def send(
     cut = None if whole else unescape("--delimiter", delimiter)
     in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
     unit = None if body is not None else "message" if whole or cut != b"\n" else "line"
-    code = ExitCode.DONE
+    code, reasons = ExitCode.DONE, list[str]()
     ending = Ending(transaction, check, wait)
     ending.verify(
         **{"--oneway": oneway, "--batch": batch > 1, "--queue": queue is not None, "--broker": broker},
@@ -138,7 +139,7 @@ def send(
     )
 
     async def main() -> None:
-        nonlocal code, stamp
+        nonlocal code, reasons, stamp
         import trio
 
         from rmqcli.client import Producer
@@ -166,7 +167,10 @@ def send(
                     transacting or producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent
                 )
                 tally = await sent_all(sender, jobs_of(sources, stamp, cut, jsonl=jsonl), topic, unit)
-            code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
+            code, reasons = (
+                report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit),
+                report.reasons,
+            )
             if transacting is not None:
                 settled = await ending.settle(transacting)
                 code = code or settled
@@ -176,7 +180,7 @@ def send(
     _hint_for_terminal(body, file)
     with client_log(verbose=settings.verbose):
         run_async(main)
-    raise Exit(code)
+    raise Ended(code, reasons)
 
 
 def _sources(body: str | None, files: Sequence[Path], *, whole: bool, jsonl: bool) -> list[Source]:

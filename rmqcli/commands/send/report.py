@@ -7,10 +7,11 @@ can no longer be written, e.g. because the reader of the pipe has gone (`| head 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.remedies import address_remedy
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code
 from rmqcli.flows.errors import NotAttempted
@@ -42,6 +43,8 @@ class SendReport:
         self._output = Output()
         self._first: list[Acknowledged] = []
         self._unwritable: OSError | None = None
+        self.reasons: list[str] = []
+        """For the document of an error."""
 
     def sent(self, item: Acknowledged) -> None:
         """Record one acknowledged message."""
@@ -70,11 +73,23 @@ class SendReport:
         elif self._settings.verbose:
             warn(_summary(tally, seconds, oneway=oneway))
         self._write_all(tally.unknown)
-        code = _report_failures(tally, unit)
+        code = self.report_failures(tally, unit)
         if self._unwritable is None or isinstance(self._unwritable, BrokenPipeError):
             return code
         warn(f"cannot write the results: {self._unwritable.strerror}; sending continued")
         return code or ExitCode.FAILED
+
+    def report_failures(self, tally: Tally, unit: str | None) -> ExitCode:
+        """Print why messages were not sent, unless the command ends with a document, and return the exit
+        code.
+        """
+        found = list(_reasons(tally, unit, self._settings))
+        if self._settings.json:
+            self.reasons = found
+        else:
+            for reason in found:
+                warn(reason)
+        return _code(tally)
 
     def _write_all(self, unknown: Sequence[InDoubt]) -> None:
         if self._settings.json or not self._settings.terminal:
@@ -112,23 +127,24 @@ def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
     return f"{many(tally.sent, 'message')} {done} ({size(tally.size)}) in {duration(seconds)}, {rate}"
 
 
-def _report_failures(tally: Tally, unit: str | None) -> ExitCode:
+def _reasons(tally: Tally, unit: str | None, settings: Settings | None = None) -> Iterator[str]:
+    """Yield why messages were not sent; with `settings`, also how to reach a name server."""
     for words, failures in (
         ("not sent", tally.failed),
         ("outcome unknown", [(item.number, item.error) for item in tally.unknown]),
     ):
         reasons: dict[str, list[int]] = {}
         for number, error in failures:
-            reasons.setdefault(" ".join(str(error).split()), []).append(number)
+            remedy = "" if settings is None else address_remedy(error, settings)
+            reasons.setdefault(" ".join(str(error).split()) + remedy, []).append(number)
         for reason, numbers in reasons.items():
-            warn(f"{words}: {_place(unit, numbers)}{reason}")
+            yield f"{words}: {_place(unit, numbers)}{reason}"
     if tally.unknown:
-        warn(f"{_may_be_stored(tally.unknown)}; look before you send again: rmq query TOPIC --id ID")
+        yield f"{_may_be_stored(tally.unknown)}; look before you send again: rmq query TOPIC --id ID"
     if tally.stopped and unit is not None:
-        warn(f"stopped: input after {unit} {tally.last} was not sent")
+        yield f"stopped: input after {unit} {tally.last} was not sent"
     if (tally.sent and tally.failed) or (tally.unknown and unit is not None):
-        warn(_counts(tally))
-    return _code(tally)
+        yield _counts(tally)
 
 
 def _may_be_stored(unknown: Sequence[InDoubt]) -> str:
@@ -173,7 +189,8 @@ async def sent_all(sender: Sender, jobs: AsyncIterator[Job], topic: str, unit: s
 def _report_interrupted(tally: Tally, topic: str, unit: str | None) -> None:
     if not tally.read:
         return
-    _report_failures(tally, unit)
+    for reason in _reasons(tally, unit):
+        warn(reason)
     if unit is None:
         warn(f"interrupted: {_counts(tally)}")
         return
