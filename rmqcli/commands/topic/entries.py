@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -12,6 +12,10 @@ from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.topic.app import app
+from rmqcli.render.output import warn
+
+if TYPE_CHECKING:
+    from rmqcli.flows.queue_entries import Entry
 
 OffsetOption = Annotated[
     str,
@@ -48,7 +52,7 @@ def entries(
 
     Asks the brokers; `rmq inspect consumequeue` reads the files. Piped output: broker, queue, offset, position
     in the commit log, size, tags code, extension (JSON, with enableConsumeQueueExt), true if the filter of
-    --group accepts, text of the broker. Brokers that do not respond are reported, and the exit code is 3.
+    --group accepts (empty if that is not known), text of the broker. Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.flows.reading import choose_queues, reachable_spans
     from rmqcli.grammar.offset_range import parse_range
@@ -57,11 +61,10 @@ def entries(
 
     wanted = parse_range(offset, now_ms())
     failures: Failures = {}
-    rows: list[list[Any]] = []
 
-    async def main() -> None:
+    async def main() -> list[Entry]:
         from rmqcli.client import Admin, PullConsumer
-        from rmqcli.flows.queue_entries import entries_of
+        from rmqcli.flows.queue_entries import read_entries
 
         async with (
             PullConsumer(**settings.client_options) as consumer,
@@ -70,13 +73,11 @@ def entries(
             queues = await choose_queues(consumer, topic, broker, queue)
             spans, lost = await reachable_spans(consumer, queues, wanted)
             failures.update((queue.broker_name, error) for queue, error in lost.items())
-            for span in spans:
-                async for entry in entries_of(admin, span, group):
-                    if len(rows) == count:
-                        return
-                    rows.append(_row(entry))
+            return await read_entries(admin, spans, group, count, failures)
 
-    run_async(main)
+    found = run_async(main)
+    if group is not None and found and all(entry.accepted is None for entry in found):
+        warn(f"what {group} accepts is not known: it is not running, or filters by SQL92 without extensions")
     columns = [
         BROKER,
         QUEUE,
@@ -88,12 +89,11 @@ def entries(
         Column("ACCEPTED", "accepted"),
         Column("TEXT", "message"),
     ]
-    rows = [[*row[:7], row[7] if group else None, row[8]] for row in rows]
-    show_rows(settings, columns, rows, empty="no entries")
+    show_rows(settings, columns, list(map(_row, found)), empty="no entries")
     end_partly(failures)
 
 
-def _row(entry: Any) -> list[Any]:
+def _row(entry: Entry) -> list[Any]:
     data, queue = entry.data, entry.queue
     place = [queue.broker_name, queue.queue_id, entry.offset, data.physic_offset, data.physic_size]
-    return [*place, data.tags_code, data.extend_data_json, data.eval, data.msg]
+    return [*place, data.tags_code, data.extend_data_json, entry.accepted, data.msg]

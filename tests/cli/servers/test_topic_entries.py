@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from broker.testing.embedded import Cluster
+from codec.bodies.heartbeat import SubscriptionData
+from codec.bodies.stats import ConsumeQueueData
 from codec.hashing import java_string_hash
 from codec.message_queue import MessageQueue
 from rmqcli.flows import queue_entries
 from rmqcli.flows.allocating import STRATEGIES, owners
+from rmqcli.flows.queue_entries import accepted
 from tests.cli.conftest import Run
+from tests.cli.members import member
+from tests.cli.servers.clusters import Pair
+from tests.cli.waiting import until
 
 NAME = "entered"
 
@@ -48,9 +56,25 @@ def test_many_entries_are_asked_for_in_parts(both: Run, filled: str, monkeypatch
     assert both("topic", "entries", filled, "-o", "end").out == b""
 
 
-def test_a_group_that_is_not_there_accepts_nothing(both: Run, filled: str) -> None:
-    (row,) = both("topic", "entries", filled, "-q", "0", "-o", "-1", "-g", "nobody").lines
-    assert row[7] == "false"
+def test_what_a_group_accepts(both: Run, filled: str, pair: Pair) -> None:
+    last = ("topic", "entries", filled, "-q", "0", "-o", "-1", "-g")
+    unknown = both(*last, "nobody")
+    assert [row[7] for row in unknown.lines] == [""]
+    assert unknown.err.startswith("rmq: what nobody accepts is not known: it is not running")
+    cluster = Cluster(pair.namesrv, pair.brokers["broker-a"], Path(), "broker-a", "DefaultCluster")
+    with member(cluster, "takers", filled):
+        until(both, lambda result: [row[7] for row in result.lines] == ["true"], *last, "takers")
+
+
+def test_tags_are_judged_by_their_codes() -> None:
+    paid = ConsumeQueueData(tags_code=java_string_hash("paid"))
+    extended = ConsumeQueueData(tags_code=-1, extend_data_json="{}", eval=True)
+    sub = SubscriptionData(sub_string="sent", code_set=[java_string_hash("sent")])
+    every = SubscriptionData(sub_string="*")
+    sql = SubscriptionData(sub_string="a = 1", expression_type="SQL92")
+    both = SubscriptionData(sub_string="x", code_set=[java_string_hash("paid"), 5])
+    assert [accepted(one, paid) for one in (None, sub, every, sql, both)] == [None, False, True, None, True]
+    assert [accepted(one, extended) for one in (None, sub, sql)] == [None, True, True]
 
 
 @pytest.mark.parametrize(
