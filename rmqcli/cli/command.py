@@ -115,7 +115,8 @@ class SectionedCommand(_Quick, TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         # typer writes {TOPIC} for a required argument, and [[TOPIC]] for an optional one named [TOPIC]
-        return [_DOUBLED.sub(r"\1", _BRACES.sub(r"\1", one)) for one in super().collect_usage_pieces(ctx)]
+        pieces = (_DOUBLED.sub(r"\1", _BRACES.sub(r"\1", one)) for one in super().collect_usage_pieces(ctx))
+        return [piece.replace("......", "...") for piece in pieces]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:

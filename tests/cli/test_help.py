@@ -49,7 +49,7 @@ def test_the_common_part_fits_a_screen(helps: dict[str, tuple[Any, str]]) -> Non
         assert len(common) <= LINES, name
         assert height <= LINES + 2, name
         assert lines[0].startswith(f"Usage: {name} "), name
-        assert not re.search(r"[{}]|\[\[", lines[0]), lines[0]
+        assert not re.search(r"[{}]|\[\[|\.{4}", lines[0]), lines[0]
         assert lines[4] in ("Examples:", "Example:") or lines[5] in ("Examples:", "Example:"), name
 
 
