@@ -29,8 +29,8 @@ UNKNOWN_TOPIC = ""
 @dataclass(slots=True)
 class Found:
     """The letters of a group: their spans, the counts of selected ones by original topic, of those that the
-    journal excludes by state, topics that do not exist (UNKNOWN_TOPIC: no property names one), and errors by
-    broker.
+    journal excludes by state, topics that do not exist (UNKNOWN_TOPIC: no property names one), errors by
+    broker, and brokers on which the topic is readable only for the time.
     """
 
     spans: list[Span]
@@ -38,6 +38,7 @@ class Found:
     topics: Counter[str] = field(default_factory=Counter)
     excluded: Counter[State] = field(default_factory=Counter)
     gone: set[str] = field(default_factory=set)
+    granted: tuple[str, ...] = ()
 
     @property
     def targets(self) -> list[str]:
@@ -94,7 +95,7 @@ class Letters:
             spans, lost = await reachable_spans(reader, self._topic.queues, self._chosen.span)
         failures = dict(self._topic.failures)
         failures |= {queue.broker_name: error for queue, error in lost.items()}
-        return Found(spans, failures)
+        return Found(spans, failures, granted=self._topic.granted)
 
     async def counted(self) -> Found:
         """Read all letters once and count them."""

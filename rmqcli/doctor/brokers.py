@@ -57,13 +57,15 @@ def permission(survey: Survey) -> Iterator[Finding]:
 
 def versions(survey: Survey) -> Iterator[Finding]:
     """All brokers have one version."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, set[str]] = {}
     for seat, reading in _readings(survey):
-        found.setdefault(reading.table.get("brokerVersionDesc", "unknown"), []).append(seat.broker_name)
+        found.setdefault(reading.table.get("brokerVersionDesc", "unknown"), set()).add(seat.broker_name)
     if len(found) == 1:
         yield Finding(Status.OK, "version", "", next(iter(found)))
     elif found:
-        text = "; ".join(f"{version} on {', '.join(names)}" for version, names in sorted(found.items()))
+        text = "; ".join(
+            f"{version} on {', '.join(sorted(names))}" for version, names in sorted(found.items())
+        )
         yield Finding(Status.WARN, "version", "", text, "run one version, except during an upgrade")
 
 

@@ -30,6 +30,7 @@ def _performance(verdict: Verdict, figure: Figure) -> str:
     """Return `'label'=value[unit];warn;crit;min;max`."""
     measure, limits = verdict.measure, verdict.limits
     label = f"{measure.name}_{figure.target}" if figure.target else measure.name
+    label = label.replace("|", "_")  # begins performance data, and is allowed in names of groups
     if _NEEDS_QUOTES & set(label):
         label = "'" + label.replace("'", "''") + "'"
     warn, crit = ("" if limit is None else limit.text for limit in (limits.warn, limits.crit))

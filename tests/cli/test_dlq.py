@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 
@@ -120,8 +121,16 @@ def test_a_write_only_topic(rmq: Run, group: str) -> None:
         assert (refused.code, refused.err.count("\n")) == (ExitCode.NOT_PERMITTED, 1)
         assert "--grant-read" in refused.err
     done = rmq("dlq", "redrive", group, "--all", "--yes", "--grant-read")
-    assert done.code == 0 and "has read permission" in done.err
+    assert done.code == 0 and "write-only on broker-a: it has read permission" in done.err
     assert rmq("topic", "describe", f"%DLQ%{group}").lines[0][3] == "2"
+
+
+def test_a_write_only_topic_of_a_protected_cluster(rmq: Run, cluster: Cluster, group: str) -> None:
+    assert rmq("topic", "update", f"%DLQ%{group}", "--perm", "w").code == 0
+    assert rmq("profile", "add", "prod", cluster.namesrv, "--protected").code == 0
+    refused = rmq("dlq", "list", group, "--grant-read")
+    assert (refused.code, "use --confirm prod" in refused.err) == (ExitCode.USAGE, True)
+    assert len(rmq("dlq", "list", group, "--grant-read", "--confirm", "prod").lines) == 3
 
 
 @pytest.mark.parametrize(

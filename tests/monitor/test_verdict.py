@@ -47,6 +47,9 @@ def test_the_line_of_a_plugin() -> None:
     assert nagios(judge(DISK, Measured([Figure(28.4, "a b")]), Limits())) == (
         "RMQ DISK OK - fullest disk 28.4% (a b) | 'used_a b'=28.4%;;;0;100"
     )
+    assert nagios(judge(LAG, Measured([Figure(1, "a|b")]), Limits())) == (
+        "RMQ LAG OK - highest lag 1 (a/b) | lag_a_b=1;;;0;"
+    )
     assert nagios(judge(LAG, Measured([]), LIMITS)) == "RMQ LAG OK - highest lag: none"
     assert nagios(unknown(LAG, "cannot\nconnect")) == "RMQ LAG UNKNOWN - cannot connect"
 

@@ -2,7 +2,7 @@
 
 A rule maps "host:port" to "host:port", or every port of a host to the same port of another host ("host" to
 "host"). The rule of an address wins over that of its host. Routes, messages and errors keep the addresses
-that the name server gives; only connections go elsewhere.
+that the name server gives; only connections go elsewhere. With TLS, certificates are checked for the target.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.options import KeyOption
 from rmqcli.cli.running import now_ms
+from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.messages import Conditions
+from rmqcli.commands.common.outcome import confirm
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
@@ -52,6 +54,12 @@ class Access(OptionGroup):
 
     grant_read: GrantOption = False
     progress: ProgressOption = None
+
+    def check(self, settings: Settings, group: str) -> None:
+        """Ask before the permission of a topic of a protected cluster is changed; raise as `confirm` does."""
+        if self.grant_read:
+            question = f"give the dead-letter topic of {group} read permission while this runs?"
+            confirm(settings, question, yes=True)
 
     def journal(self, group: str) -> Journal:
         """Return the record of what was done with the letters of a group."""

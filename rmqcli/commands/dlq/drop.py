@@ -51,6 +51,7 @@ def drop(
     dead-letter topic of the group, which brokers make again for the next dead letter. Asks for confirmation;
     without a terminal, --yes is required.
     """
+    access.check(settings, group)
     chosen = choice.selection(conditions)
     check_selected(chosen, everything=everything)
     if everything:

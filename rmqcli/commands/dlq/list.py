@@ -64,6 +64,7 @@ def list_letters(
         return
     from rmqcli.render import show_rows
 
+    access.check(settings, group)
     chosen = choice.selection(conditions)
     failures: Failures = {}
     rows = with_admin(settings, lambda admin: _rows(admin, group, chosen, access, failures))

@@ -60,6 +60,7 @@ def redrive(
     was not answered is left out until --again. The dead letters stay in their topic. Exit code 3 if some
     could not be sent.
     """
+    access.check(settings, group)
     chosen = choice.selection(conditions)
     check_selected(chosen, everything=everything)
     journal = access.journal(group)

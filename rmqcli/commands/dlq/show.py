@@ -34,6 +34,7 @@ def show(
 
     Exit code 4 if there is none. Brokers that do not respond are reported, and the exit code is 3.
     """
+    access.check(settings, group)
     chosen = choice.selection(conditions)
     render = form.renderer(settings)
     failures: Failures = {}

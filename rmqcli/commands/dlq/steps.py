@@ -76,8 +76,9 @@ class Redrive:
             return
         show_rows(self.settings, columns, rows)
         Output().flush()
-        if self.access.grant_read:
-            warn("a write-only dead-letter topic has read permission while this runs")
+        if found.granted:
+            brokers = listed(found.granted)
+            warn(f"the dead-letter topic is write-only on {brokers}: it has read permission while this reads")
         for state, count in found.excluded.items():
             warn(f"{many(count, 'letter')} {_EXCLUDED[state]}")
         for topic in sorted(found.gone):
