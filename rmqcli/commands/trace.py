@@ -62,13 +62,13 @@ def trace(settings: Settings, msg_id: IdArgument, topic: TopicOption = SystemTop
     columns = (
         Column("WHAT", "what"),
         GROUP,
-        Column("CLIENT", "client"),
-        Column("TIME", "time", local_time),
-        Column("MS", "cost", tsv_cell, number=True),
+        Column("CLIENT", "client", whole=True),
+        Column("TIME", "time", local_time, whole=True),
+        Column("MS", "cost", tsv_cell, number=True, minor=True),
         Column("STATUS", "status"),
-        Column("RETRIES", "retries", tsv_cell, number=True),
+        Column("RETRIES", "retries", tsv_cell, number=True, minor=True),
         TOPIC,
-        Column("BROKER", "broker"),
+        Column("BROKER", "broker", whole=True, minor=True),
     )
     show_rows(settings, columns, rows)
     end_partly(found.failures)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from rmqcli.render.table import Column
 
-BROKER = Column("BROKER", "brokerName")
-CLIENT = Column("CLIENT", "clientId")
-GROUP = Column("GROUP", "group")
+BROKER = Column("BROKER", "brokerName", whole=True)
+CLIENT = Column("CLIENT", "clientId", whole=True)
+GROUP = Column("GROUP", "group", whole=True)
 LAG = Column("LAG", "lag", number=True)
 MAX = Column("MAX", "maxOffset", number=True)
 MESSAGES = Column("MESSAGES", "messages", number=True)
 NAME_SERVER = Column("NAME SERVER", "nameServer", whole=True)
 QUEUE = Column("QUEUE", "queueId", number=True)
 QUEUES = Column("QUEUES", "queues", number=True)
-TOPIC = Column("TOPIC", "topic")
+TOPIC = Column("TOPIC", "topic", whole=True)

@@ -45,8 +45,8 @@ ENTRY_COLUMNS = (
     Column("TAGS CODE", "tagsCode", number=True),
 )
 STORED_COLUMNS = (
-    Column("FIRST STORED", "firstStoreTimestamp", local_seconds, whole=True),
-    Column("LAST STORED", "lastStoreTimestamp", local_seconds, whole=True),
+    Column("FIRST STORED", "firstStoreTimestamp", local_seconds, whole=True, minor=True),
+    Column("LAST STORED", "lastStoreTimestamp", local_seconds, whole=True, minor=True),
 )
 _TOPIC_COLUMNS = (
     TOPIC,

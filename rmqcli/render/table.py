@@ -1,20 +1,28 @@
-"""Shows rows of values as a table, TSV or JSON."""
+"""Shows rows of values as a table, TSV or JSON.
+
+A table that is too wide for its terminal loses its `minor` columns, the last ones first; what is still too wide
+is shown as records: a line for each value. Nothing `whole` is ever cut or wrapped.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rmqcli.render.output import Output, OutputSettings, note
 from rmqcli.render.text import printable, tsv_cell, tsv_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 
 class Column(NamedTuple):
     """`title` heads the column on a terminal, `key` is the name in JSON, and `show` makes the text for a
     terminal.
 
-    `number` aligns to the right; numbers and `whole` values are never wrapped. TSV and JSON contain the plain
-    value.
+    `number` aligns to the right; numbers and `whole` values, such as ids, are never wrapped. `minor` ones are
+    left out first where there is little room. TSV and JSON contain the plain value.
     """
 
     title: str
@@ -22,6 +30,11 @@ class Column(NamedTuple):
     show: Callable[[Any], str] = tsv_cell
     number: bool = False
     whole: bool = False
+    minor: bool = False
+
+
+_GAP = 2  # blanks between columns
+_NARROWEST = 8  # characters that a value is wrapped to at least
 
 
 def objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
@@ -60,22 +73,73 @@ def show_rows(
 def show_table(settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table for a terminal."""
     from rich.console import Console
+
+    cells = [
+        _Cells(column, [printable(column.show(row[place])) for row in rows])
+        for place, column in enumerate(columns)
+    ]
+    # Empty columns would take space from the others.
+    shown = [one for one in cells if any(one.texts)]
+    header = "bold" if settings.color else ""
+    console = Console(no_color=not settings.color, highlight=False)
+    fitting = _fitting(shown, console.width)
+    if fitting is None:
+        _print_records(console, shown, header)
+        return
+    if len(fitting) < len(shown):
+        names = ", ".join(one.column.title for one in shown if one not in fitting)
+        note(f"left out, as the terminal is narrow: {names}")
+    console.print(_grid(fitting, header))
+
+
+class _Cells(NamedTuple):
+    """A column and its texts."""
+
+    column: Column
+    texts: list[str]
+
+    @property
+    def least_width(self) -> int:
+        from rich.cells import cell_len
+
+        lines = (line for text in (self.column.title, *self.texts) for line in text.splitlines())
+        width = max(map(cell_len, lines))
+        return width if self.column.number or self.column.whole else min(width, _NARROWEST)
+
+
+def _fitting(cells: Sequence[_Cells], room: int) -> list[_Cells] | None:
+    """Return the columns, perhaps without minor ones, if they fit into `room`; else None."""
+    kept = list(cells)
+    minor = [one for one in cells if one.column.minor]
+    while sum(one.least_width + _GAP for one in kept) - _GAP > room:
+        if not minor:
+            return None
+        kept.remove(minor.pop())
+    return kept
+
+
+def _grid(cells: Sequence[_Cells], header: str) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    header = "bold" if settings.color else ""
     table = Table(box=None, header_style=header, pad_edge=False)
-    texts = [
-        [printable(column.show(value)) for column, value in zip(columns, row, strict=True)] for row in rows
-    ]
-    # Empty columns would take space from the others.
-    shown = [place for place in range(len(columns)) if any(row[place] for row in texts)]
-    for place in shown:
-        column = columns[place]
+    for column, _ in cells:
         justify: Literal["right", "left"] = "right" if column.number else "left"
-        table.add_column(
-            column.title, justify=justify, overflow="fold", no_wrap=column.number or column.whole
-        )
-    for row in texts:
-        table.add_row(*(Text(row[place]) for place in shown))
-    Console(no_color=not settings.color, highlight=False).print(table)
+        whole = column.number or column.whole
+        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=whole)
+    for row in zip(*(texts for _, texts in cells), strict=True):
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _print_records(console: Console, cells: Sequence[_Cells], header: str) -> None:
+    """Print a line for each value, which the terminal breaks where it is too long, not the table."""
+    from rich.text import Text
+
+    width = max(len(column.title) for column, _ in cells)
+    for number, row in enumerate(zip(*(texts for _, texts in cells), strict=True)):
+        if number:
+            console.print()
+        for (column, _), text in zip(cells, row, strict=True):
+            if text:
+                console.print(Text.assemble((f"{column.title:<{width}}", header), "  ", text), soft_wrap=True)

@@ -65,6 +65,56 @@ def test_a_table_fits_eighty_columns(
     assert "\\x1b[31mred" in out
 
 
+ID = "7F000001ABCD1234567890ABCDEF1234"
+WIDE = [
+    Column("MESSAGE ID", "id", whole=True),
+    Column("TOPIC", "topic", whole=True),
+    Column("NOTE", "note"),
+    Column("TYPE", "type", minor=True),
+    Column("COUNT", "count", number=True, minor=True),
+]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+@pytest.mark.parametrize("length", [10, 60])
+def test_ids_are_never_cut_or_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, length: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    topic = "t" * length
+    show_table(Settings(), WIDE, [[ID, topic, "some words of a note", "PUSH", 12345]] * 2)
+    out = capsys.readouterr().out
+    assert out.count(ID) == out.count(topic) == 2
+    assert max(map(len, out.splitlines())) <= max(
+        columns, len(f"MESSAGE ID  {ID}"), len("MESSAGE ID  ") + length
+    )
+
+
+def test_minor_columns_go_before_a_table_becomes_records(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = [ID, "topic", "a note", "PUSH", 98765]
+    shown = {}
+    for columns in (60, 59, 52, 46):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        show_table(Settings(), WIDE, [row])
+        shown[columns] = capsys.readouterr()
+    assert [("98765" in said.out, "PUSH" in said.out) for said in shown.values()] == [
+        (True, True),
+        (False, True),
+        (False, False),
+        (True, True),
+    ]
+    assert shown[52].err == "left out, as the terminal is narrow: TYPE, COUNT\n"
+    assert shown[46].out.splitlines() == [
+        f"MESSAGE ID  {ID}",
+        "TOPIC       topic",
+        "NOTE        a note",
+        "TYPE        PUSH",
+        "COUNT       98765",
+    ]
+
+
 def test_numbers_in_little_room() -> None:
     shown = [
         0,

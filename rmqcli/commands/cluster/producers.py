@@ -35,12 +35,12 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
     from rmqcli.render import show_rows
 
     columns = [
-        Column("GROUP", "producerGroup"),
+        Column("GROUP", "producerGroup", whole=True),
         CLIENT,
         BROKER,
-        Column("ADDRESS", "clientAddr"),
-        Column("LANGUAGE", "language"),
-        Column("VERSION", "version"),
+        Column("ADDRESS", "clientAddr", whole=True),
+        Column("LANGUAGE", "language", minor=True),
+        Column("VERSION", "version", minor=True),
     ]
     failures: Failures = {}
 

@@ -26,7 +26,7 @@ LAG_COLUMNS = (
     Column("OFFSET", "consumerOffset", number=True),
     MAX,
     LAG,
-    Column("LAST CONSUMED", "lastTimestamp", local_time),
+    Column("LAST CONSUMED", "lastTimestamp", local_time, whole=True, minor=True),
     CLIENT,
     WHY_UNKNOWN,
 )

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _CLIENT_COLUMNS = (
     CLIENT,
-    Column("ADDRESS", "clientAddr"),
-    Column("LANGUAGE", "language"),
-    Column("VERSION", "version"),
-    Column("TYPE", "consumeType", short_kind),
-    Column("MODEL", "messageModel", short_kind),
+    Column("ADDRESS", "clientAddr", whole=True),
+    Column("LANGUAGE", "language", minor=True),
+    Column("VERSION", "version", minor=True),
+    Column("TYPE", "consumeType", short_kind, minor=True),
+    Column("MODEL", "messageModel", short_kind, minor=True),
     Column("SUBSCRIPTIONS", "subscriptions"),
 )
 

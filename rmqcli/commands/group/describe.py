@@ -58,7 +58,11 @@ def _show(settings: Settings, found: GroupDescription) -> None:
         show_table(settings, LAG_COLUMNS, [lag_row(queue) for queue in found.queues])
     if found.connections:
         print()
-        columns = [CLIENT, Column("ADDRESS", "clientAddr"), Column("LANGUAGE", "language")]
+        columns = [
+            CLIENT,
+            Column("ADDRESS", "clientAddr", whole=True),
+            Column("LANGUAGE", "language", minor=True),
+        ]
         rows = [[client.client_id, client.client_addr, client.language] for client in found.connections]
         show_table(settings, columns, rows)
     if found.subscriptions:

@@ -23,9 +23,9 @@ def list_groups(settings: Settings) -> None:
     columns = [
         GROUP,
         Column("CLIENTS", "clients", number=True),
-        Column("TYPE", "consumeType", short_kind),
-        Column("MODEL", "messageModel", short_kind),
-        Column("TPS", "consumeTps", "{:.1f}".format, number=True),
+        Column("TYPE", "consumeType", short_kind, minor=True),
+        Column("MODEL", "messageModel", short_kind, minor=True),
+        Column("TPS", "consumeTps", "{:.1f}".format, number=True, minor=True),
         LAG,
         WHY_UNKNOWN,
     ]

@@ -33,8 +33,8 @@ _QUEUE_COLUMNS = (
     Column("CACHED", "cachedMsgCount", number=True),
     Column("MIB", "cachedMsgSizeInMiB", number=True),
     Column("LOCKED", "locked"),
-    Column("LAST PULL", "lastPullTimestamp", local_seconds),
-    Column("LAST CONSUMED", "lastConsumeTimestamp", local_seconds),
+    Column("LAST PULL", "lastPullTimestamp", local_seconds, whole=True, minor=True),
+    Column("LAST CONSUMED", "lastConsumeTimestamp", local_seconds, whole=True, minor=True),
 )
 
 _RATE_COLUMNS = (

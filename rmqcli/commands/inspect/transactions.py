@@ -58,10 +58,10 @@ def transactions(
     shown = (
         Column("OFFSET", "queueOffset", number=True),
         TOPIC,
-        Column("GROUP", "producerGroup"),
+        Column("GROUP", "producerGroup", whole=True),
         Column("CHECKS", "checkTimes", number=True),
         Column("STORED", "storeTimestamp", local_seconds, whole=True),
-        Column("ID", "msgId"),
+        Column("ID", "msgId", whole=True),
     )
     meets = row_test([column.key for column in shown], where)
     messages = selection.filter()

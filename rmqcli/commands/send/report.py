@@ -29,7 +29,7 @@ _COLUMNS = (
     BROKER,
     QUEUE,
     Column("OFFSET", "queueOffset", number=True),
-    Column("MESSAGE ID", "msgId"),
+    Column("MESSAGE ID", "msgId", whole=True),
     Column("STATUS", "status"),
 )
 

@@ -22,7 +22,7 @@ def route(topic: TopicArgument, settings: Settings) -> None:
         Column("CLUSTER", "cluster"),
         BROKER,
         Column("ID", "brokerId", number=True),
-        Column("ADDRESS", "address"),
+        Column("ADDRESS", "address", whole=True),
         Column("READ", "readQueueNums", number=True),
         Column("WRITE", "writeQueueNums", number=True),
         Column("PERM", "perm", perm_text),
