@@ -91,8 +91,9 @@ class OffsetTable:
         queues = self._table.get(key)
         if queues is None:
             queues = self._table[key] = {}
-            topic, found, group = key.partition("@")
-            if found:
+            topic, *groups = key.split("@")
+            if len(groups) == 1:
+                (group,) = groups
                 self._groups.setdefault(topic, {})[group] = None
                 self._topics.setdefault(group, {})[topic] = None
         return queues

@@ -11,7 +11,7 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import end_partly, report_failures
+from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def trace(settings: Settings, msg_id: IdArgument, topic: TopicOption = SystemTop
 
     rows = trace_rows(found.messages, msg_id)
     if not rows:
-        report_failures(found.failures)
+        end_partly(found.failures, done=False)
         raise CommandError(f"no trace of message {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
     if found.may_be_more:
         warn("the limit of traces is reached: older ones of this message may be missing")

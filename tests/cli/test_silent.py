@@ -277,6 +277,7 @@ def test_what_only_the_silent_broker_could_say(one_is_silent: Run) -> None:
         ("group", "status", "readers"),
         ("offsets", "show", "nobody"),
         ("offsets", "reset", "readers", "orders", "--to", "start", "--yes"),
+        ("trace", "7F0000017F00", "--trace-topic", "orders"),
     ):
         result = impatient(one_is_silent, lambda result: result.err.count("\n") == 1, *command)
         found[command] = result.code, result.out, " did not answer " in result.err, result.err.count("\n")

@@ -18,6 +18,7 @@ from codec.bodies.config import (
 )
 from codec.bodies.connections import ClientConnection, ConsumerConnection, ProducerTableInfo
 from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from codec.bodies.route import BrokerData, ClusterInfo, KVTable, TopicList
 from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from codec.bodies.stats import (
@@ -149,6 +150,20 @@ async def test_settings_and_statistics(cluster: Cluster, autojump_clock: Any) ->
         assert list(stats) == [queue("broker-a"), queue("broker-b")]
         assert stats[queue("broker-a")].max_offset == 5
         assert await admin.topics.groups(TOPIC) == ["G1", "G2"]
+
+
+async def test_a_topic_is_not_a_group_of_its_own(cluster: Cluster, autojump_clock: Any) -> None:
+    """A broker of 5.3.3 names the topic where it means its running groups."""
+    cluster.both(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, body(GroupList(group_list=["G1", TOPIC])))
+    cluster.a.replies[RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = body(SubscriptionGroupWrapper())
+    found = []
+    async with admin_of(cluster) as admin:
+        for groups in ({}, {TOPIC: SubscriptionGroupConfig(group_name=TOPIC)}):
+            cluster.b.replies[RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = body(
+                SubscriptionGroupWrapper(subscription_group_table=groups)
+            )
+            found.append(await admin.topics.groups(TOPIC))
+    assert found == [["G1"], ["G1", TOPIC]]
 
 
 async def test_one_broker_of_two_fails(cluster: Cluster, autojump_clock: Any) -> None:
@@ -483,6 +498,18 @@ async def test_list_of_groups(cluster: Cluster, autojump_clock: Any) -> None:
     assert (first.name, first.clients, first.lag, first.error) == ("G1", 0, 6, None)
     assert isinstance(second.error, BrokerRefused)
     assert (second.lag, second.lag_unknown) == (None, str(second.error))
+
+
+async def test_offsets_of_broadcasting_clients_make_no_group(cluster: Cluster, autojump_clock: Any) -> None:
+    """5.3.3 keeps the least of them under a name of its own."""
+    keys = ("T@G1", "T@G3@broadcast")
+    cluster.both(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, body(SubscriptionGroupWrapper()))
+    cluster.both(
+        RequestCode.GET_ALL_CONSUMER_OFFSET,
+        body(ConsumerOffsetSerializeWrapper(offset_table={key: {0: 28} for key in keys})),
+    )
+    async with admin_of(cluster) as admin:
+        assert await admin.groups.names() == ["G1", "G2", "G3"]
 
 
 async def test_group_settings(cluster: Cluster, autojump_clock: Any) -> None:

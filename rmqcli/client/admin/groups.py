@@ -53,13 +53,17 @@ class GroupAdmin(FormerMethod, Area):
         return sorted(name for name in names if system or not is_system_group(name))
 
     async def _groups_with_offsets(self, failures: Mapping[str, ClientError] | None) -> set[str]:
-        """Groups in the offset tables of brokers (code 43, keys `topic@group`); skips brokers that refuse."""
+        """Groups in the offset tables of brokers (code 43); skips brokers that refuse.
+
+        Keys are `topic@group`; 5.x keeps the least offset of broadcasting clients as `topic@group@broadcast`
+        (BroadcastOffsetManager).
+        """
         targets = reachable(await self._admin.brokers.masters(), failures)
         answers, _ = await gather(
             targets, lambda name: self.instance.ask(targets[name], GET_ALL_CONSUMER_OFFSET, None, None)
         )
         keys = (key for answer in answers.values() for key in answer.body.offset_table)
-        return {key.partition("@")[2] for key in keys} - {""}
+        return {group for key in keys for group in key.split("@")[1:2]} - {""}
 
     async def summaries(
         self, *, system: bool = False, failures: dict[str, ClientError] | None = None

@@ -125,10 +125,17 @@ class TopicAdmin(FormerMethod, Area):
         return (await self.instance.ask_queue(queue, QUERY_CONSUME_QUEUE, header)).body
 
     async def groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
-        """Groups that consume the topic or have offsets on it (code 300), sorted."""
+        """Groups that consume the topic or have offsets on it (code 300), sorted.
+
+        5.x answers with the name of the topic in place of its running groups (ConsumerManager.registerConsumer
+        of 5.3.3); a group of that name is one only if a broker has settings of it.
+        """
         header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
         lists = await self.bodies(await self.masters(topic), QUERY_TOPIC_CONSUME_BY_WHO, header, failures)
-        return sorted({group for answer in lists.values() for group in answer.group_list})
+        groups = {group for answer in lists.values() for group in answer.group_list}
+        if topic in groups and not await self._admin.groups.holders(topic, failures=failures):
+            groups.remove(topic)
+        return sorted(groups)
 
     async def create(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from broker.tables import ClientChannel, GroupTable, OffsetTable, ProducerTable, TopicTable
 from broker.tables.topics import describe_topic, system_topics
 from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from tests.broker.support import FakeSession
 
 
@@ -163,3 +164,12 @@ def test_what_a_new_topic_inherits() -> None:
     none = topics.inherit("U", "Default", -5)
     assert none is not None
     assert (none.write_queue_nums, none.read_queue_nums) == (0, 0)
+
+
+def test_offsets_of_broadcasting_clients_are_of_no_group() -> None:
+    """A store folder of 5.3.3 has them; they are kept for it."""
+    offsets = OffsetTable()
+    table = {"T@G": {0: 5}, "T@G@broadcast": {0: 4}}
+    offsets.load(ConsumerOffsetSerializeWrapper(offset_table=table))
+    assert (offsets.groups_of("T"), offsets.topics_of("G@broadcast")) == (["G"], [])
+    assert offsets.wrapper().offset_table == table
