@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check inspect export import up broker namesrv profile help"
+            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics inspect export import up broker namesrv profile help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -245,6 +245,19 @@ _rmq_describe() {
             options="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
             ;;
+        "metrics")
+            commands="serve show"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "metrics serve")
+            options="-b --broker --max-series --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --max-series --listen -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "metrics show")
+            options="-b --broker --max-series -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --max-series -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
         "inspect")
             commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions verify rebuild salvage"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
@@ -329,8 +342,8 @@ _rmq_describe() {
             paths="yes"
             ;;
         "up")
-            options="--port --namesrv-port --host --store --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--port --namesrv-port --host --store --config --set -n --namesrv --profile --color --timeout --map --confirm"
+            options="--port --namesrv-port --host --store --metrics --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--port --namesrv-port --host --store --metrics --config --set -n --namesrv --profile --color --timeout --map --confirm"
             files="--store --config"
             ;;
         "broker")
@@ -339,8 +352,8 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "broker run")
-            options="--config --set --port --store --check -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--config --set --port --store -n --namesrv --profile --color --timeout --map --confirm"
+            options="--config --set --port --store --check --metrics -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--config --set --port --store --metrics -n --namesrv --profile --color --timeout --map --confirm"
             files="--config --store"
             ;;
         "broker status")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from typer import Option
 
@@ -14,6 +14,7 @@ from codec.addresses import DEFAULT_NAMESRV_PORT, join_address
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.common.metrics import MetricsOption, open_own_metrics, require_package
 from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
 
 app = single_command()
@@ -53,6 +54,8 @@ StoreOption = Annotated[
     Path | None, Option("--store", metavar="DIR", help="Store folder; default: a temporary folder.")
 ]
 
+_TITLES = {"namesrv": "name server"}
+
 # There is no other broker that senders could go to when this one is slow.
 _DEFAULTS = {
     "brokerName": "broker-a",
@@ -77,6 +80,7 @@ def up(
     namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
     host: HostOption = None,
     store: StoreOption = None,
+    metrics: MetricsOption = None,
     configuration: Configuration,
 ) -> None:
     """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
@@ -88,6 +92,8 @@ def up(
     from broker.config.servers import java_name
     from broker.testing.embedded import light_file_sizes
 
+    if metrics is not None:
+        require_package()
     log_to_stderr(settings)
     with ExitStack() as stack:
         folder = store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-")))
@@ -98,10 +104,18 @@ def up(
         fixed = {name: value for name, value in options.items() if value is not None}
         fixed |= {"storePathRootDir": str(folder.absolute())}
         broker = configuration.of(BrokerConfig, defaults, fixed)
-        run_until_stopped(lambda servers: _start(servers, settings, broker, namesrv_port))
+        ports = _Ports(namesrv_port, metrics)
+        run_until_stopped(lambda servers: _start(servers, settings, broker, ports))
 
 
-async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig, namesrv_port: int) -> None:
+class _Ports(NamedTuple):
+    """The ports beside that of the broker."""
+
+    namesrv: int
+    metrics: int | None
+
+
+async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig, ports: _Ports) -> None:
     import msgspec
 
     from broker.namesrv import open_name_server
@@ -110,13 +124,15 @@ async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig
 
     host = config.bind_address
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)  # persists nothing
-    opening = open_name_server(names, host=host, port=namesrv_port)
-    namesrv = await opened(stack, opening, "the name server", f"{host}:{namesrv_port}", "--namesrv-port")
+    opening = open_name_server(names, host=host, port=ports.namesrv)
+    namesrv = await opened(stack, opening, "the name server", f"{host}:{ports.namesrv}", "--namesrv-port")
     config = msgspec.structs.replace(config, namesrv_addr=join_address(local_address(host), namesrv.port))
     address = f"{host}:{config.listen_port}"
     broker = await opened(stack, open_broker(config, needs_vip=False), "the broker", address, "--port")
     warn_of_address(broker.address, bound=host)
     names_told = told_address(host, namesrv.port, broker.address)
     words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
-    text = f"name server  {names_told}\nbroker       {broker.address}\nstore        {broker.store_path}"
-    announce(settings, words, f"{text}\nPress Ctrl-C to stop")
+    asked = config.namesrv_addr or ""
+    words |= await open_own_metrics(stack, ports.metrics, host, asked, config.broker_name)
+    lines = [f"{_TITLES.get(name, name):<13}{word}" for name, word in words.items()]
+    announce(settings, words, "\n".join([*lines, "Press Ctrl-C to stop"]))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import trio
@@ -51,8 +52,10 @@ def test_up(number: int, cli: Run, tmp_path: Path) -> None:
 
 
 def test_up_with_a_store_of_its_own() -> None:
-    with started("up", "--port", "0", "--namesrv-port", "0") as (process, words):
+    with started("up", "--port", "0", "--namesrv-port", "0", "--metrics", "0") as (process, words):
         assert Path(words["store"]).is_dir()
+        with urlopen(words["metrics"]) as scraped:
+            assert f'rmq_up{{broker="broker-a",brokerIP="{words["broker"]}"' in scraped.read().decode()
         process.terminate()
         process.communicate(timeout=PATIENCE)
     assert process.returncode == 0

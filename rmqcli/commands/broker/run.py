@@ -10,9 +10,11 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.endpoints import environment_name_servers
+from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.common.metrics import MetricsOption, open_own_metrics, require_package
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def run(
     port: PortOption = None,
     store: StoreOption = None,
     check: CheckOption = False,
+    metrics: MetricsOption = None,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM (exit code 0).
 
@@ -60,6 +63,8 @@ def run(
     from broker.config import BrokerConfig
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
 
+    if metrics is not None:
+        require_package()
     log_to_stderr(settings)
     environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}
@@ -72,11 +77,15 @@ def run(
     fixed = {name: value for name, value in options.items() if value is not None}
     found = configuration.of(BrokerConfig, defaults, fixed)
     if not (found.namesrv_addr or "").strip("; ,"):
+        if metrics is not None:
+            raise usage_error("--metrics asks a name server: name it with -n or namesrvAddr")
         warn("no name server is configured (namesrvAddr): clients cannot find this broker")
-    run_until_stopped(lambda stack: _start(stack, settings, found))
+    run_until_stopped(lambda stack: _start(stack, settings, found, metrics))
 
 
-async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig) -> None:
+async def _start(
+    stack: AsyncExitStack, settings: Settings, config: BrokerConfig, metrics: int | None
+) -> None:
     from broker.node import open_broker
     from rmqcli.commands.common.advertising import warn_of_address
     from rmqcli.commands.common.serving import announce, opened
@@ -85,5 +94,9 @@ async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig
     node = await opened(stack, open_broker(config), "the broker", address, "--port")
     warn_of_address(node.address, namesrv=config.namesrv_addr)
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
+    asked = config.namesrv_addr or ""
+    words |= await open_own_metrics(stack, metrics, config.bind_address, asked, config.broker_name)
     text = f"broker {config.broker_name} listening on {node.address}, store {node.store_path}"
+    if "metrics" in words:
+        text += f", metrics {words['metrics']}"
     announce(settings, words, text)

@@ -1,0 +1,53 @@
+"""`rmq metrics show`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rmqcli.cli.command import command
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.metrics import require_package
+from rmqcli.commands.common.outcome import end_partly
+from rmqcli.commands.metrics.app import Selected, app
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
+    from rmqcli.metrics.families import Sample
+
+
+@command(app, "show", example="rmq metrics show\nrmq metrics show > /var/lib/node_exporter/rocketmq.prom")
+def show(settings: Settings, selected: Selected) -> None:
+    """Print the metrics once, as a scrape returns them.
+
+    A broker that does not answer has rmq_up 0, and the exit code is 3. Without a name server the exit code
+    is 5.
+    """
+    require_package()
+    from rmqcli.metrics.exposition import text
+    from rmqcli.metrics.families import UP
+    from rmqcli.render import Output
+
+    async def main(admin: Admin) -> Sequence[Sample]:
+        await admin.brokers.seats(**selected.named)
+        return await selected.collect(admin)
+
+    samples = with_admin(settings, main)
+    if settings.json:
+        Output().json(
+            {
+                "metrics": [
+                    {
+                        "name": one.family.name,
+                        "labels": dict(zip(one.family.labels, one.labels, strict=True)),
+                        "value": one.value,
+                    }
+                    for one in samples
+                ]
+            }
+        )
+    else:
+        Output().write(text(samples))
+    lost = {one.labels[-1]: "does not answer" for one in samples if one.family == UP and not one.value}
+    end_partly(lost)

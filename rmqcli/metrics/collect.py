@@ -1,0 +1,133 @@
+"""All samples of one scrape.
+
+A broker that does not answer costs one time-out, and has `rmq_up 0`; what the others say is in the scrape. A
+name server that does not answer is `rmq_name_server_up 0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import trio
+
+from codec.bodies.route import ClusterInfo
+from codec.message import DLQ_PREFIX, RETRY_PREFIX
+from rmqcli.client import Admin, ClientError, GroupSummary
+from rmqcli.client.admin.area import gather
+from rmqcli.client.admin.values import BrokerLag
+from rmqcli.metrics.families import NAME_SERVER_UP, SCRAPE_SECONDS, SERIES_DROPPED, UP, Sample
+from rmqcli.metrics.offsets import group_samples, topic_samples
+from rmqcli.metrics.rates import rate_samples
+from rmqcli.metrics.runtime import runtime_samples
+
+MAX_SERIES = 20_000
+
+
+@dataclass(slots=True)
+class _Survey:
+    """The brokers of a scrape: clusters and addresses by name, and what went wrong by label."""
+
+    clusters: Mapping[str, str]
+    seats: Mapping[str, str]
+    failures: dict[str, ClientError] = field(default_factory=dict)
+
+    @property
+    def masters(self) -> dict[str, str]:
+        """Brokers that answered, without slaves."""
+        return {
+            name: address
+            for name, address in self.seats.items()
+            if name in self.clusters and name not in self.failures
+        }
+
+
+async def collect(
+    admin: Admin, *, brokers: Collection[str] = (), max_series: int = MAX_SERIES
+) -> list[Sample]:
+    """Return the samples of a cluster, or of the named brokers; at most `max_series` beside those about the
+    scrape itself. The most important come first, and are kept.
+    """
+    began = trio.current_time()
+    samples: list[Sample] = []
+    try:
+        samples += await _collected(admin, brokers, max_series)
+        up = 1
+    except ClientError:
+        up = 0
+    kept = samples[:max_series]
+    return [
+        Sample(NAME_SERVER_UP, (), up),
+        *kept,
+        Sample(SERIES_DROPPED, (), len(samples) - len(kept)),
+        Sample(SCRAPE_SECONDS, (), trio.current_time() - began),
+    ]
+
+
+async def _collected(admin: Admin, brokers: Collection[str], max_series: int) -> list[Sample]:
+    info = await admin.brokers.cluster_info()
+    survey = _Survey(_clusters(info), await admin.brokers.seats(brokers=brokers))
+    samples = await _broker_samples(admin, survey)
+    if not survey.masters:
+        return samples
+    lags, groups = await _groups(admin, survey)
+    samples += group_samples(survey.clusters, lags, groups, admin.instance.now_ms())
+    topics = await _topics(admin, survey, samples)
+    if len(samples) < max_series:
+        consumed = {(one.broker, one.queue.topic, one.group) for one in lags}
+        samples += await rate_samples(admin, survey.clusters, survey.masters, topics, sorted(consumed))
+    return samples
+
+
+def _clusters(info: ClusterInfo) -> dict[str, str]:
+    return {name: data.cluster or "" for name, data in info.broker_addr_table.items()}
+
+
+async def _broker_samples(admin: Admin, survey: _Survey) -> list[Sample]:
+    with suppress(ClientError):  # all failed: they are in `failures`
+        tables = await admin.brokers.runtime_infos(survey.seats, failures=survey.failures)
+        return [*_ups(survey), *_runtimes(survey, tables)]
+    return _ups(survey)
+
+
+def _ups(survey: _Survey) -> list[Sample]:
+    return [
+        Sample(UP, (_cluster(survey, label), address, label), int(label not in survey.failures))
+        for label, address in survey.seats.items()
+    ]
+
+
+def _runtimes(survey: _Survey, tables: Mapping[str, Mapping[str, str]]) -> list[Sample]:
+    return [
+        sample
+        for label, table in tables.items()
+        for sample in runtime_samples(_cluster(survey, label), survey.seats[label], label, table)
+    ]
+
+
+def _cluster(survey: _Survey, label: str) -> str:
+    return survey.clusters.get(label.partition(":")[0], "")
+
+
+async def _groups(admin: Admin, survey: _Survey) -> tuple[list[BrokerLag], dict[str, GroupSummary]]:
+    lags: list[BrokerLag] = []
+    groups: dict[str, GroupSummary] = {}
+    with suppress(ClientError):
+        lags = await admin.brokers.lags(survey.masters, failures=survey.failures)
+    with suppress(ClientError):
+        groups = {one.name: one for one in await admin.groups.summaries(failures=survey.failures)}
+    return lags, groups
+
+
+async def _topics(admin: Admin, survey: _Survey, samples: list[Sample]) -> dict[str, Sequence[str]]:
+    """Adds the offsets of all topics. Returns the brokers of those that applications send to."""
+    names = await admin.topics.names()
+    answers, _ = await gather(names, lambda name: admin.topics.stats(name, failures=survey.failures))
+    for topic, places in answers.items():
+        samples += topic_samples(survey.clusters, topic, places)
+    return {
+        topic: sorted({queue.broker_name for queue in places})
+        for topic, places in answers.items()
+        if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    }
