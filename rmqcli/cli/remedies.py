@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 SUGGESTIONS = 3
+LIKE = 0.75
+"""The share of characters that names which are alike have in common (difflib's ratio)."""
 SECONDS = 2.0
 """The time for names of the cluster: nobody waits longer for a suggestion."""
 _LOCAL = ("127.", "localhost", "[::1]")
@@ -32,7 +34,7 @@ def close_names(name: str, known: Collection[str]) -> tuple[str, ...]:
     import difflib
 
     folded = {one.casefold(): one for one in known}
-    found = difflib.get_close_matches(name.casefold(), folded, SUGGESTIONS)
+    found = difflib.get_close_matches(name.casefold(), folded, SUGGESTIONS, LIKE)
     return tuple(folded[one] for one in found if folded[one] != name)
 
 

@@ -11,14 +11,17 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.profiles import profiles_path
 from rmqcli.cli.remedies import close_names
 from tests.cli.conftest import Run
+from tests.support import JavaStore
 
 
 def test_close_names() -> None:
     known = ["orders", "Orders-copy", "billing"]
     assert close_names("ordres", known) == ("orders",)
-    assert close_names("ORDERS", known) == ("orders", "Orders-copy")
+    assert close_names("ORDERS", known) == ("orders",)
+    assert close_names("orders-cop", known) == ("Orders-copy", "orders")
+    assert close_names("order", ["orders", "order-1", "orders-1"]) == ("orders", "order-1", "orders-1")
     assert close_names("xyz", known) == ()
-    assert close_names("orders", known) == ("Orders-copy",), "the name itself is no suggestion"
+    assert close_names("orders", known) == (), "the name itself is no suggestion"
 
 
 def test_a_topic_was_meant(rmq: Run, topic: str) -> None:
@@ -104,3 +107,16 @@ def test_errors_are_documents(cli: Run, tmp_path: Path) -> None:
     profiles_path().parent.mkdir(parents=True, exist_ok=True)
     profiles_path().write_text("[")
     assert error("profile", "list", "--json")["kind"] == "failed"
+
+
+def test_a_name_of_a_store_was_meant(cli: Run, store_clean: JavaStore) -> None:
+    root = str(store_clean.root)
+    said = "rmq: the store has no topic SeedNorml; did you mean SeedNormal?\n"
+    for inspection in ("commitlog", "store", "topics", "offsets"):
+        result = cli("inspect", inspection, root, "--topic", "SeedNorml")
+        assert (result.code, said in result.err) == (ExitCode.DONE, True), inspection
+    assert said in cli("inspect", "consumequeue", root, "-T", "SeedNorml").err
+    assert said not in cli("inspect", "topics", root, "-T", "SeedNormal").err
+    assert "did you mean" not in cli("inspect", "topics", root, "-T", "Zq").err
+    exported = cli("export", "--store", root, "-T", "SeedNorml", "--out", f"{root}-none")
+    assert exported.err.endswith("; did you mean SeedNormal?\n")

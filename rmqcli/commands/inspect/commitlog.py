@@ -22,6 +22,7 @@ from rmqcli.commands.inspect.app import (
     verified_log,
     whole_only,
 )
+from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.commands.inspect.records import Selection, View, damage_report, show_records, show_statistics
 from rmqcli.grammar.offset_range import parse_range
 
@@ -72,6 +73,7 @@ def commitlog(
     if verify:
         whole_only("record", offset=range_text, count=count, where=where, **selection.given())
     log = CommitLogFiles(path)
+    note_meant(path, topics=selection.topics)
     if verify:
         show_verified(settings, verified_log(log, jobs), "record")
         return

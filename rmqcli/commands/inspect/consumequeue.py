@@ -26,6 +26,7 @@ from rmqcli.commands.inspect.app import (
     show_verified,
     whole_only,
 )
+from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import parse_range
 from rmqcli.render.output import warn
@@ -79,6 +80,7 @@ def consumequeue(
         for one in queue_folders(path)
         if (not selection.topics or one.topic in selection.topics) and selection.queue in (None, one.queue_id)
     ]
+    note_meant(path, topics=selection.topics)
     if not queues:
         batches = sorted(batch_topics(path).intersection(selection.topics or ())) if path.is_dir() else []
         if batches:

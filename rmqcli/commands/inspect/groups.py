@@ -13,6 +13,7 @@ from rmqcli.commands.inspect.app import (
     require_store,
     show_table_rows,
 )
+from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.render.columns import GROUP
 from rmqcli.render.table import Column
 
@@ -29,6 +30,7 @@ def groups(
     from rmqcli.store.read.tables import groups as read_groups
 
     require_store(path)
+    note_meant(path, group=group)
     rows = [
         (
             name,

@@ -24,6 +24,7 @@ from rmqcli.commands.inspect.app import (
     require_store,
     show_table_rows,
 )
+from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.render.columns import GROUP, LAG, MAX, QUEUE, QUEUES, TOPIC
@@ -63,6 +64,7 @@ def offsets(
 
     one_view(stats=stats, format=format_text is not None)
     require_store(path)
+    note_meant(path, topics=topics, group=group)
     shown = (GROUP, TOPIC, QUEUE, Column("OFFSET", "offset", number=True), MAX, LAG)
     wanted = parse_range(range_text, now_ms())
     times = wanted.begin_time is not None or wanted.end_time is not None

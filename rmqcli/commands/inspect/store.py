@@ -12,6 +12,7 @@ from rmqcli.commands.inspect.app import (
     WhereOption,
     app,
 )
+from rmqcli.commands.inspect.meant import note_meant
 
 
 @command(
@@ -40,6 +41,7 @@ def store(
 
     meets = row_test(QUEUE_KEYS, where)
     found = overview(path)
+    note_meant(path, topics=topics, group=group)
     is_choice = bool(topics) or queue is not None or where is not None
     if is_choice:
         queues = [

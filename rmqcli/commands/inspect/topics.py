@@ -13,6 +13,7 @@ from rmqcli.commands.inspect.app import (
     require_store,
     show_table_rows,
 )
+from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.render.columns import TOPIC
 from rmqcli.render.table import Column
 
@@ -28,6 +29,7 @@ def topics_table(
     from rmqcli.store.read.tables import topics as read_topics
 
     require_store(path)
+    note_meant(path, topics=topics)
     rows = [
         (name, one.read_queue_nums, one.write_queue_nums, one.perm, one.topic_sys_flag, one.order)
         for name, one in sorted(read_topics(path).items())

@@ -1,0 +1,45 @@
+"""Names of topics and groups that were meant perhaps, from the tables of a store folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+
+def note_meant(path: Path, *, topics: Collection[str] | None = None, group: str | None = None) -> None:
+    """Say of each name that the store does not have which of its names are alike.
+
+    Says nothing of a file, and of tables that are missing or damaged: inspections report those themselves.
+    """
+    from codec.errors import CorruptionError
+
+    try:
+        for kind, names, known in _tables(path, topics or (), group):
+            for name in names:
+                _note(kind, name, known)
+    except (OSError, CorruptionError):
+        return
+
+
+def _tables(
+    path: Path, topics: Collection[str], group: str | None
+) -> list[tuple[str, Collection[str], Collection[str]]]:
+    from rmqcli.store.read import tables
+
+    if not path.is_dir():
+        return []
+    found: list[tuple[str, Collection[str], Collection[str]]] = []
+    if topics:
+        found.append(("topic", topics, tables.topics(path)))
+    if group is not None:
+        committed = {one.group for one in tables.group_offsets(path)}
+        found.append(("group", [group], committed.union(tables.groups(path))))
+    return found
+
+
+def _note(kind: str, name: str, known: Collection[str]) -> None:
+    from rmqcli.cli.remedies import close_names, did_you_mean
+    from rmqcli.render.output import warn
+
+    if name not in known and (names := close_names(name, known)):
+        warn(f"the store has no {kind} {name}{did_you_mean(names)}")
