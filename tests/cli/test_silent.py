@@ -265,6 +265,18 @@ def test_a_group_is_deleted_where_it_can_be(one_is_silent: Run) -> None:
     assert described.lines == [], "it is gone where it could be deleted"
 
 
+def test_doctor_and_checks_name_the_silent_broker(one_is_silent: Run) -> None:
+    found = impatient(one_is_silent, ends_with(ExitCode.FAILED), "doctor", "orders", "-g", "readers")
+    failed = [line for line in found.lines if line[0] == "fail"]
+    assert [(line[1], line[2].split()[0]) for line in failed] == [("broker", "broker-b")]
+    lost = {"brokers": (2, b"CRITICAL"), "send": (2, b"CRITICAL"), "disk": (3, b"UNKNOWN"), "dlq": (0, b"OK")}
+    for check, (code, state) in lost.items():
+        limits = ("--warn", "1000000") if check in ("disk", "send") else ()
+        result = impatient(one_is_silent, ends_with(ExitCode(code)), "check", check, *limits)
+        assert (result.code, result.out.split()[2]) == (code, state)
+        assert (b"broker-b" in result.out) is (code > 0)
+
+
 def test_what_only_the_silent_broker_could_say(one_is_silent: Run) -> None:
     """A group that the others do not know may be known there; and half a reset would be none."""
     found = {}
