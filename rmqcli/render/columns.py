@@ -7,7 +7,9 @@ from rmqcli.render.table import Column
 BROKER = Column("BROKER", "brokerName", whole=True)
 CLIENT = Column("CLIENT", "clientId", whole=True)
 GROUP = Column("GROUP", "group", whole=True)
-LAG = Column("LAG", "lag", number=True)
+LAG = Column("LAG", "lag", lambda lag: "?" if lag is None else str(lag), number=True)
+"""The messages behind; TSV and JSON have nothing and null where that is unknown."""
+LAG_UNKNOWN = Column("LAG UNKNOWN", "lagUnknown")
 MAX = Column("MAX", "maxOffset", number=True)
 MESSAGES = Column("MESSAGES", "messages", number=True)
 NAME_SERVER = Column("NAME SERVER", "nameServer", whole=True)

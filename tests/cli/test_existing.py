@@ -99,5 +99,10 @@ def test_the_lag_behind_an_offset_beyond_the_end_is_unknown(rmq: Run, topic: str
     (queue, *others) = rmq("offsets", "show", group, "--json").json
     assert (queue["lag"], queue["lagUnknown"]) == (None, "offset beyond the end")
     assert [(one["lag"], one["lagUnknown"]) for one in others] == [(0, None)] * 3
+    rmq("group", "create", group)
+    (seen, *_) = [row for row in rmq("broker", "lag", "--least", "1").lines if row[1] == group]
+    assert seen[3:7] == ["0", "2", "1", ""]
+    (busy,) = [row for row in rmq("topic", "top", topic).lines if row[1] == group]
+    assert busy[2] == ""
     (listed,) = [one for one in rmq("group", "list", "--json").json if one["group"] == group]
     assert (listed["lag"], listed["lagUnknown"]) == (None, "offset beyond the end")

@@ -33,8 +33,10 @@ class BrokerLag(NamedTuple):
     offsets: OffsetWrapper
 
     @property
-    def lag(self) -> int:
-        return max(0, self.offsets.broker_offset - self.offsets.consumer_offset)
+    def lag(self) -> int | None:
+        """None for an offset beyond the end, which belongs to a former topic of this name."""
+        lag = self.offsets.broker_offset - self.offsets.consumer_offset
+        return None if lag < 0 else lag
 
 
 class ConnectedProducer(NamedTuple):

@@ -26,7 +26,8 @@ def lag(settings: Settings, seats: Seats, least: LeastOption = 0) -> None:
     """Show the lag of all groups on brokers, by queue, as the brokers know it.
 
     `rmq group describe` shows one group on all brokers. Piped output: broker (NAME:ID for a slave), group,
-    topic, queue, committed offset, maximum offset, lag, store time of the last consumed message (epoch ms).
+    topic, queue, committed offset, maximum offset, lag, store time of the last consumed message (epoch ms). The
+    lag is empty for an offset beyond the end, which belongs to a former topic of this name.
     Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.render import Column, show_rows
@@ -60,7 +61,7 @@ def lag(settings: Settings, seats: Seats, least: LeastOption = 0) -> None:
             one.offsets.last_timestamp,
         ]
         for one in with_admin(settings, main)
-        if one.lag >= least
+        if one.lag is None or one.lag >= least
     ]
     show_rows(settings, columns, rows, empty="no group has offsets" if not least else "no lag of this size")
     end_partly(failures)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.settings import Settings
-from rmqcli.render.columns import BROKER, CLIENT, MAX, QUEUE, TOPIC
+from rmqcli.render.columns import BROKER, CLIENT, LAG, LAG_UNKNOWN, MAX, QUEUE, TOPIC
 from rmqcli.render.output import warn
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
@@ -14,10 +14,6 @@ from rmqcli.render.text import local_time
 if TYPE_CHECKING:
     from rmqcli.client import QueueLag
 
-
-LAG = Column("LAG", "lag", lambda lag: "?" if lag is None else str(lag), number=True)
-"""The messages behind; TSV and JSON have nothing and null where that is unknown."""
-WHY_UNKNOWN = Column("LAG UNKNOWN", "lagUnknown")
 
 LAG_COLUMNS = (
     TOPIC,
@@ -28,7 +24,7 @@ LAG_COLUMNS = (
     LAG,
     Column("LAST CONSUMED", "lastTimestamp", local_time, whole=True, minor=True),
     CLIENT,
-    WHY_UNKNOWN,
+    LAG_UNKNOWN,
 )
 
 

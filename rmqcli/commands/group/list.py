@@ -16,9 +16,8 @@ def list_groups(settings: Settings) -> None:
     Piped output: group, clients, type, model, messages per second, lag, why the lag is
     unknown. Brokers that do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.commands.common.lag import LAG, WHY_UNKNOWN
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import GROUP
+    from rmqcli.render.columns import GROUP, LAG, LAG_UNKNOWN
 
     columns = [
         GROUP,
@@ -27,7 +26,7 @@ def list_groups(settings: Settings) -> None:
         Column("MODEL", "messageModel", short_kind, minor=True),
         Column("TPS", "consumeTps", "{:.1f}".format, number=True, minor=True),
         LAG,
-        WHY_UNKNOWN,
+        LAG_UNKNOWN,
     ]
 
     failures: Failures = {}

@@ -13,7 +13,10 @@ from rmqcli.store.stats.overview import queue_ranges
 
 
 class GroupPosition(NamedTuple):
-    """A committed offset; `max_offset` and `lag` are None for a missing queue, or without a store."""
+    """A committed offset; `max_offset` and `lag` are None for a missing queue, or without a store.
+
+    `lag` is None, too, for an offset beyond the end, which belongs to a former topic of this name.
+    """
 
     group: str
     topic: str
@@ -40,7 +43,8 @@ def group_positions(path: Path) -> list[GroupPosition]:
     found = []
     for one in group_offsets(path):
         end = ends.get((one.topic, one.queue_id))
-        found.append(GroupPosition(*one, end, None if end is None else max(end - one.offset, 0)))
+        lag = None if end is None or one.offset > end else end - one.offset
+        found.append(GroupPosition(*one, end, lag))
     return found
 
 
