@@ -59,7 +59,7 @@ class _Total(NamedTuple):
         return _Total(
             self.stored + offsets.broker_offset,
             self.consumed + max(0, offsets.consumer_offset),
-            self.lag + one.lag,
+            self.lag + (one.lag or 0),
             oldest,
         )
 
