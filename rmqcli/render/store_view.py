@@ -130,7 +130,7 @@ def disk_line(total: int, used: int, free: int) -> str:
     """Return the use of a disk as `df` counts it: bytes that are neither used nor free are reserved."""
     usable, reserved = used + free, total - used - free
     text = f"disk: {size(used)} of {size(usable)} used ({used * 100 // max(usable, 1)}%), {size(free)} free"
-    return f"{text}; {size(reserved)} more are reserved" if reserved > 0 else text
+    return f"{text}; {size(reserved)} reserved" if reserved > 0 else text
 
 
 def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def test_an_overview_to_read(store_killed: JavaStore) -> None:
 def test_figures_of_a_disk_add_up() -> None:
     """Of a file system that keeps a part for the system, as ext4 does."""
     gib = 1 << 30
-    told = "disk: 33.0 GiB of 101.0 GiB used (32%), 68.0 GiB free; 151.0 GiB more are reserved"
+    told = "disk: 33.0 GiB of 101.0 GiB used (32%), 68.0 GiB free; 151.0 GiB reserved"
     assert disk_line(252 * gib, 33 * gib, 68 * gib) == told
     assert disk_line(4 * gib, gib, 3 * gib) == "disk: 1.0 GiB of 4.0 GiB used (25%), 3.0 GiB free"
 
