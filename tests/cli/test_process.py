@@ -125,7 +125,9 @@ def test_ctrl_c_while_standard_input_is_silent(environment: dict[str, str], topi
     assert send.stdin
     send.stdin.write(b"x\n")
     send.stdin.flush()
-    assert interrupt(send, wait_for=send.stdout) == (130, b"")
+    code, err = interrupt(send, wait_for=send.stdout)
+    assert code == 130
+    assert err.startswith(b"rmq: interrupted: 1 sent, 0 failed; line 2 and all after it were not sent; ")
 
 
 def ask(cluster: Cluster, code: RequestCode, body: Body) -> RemotingCommand:
