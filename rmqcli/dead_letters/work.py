@@ -17,6 +17,7 @@ import trio
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError, NotFound, Producer, PullConsumer
+from rmqcli.client.routing.routes import publish_queues
 from rmqcli.dead_letters.access import Opened
 from rmqcli.dead_letters.journal import Journal, State
 from rmqcli.dead_letters.letter import identity, origin_topic, restored
@@ -29,15 +30,15 @@ UNKNOWN_TOPIC = ""
 @dataclass(slots=True)
 class Found:
     """The letters of a group: their spans, the counts of selected ones by original topic, of those that the
-    journal excludes by state, topics that do not exist (UNKNOWN_TOPIC: no property names one), errors by
-    broker, and brokers on which the topic is readable only for the time.
+    journal excludes by state, topics that nothing can be sent to with the reason (UNKNOWN_TOPIC: no property
+    names one), errors by broker, and brokers on which the topic is readable only for the time.
     """
 
     spans: list[Span]
     failures: dict[str, ClientError]
     topics: Counter[str] = field(default_factory=Counter)
     excluded: Counter[State] = field(default_factory=Counter)
-    gone: set[str] = field(default_factory=set)
+    gone: dict[str, str] = field(default_factory=dict)
     granted: tuple[str, ...] = ()
 
     @property
@@ -107,18 +108,20 @@ class Letters:
                     found.topics[self.target(letter)] += 1
                 else:
                     found.excluded[state] += 1
-        found.gone = {topic for topic in found.topics if not await self._exists(topic)}
+        for topic in found.topics:
+            if (why := await self._refusal(topic)) is not None:
+                found.gone[topic] = why
         return found
 
-    async def _exists(self, topic: str) -> bool:
-        """Return whether a topic has a route: a producer would make one that has none."""
+    async def _refusal(self, topic: str) -> str | None:
+        """Return why nothing can be sent to a topic. A producer would make one that does not exist."""
         if topic == UNKNOWN_TOPIC:
-            return False
+            return "no property names their topic"
         try:
-            await self._admin.topics.route(topic)
+            route = await self._admin.topics.route(topic)
         except NotFound:
-            return False
-        return True
+            return f"topic {topic} does not exist"
+        return None if publish_queues(topic, route) else f"topic {topic} has no writable queue"
 
     @asynccontextmanager
     async def read(self, found: Found, *, every: bool = False) -> AsyncIterator[AsyncIterator[MessageExt]]:

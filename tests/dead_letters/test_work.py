@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from broker.testing.in_memory import MemoryCluster, embedded_in_memory
 from broker.testing.memory_network import LOST, Lost
-from codec.codes import Perm, RequestCode
+from codec.codes import Perm, RequestCode, ResponseCode
 from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message import Message, MessageExt
@@ -73,8 +73,10 @@ class Post:
 async def post(autojump_clock: MockClock) -> AsyncIterator[Post]:
     lost: list[str] = []
 
-    async def lose(address: str, request: RemotingCommand) -> Lost | None:
+    async def lose(address: str, request: RemotingCommand) -> RemotingCommand | Lost | None:
         is_send = request.code == RequestCode.SEND_MESSAGE_V2
+        if "refused" in lost and is_send:
+            return request.reply(ResponseCode.NO_PERMISSION, "no")
         return LOST if address in lost or ("sends" in lost and is_send) else None
 
     async with (
@@ -148,10 +150,37 @@ async def test_a_topic_that_is_gone_is_not_made_again(
     with journal() as own:
         async with opened(post.admin, "g", grant=False) as topic:
             found = await Letters(post.admin, topic, Selection(), own).counted()
-        assert (found.targets, found.gone, found.count) == (["orders"], {"bills"}, 3)
+        assert (found.targets, found.gone, found.count) == (
+            ["orders"],
+            {"bills": "topic bills does not exist"},
+            3,
+        )
         assert (await post.run(own)).done == 3
         assert "bills" not in await post.admin.topics.names()
         assert (await post.run(own, to="orders")).done == 1
+
+
+async def test_a_topic_that_takes_nothing(
+    autojump_clock: MockClock, post: Post, journal: Callable[[], Journal]
+) -> None:
+    await post.admin.topics.update("bills", perm=Perm.READ)
+    with journal() as own:
+        async with opened(post.admin, "g", grant=False) as topic:
+            found = await Letters(post.admin, topic, Selection(), own).counted()
+        assert found.gone == {"bills": "topic bills has no writable queue"}
+        assert (await post.run(own)).done == 3
+
+
+async def test_a_letter_that_is_refused_stays_open(
+    autojump_clock: MockClock, post: Post, journal: Callable[[], Journal]
+) -> None:
+    chosen = selection(["k1"], [], OffsetRange(), None)
+    with journal() as own:
+        post.lost.append("refused")
+        tally = await post.run(own, chosen)
+        assert (tally.done, len(tally.failed), tally.unknown) == (0, 1, {})
+        post.lost.clear()
+        assert (await post.run(own, chosen)).done == 1
 
 
 async def test_marked_letters_are_left_out(

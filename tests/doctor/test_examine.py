@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from broker.testing.in_memory import embedded_in_memory
 from broker.testing.memory_network import LOST, Lost
-from codec.codes import RequestCode
+from codec.codes import RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import UNREACHED, Admin, PushConsumer
 from rmqcli.doctor.checks import judge
@@ -86,6 +86,27 @@ async def test_a_probe_that_cannot_send(autojump_clock: MockClock) -> None:
         (found,) = await probe(admin, {cluster.broker_name: cluster.broker_address})
         assert found.status is Status.FAIL
         assert not [name for name in await admin.topics.names() if name.startswith(PREFIX)]
+
+
+async def test_a_probe_that_cannot_make_its_topic(autojump_clock: MockClock) -> None:
+    async def refused(address: str, request: RemotingCommand) -> RemotingCommand | None:
+        making = request.code == RequestCode.UPDATE_AND_CREATE_TOPIC
+        return request.reply(ResponseCode.NO_PERMISSION, "no") if making else None
+
+    async with embedded_in_memory(on_request=refused) as cluster, Admin(**cluster.client()) as admin:
+        (found,) = await probe(admin, {cluster.broker_name: cluster.broker_address})
+    assert (found.status, "NO_PERMISSION" in found.text) == (Status.FAIL, True)
+
+
+async def test_a_probe_that_cannot_be_removed(autojump_clock: MockClock) -> None:
+    async def refused(address: str, request: RemotingCommand) -> RemotingCommand | None:
+        removing = request.code == RequestCode.DELETE_TOPIC_IN_BROKER
+        return request.reply(ResponseCode.NO_PERMISSION, "no") if removing else None
+
+    async with embedded_in_memory(on_request=refused) as cluster, Admin(**cluster.client()) as admin:
+        sent, left = await probe(admin, {cluster.broker_name: cluster.broker_address})
+    assert (sent.status, left.status) == (Status.OK, Status.WARN)
+    assert left.fix == f"remove it with: rmq topic delete {left.target}"
 
 
 async def test_a_probe_that_is_cancelled_leaves_nothing(autojump_clock: MockClock) -> None:

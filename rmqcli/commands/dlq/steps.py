@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqcli.dead_letters.journal import Journal
     from rmqcli.dead_letters.selection import Selection
 
+ELSEWHERE = "--to TOPIC sends them elsewhere"
 _EXCLUDED = {
     "sending": "may have been sent before; look with rmq query TOPIC --id ID, --again sends them again",
     "sent": "left out: sent before (--again includes them)",
@@ -81,8 +82,8 @@ class Redrive:
             warn(f"the dead-letter topic is write-only on {brokers}: it has read permission while this reads")
         for state, count in found.excluded.items():
             warn(f"{many(count, 'letter')} {_EXCLUDED[state]}")
-        for topic in sorted(found.gone):
-            warn(f"{many(found.topics[topic], 'letter')} cannot go back: {_why(topic)}")
+        for topic, why in found.gone.items():
+            warn(f"{many(found.topics[topic], 'letter')} cannot go back: {why}; {ELSEWHERE}")
 
     def _left_out(self, found: Found) -> dict[str, dict[str, int]]:
         return {
@@ -122,12 +123,7 @@ class Redrive:
                 for name, table in (("failed", tally.failed), ("unknown", tally.unknown))
             }
             Output().json({"sent": tally.done} | errors | self._left_out(found))
-        gone: dict[str, str] = {topic or "unknown topic": _why(topic) for topic in sorted(found.gone)}
+        gone = {topic or "unknown topic": f"{why}; {ELSEWHERE}" for topic, why in found.gone.items()}
         unknown = {letter: f"may have been sent: {error}" for letter, error in tally.unknown.items()}
         code = ExitCode.TIMED_OUT if unknown and not tally.failed else None
         end_partly(found.failures, tally.failed, unknown, gone, done=bool(tally.done), code=code)
-
-
-def _why(topic: str) -> str:
-    why = f"topic {topic} does not exist" if topic else "no property names their topic"
-    return f"{why}; --to TOPIC sends them elsewhere"
