@@ -14,7 +14,6 @@ from typing import Unpack
 
 import trio
 
-from codec.codes import ResponseCode
 from codec.ids import UniqIdFactory
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
@@ -23,7 +22,6 @@ from rmqcli.client.errors import (
     BrokerRefused,
     ClientError,
     InvalidRequest,
-    NotPermitted,
     UnexpectedReply,
     refusal,
 )
@@ -34,27 +32,15 @@ from rmqcli.client.produce.batches import batch_outgoing
 from rmqcli.client.produce.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.produce.request_reply import REQUEST_TIMEOUT, Requests, create_reply_message
+from rmqcli.client.produce.retries import RETRY_CODES, worth_another
 from rmqcli.client.produce.send_headers import SendHeaders
 from rmqcli.client.produce.send_soon import IN_FLIGHT, SendCallback, Underway
 from rmqcli.client.produce.targets import Targets
 from rmqcli.client.results import SEND_STATUSES, SendResult, SendStatus, send_result
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
-from rmqcli.client.routing.routes import Route
 from rmqcli.client.trace.dispatcher import Traceable, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import published
 from rmqcli.client.wire.requests import read_answer
-
-RETRY_CODES = frozenset(
-    {
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-    }
-)
-"""Response codes after which another broker is tried (`retryResponseCodes`)."""
 
 
 class ProducerOptions(InstanceOptions, total=False):
@@ -329,8 +315,10 @@ class Producer(Traceable, Client):
                 except (*UNREACHED, BrokerRefused) as error:
                     in_doubt = in_doubt or error.was_sent
                     error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
-                    worth_another = self._worth_another(error, route, brokers)
-                    if self._is_last(brokers, tries, deadline) or not worth_another:
+                    if not isinstance(error, BrokerRefused):
+                        self.instance.routes.doubt(route.topic)
+                    is_last = self._is_last(brokers, tries, deadline)
+                    if is_last or not worth_another(error, route, brokers):
                         if unstored is not None:
                             return unstored
                         raise
@@ -342,17 +330,6 @@ class Producer(Traceable, Client):
     @staticmethod
     def _is_last(brokers: Sequence[str], tries: int, deadline: float) -> bool:
         return len(brokers) >= tries or deadline <= trio.current_time()
-
-    def _worth_another(self, error: ClientError, route: Route, tried: Sequence[str]) -> bool:
-        if isinstance(error, NotPermitted):
-            # Every broker refuses the same account, and a drained one has no second thoughts
-            return error.code in RETRY_CODES - {ResponseCode.SYSTEM_ERROR} and any(
-                queue.broker_name not in tried for queue in route.publish
-            )
-        if isinstance(error, BrokerRefused):
-            return error.code in RETRY_CODES
-        self.instance.routes.doubt(route.topic)
-        return True
 
     async def _observed(
         self,
