@@ -16,6 +16,7 @@ from codec.lazy import lazy_names
 if TYPE_CHECKING:
     from rmqcli.client.admin.admin import Admin as Admin
     from rmqcli.client.admin.values import (
+        BrokerLag as BrokerLag,
         BrokerSummary as BrokerSummary,
         ConnectedProducer as ConnectedProducer,
         GroupDescription as GroupDescription,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
-
-import typer
 
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
@@ -26,15 +23,7 @@ def status(settings: Settings, seats: Seats, watch: WatchOption = None) -> None:
     output: broker (NAME:ID for a slave), group of the figure, its name, value. Brokers that do not respond
     are reported, and the exit code is 3. With --watch, a broker that is lost does not end the command.
     """
-
-    def show() -> None:
-        _show(settings, seats)
-
-    def show_on() -> None:
-        with suppress(typer.Exit):
-            show()
-
-    watched(settings, watch, show if watch is None else show_on)
+    watched(settings, watch, lambda: _show(settings, seats))
 
 
 def _show(settings: Settings, seats: Seats) -> None:

@@ -58,35 +58,44 @@ def change_properties(
     settings: Settings, servers: Servers, values: Mapping[str, str], *, dry_run: bool, yes: bool
 ) -> None:
     """Show what changes where, ask, change it, and read it again; end as `end_partly` does."""
-    from rmqcli.flows.configuring import not_taken, planned
+    from rmqcli.flows.configuring import planned
 
     columns = [servers.column, servers.name, Column("OLD", "old"), Column("NEW", "new")]
     failures: Failures = {}
     changes = planned(_read(settings, servers, values, failures), values)
-    if settings.json and dry_run:
-        Output().json({"changes": objects(columns, changes), "dryRun": True})
-    elif not settings.json:
+    if not settings.json:
         show_rows(settings, columns, changes, empty="nothing to change")
+    elif dry_run:
+        Output().json({"changes": objects(columns, changes), "dryRun": True})
+    elif not changes:
+        _report(columns, changes, (), failures)
     if dry_run or not changes:
-        if settings.json and not dry_run:
-            _report(columns, changes, (), failures)
         end_partly(failures)
         return
     confirm(settings, f"change {_of(changes)}?", yes=yes)
-    labels = list(dict.fromkeys(change.server for change in changes))
-
-    async def main(admin: Admin) -> tuple[TopicChange, Tables]:
-        done = await servers.apply(admin, values, labels)
-        return done, await servers.read(admin, {})
-
-    done, after = with_admin(settings, main)
-    left = not_taken([change for change in changes if change.server in done.brokers], after)
-    changed = [label for label in done.brokers if label not in left]
+    changed, refused = with_admin(settings, lambda admin: _apply(admin, servers, values, changes))
     if settings.json:
-        _report(columns, changes, changed, failures | dict(done.failures) | left)
+        _report(columns, changes, changed, failures | refused)
     elif changed:
         note(f"changed on {', '.join(changed)}")
-    end_partly(failures, done.failures, left, done=bool(changed))
+    end_partly(failures, refused, done=bool(changed))
+
+
+async def _apply(
+    admin: Admin, servers: Servers, values: Mapping[str, str], changes: Sequence[Change]
+) -> tuple[list[str], dict[str, Exception | str]]:
+    """Return the servers that have the values now, and why others do not."""
+    from rmqcli.client import ClientError
+    from rmqcli.flows.configuring import not_taken
+
+    done = await servers.apply(admin, values, list(dict.fromkeys(change.server for change in changes)))
+    after: Tables = {}
+    try:
+        after = await servers.read(admin, {})
+    except ClientError as error:
+        warn(f"the values could not be read again: {error}")
+    left = not_taken([change for change in changes if change.server in done.brokers], after)
+    return [label for label in done.brokers if label not in left], {**done.failures, **left}
 
 
 def _read(settings: Settings, servers: Servers, values: Mapping[str, str], failures: Failures) -> Tables:

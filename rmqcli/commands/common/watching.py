@@ -8,9 +8,10 @@ from typing import Annotated
 
 from typer import Option
 
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.options import OPTIONAL_SECONDS
 from rmqcli.cli.settings import Settings
-from rmqcli.render.output import Output
+from rmqcli.render.output import Output, note, warn
 
 WatchOption = Annotated[
     float | None,
@@ -25,13 +26,32 @@ CLEAR = b"\x1b[H\x1b[2J"
 
 
 def watched(settings: Settings, seconds: float | None, show: Callable[[], None]) -> None:
-    """Call `show` once, or every `seconds`; a terminal is cleared before."""
+    """Call `show` once, or every `seconds`; a terminal is cleared before.
+
+    A lost broker, and after the first time a lost name server, is reported and does not end it.
+    """
     if seconds is None:
         show()
         return
+    shown = False
     while True:
         if settings.terminal and not settings.json:
             Output().write(CLEAR)
-        show()
+        _show_on(settings, show, shown)
+        shown = True
         Output().flush()
         time.sleep(seconds)
+
+
+def _show_on(settings: Settings, show: Callable[[], None], shown: bool) -> None:
+    from rmqcli.client import ClientError
+
+    try:
+        show()
+    except Ended as ended:
+        for line in [ended.document()] if settings.json else [f"rmq: {reason}" for reason in ended.reasons]:
+            note(line)
+    except ClientError as error:
+        if not shown:
+            raise
+        warn(str(error))

@@ -12,7 +12,9 @@ from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.topic.app import app
+from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import warn
+from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from rmqcli.flows.queue_entries import Entry
@@ -30,6 +32,18 @@ FilterGroupOption = Annotated[
     str | None,
     Option("--group", "-g", metavar="GROUP", help="Show whether the filter of this running group accepts."),
 ]
+
+_COLUMNS = (
+    BROKER,
+    QUEUE,
+    Column("OFFSET", "offset", number=True),
+    Column("POSITION", "commitLogOffset", number=True),
+    Column("SIZE", "size", number=True),
+    Column("TAGS CODE", "tagsCode", number=True),
+    Column("EXTENSION", "extension"),
+    Column("ACCEPTED", "accepted"),
+    Column("TEXT", "message"),
+)
 
 
 @command(
@@ -56,8 +70,7 @@ def entries(
     """
     from rmqcli.flows.reading import choose_queues, reachable_spans
     from rmqcli.grammar.offset_range import parse_range
-    from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER, QUEUE
+    from rmqcli.render import show_rows
 
     wanted = parse_range(offset, now_ms())
     failures: Failures = {}
@@ -78,18 +91,7 @@ def entries(
     found = run_async(main)
     if group is not None and found and all(entry.accepted is None for entry in found):
         warn(f"what {group} accepts is not known: it is not running, or filters by SQL92 without extensions")
-    columns = [
-        BROKER,
-        QUEUE,
-        Column("OFFSET", "offset", number=True),
-        Column("POSITION", "commitLogOffset", number=True),
-        Column("SIZE", "size", number=True),
-        Column("TAGS CODE", "tagsCode", number=True),
-        Column("EXTENSION", "extension"),
-        Column("ACCEPTED", "accepted"),
-        Column("TEXT", "message"),
-    ]
-    show_rows(settings, columns, list(map(_row, found)), empty="no entries")
+    show_rows(settings, _COLUMNS, list(map(_row, found)), empty="no entries")
     end_partly(failures)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from rmqcli.cli.command import command
@@ -42,15 +40,7 @@ def top(
     their start. Piped output: topic, group, lag, messages in per second, out per second, in and out in 24
     hours. Brokers that do not respond are reported, and the exit code is 3.
     """
-
-    def show() -> None:
-        _show(settings, topics or [], active, count)
-
-    def show_on() -> None:
-        with suppress(typer.Exit):
-            show()
-
-    watched(settings, watch, show if watch is None else show_on)
+    watched(settings, watch, lambda: _show(settings, topics or [], active, count))
 
 
 def _show(settings: Settings, topics: list[str], active: bool, count: int | None) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
+from rmqcli.client import ConnectionFailed
+from rmqcli.commands.broker import status
 from rmqcli.commands.common import watching
 from rmqcli.render.broker_figures import GROUPS, grouped, human
 from tests.cli.conftest import Run
@@ -69,5 +72,26 @@ def test_watching_goes_on_when_a_broker_is_lost(
     result = half("broker", "status", option, "--json")
     assert (result.code, pauses) == (130, [seconds, seconds])
     assert [len(one) > 28 for one in result.json_lines] == [True, True]
-    assert result.err.count("rmq: broker-b: cannot connect") == 2
+    documents = [json.loads(line) for line in result.err.splitlines()]
+    assert [list(one["error"]["failures"]) for one in documents] == [["broker-b"]] * 2
     assert half("broker", "status").code == 3
+
+
+def test_watching_outlives_a_name_server_but_does_not_begin_without(
+    both: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter([lambda: None, lost, lost, interrupted])
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=lambda seconds: None))
+    monkeypatch.setattr(status, "_show", lambda settings, seats: next(calls)())
+    result = both("broker", "status", "--watch=1")
+    assert (result.code, result.err) == (130, "rmq: cannot connect to a:1: refused\n" * 2)
+    calls = iter([lost])
+    assert both("broker", "status", "--watch").code == 5
+
+
+def lost() -> None:
+    raise ConnectionFailed("a:1", "refused")
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
