@@ -50,6 +50,11 @@ def test_a_reset_to_the_same_offsets_changes_nothing(desk: Desk, tmp_path: Path)
 def test_only_queues_that_change_count(desk: Desk) -> None:
     desk.reset("1")
     desk.reset("2", "-q", "3")
+    assert "moved 1 of 1 queue of group" in desk.reset("1").err
+    desk.reset("2", "-q", "3")
+    desk.reset("2", "-q", "2")
+    assert f"moved 2 of 2 queues of group {desk.group}; no change: 2 queues\n" in desk.reset("1").err
+    desk.reset("2", "-q", "3")
     moved = desk.reset("1", "--json").json
     assert (moved["moved"], moved["changed"], moved["replayed"]) == (1, 1, 1)
     written = json.loads(Path(moved["undo"]).read_text())

@@ -126,7 +126,9 @@ class Reset:
             raise typer.Exit(partial_code(done=moved > 0))
 
     def _say_moved(self, plan: ResetPlan, moved: int, path: Path | None) -> None:
-        note(f"moved {moved} of {len(plan.changed)} queues of group {plan.group}")
+        there = len(plan.queues) - len(plan.changed)
+        others = f"; no change: {many(there, 'queue')}" if there else ""
+        note(f"moved {moved} of {many(len(plan.changed), 'queue')} of group {plan.group}{others}")
         if path is not None:
             note(f"undo with: {undo_command(path, self._settings)}")
         else:
