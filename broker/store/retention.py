@@ -7,6 +7,7 @@ is room again. It does so, too, with less than `LEAST_FREE` bytes left, which is
 that was written. Queue and index files follow: those that only know records before the start of the log.
 
 What the queues know of a log file is durable before it is removed: the offsets that they gave stay given.
+Once a flush has failed nothing is removed.
 Removals are made durable one by one, oldest first: after a power cut no file is missing between two others.
 """
 
@@ -132,7 +133,7 @@ class Retention:
 
     async def _delete_first(self, *, at_once: bool) -> bool:
         segments = self._log.segments
-        if len(segments.segments) < 2:
+        if len(segments.segments) < 2 or self._statistics.damaged:
             return False
         first = segments.segments[0]
         if not at_once:

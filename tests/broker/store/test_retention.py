@@ -275,6 +275,21 @@ async def test_a_file_that_cannot_be_removed_keeps_those_behind_it(
     assert len(logs(tmp_path)) == 4
 
 
+async def test_nothing_is_removed_after_a_failed_flush(autojump_clock: trio.testing.MockClock) -> None:
+    def fail(name: str) -> None:
+        if name == "sync_file":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    disk, clock = SimulatedDisk(now_ms=lambda: NOW), Clock(NOW)
+    config = small_config(Path("/store"), file_reserved_time=0)
+    async with open_store(config, now_ms=clock, store_host=HOST, in_thread=inline, disk=disk) as store:
+        for number in range(COUNT):
+            store.append(message(number))
+        disk.on_call = fail
+        assert not await store.make_durable()
+        assert await store.delete_expired_files() == 0
+
+
 async def test_queue_offsets_stay_given_when_the_power_fails(autojump_clock: trio.testing.MockClock) -> None:
     """The queue was not flushed when the last record went that knew its offsets."""
     disk, clock = SimulatedDisk(seed=3, now_ms=lambda: NOW), Clock(NOW)
