@@ -6,6 +6,7 @@ A file does not say how many slots it has; its size, and the slots of its newest
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -76,12 +77,16 @@ def index_files(path: Path) -> list[NamedFile]:
 def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexGeometry:
     """Finds the numbers of slots and items. CorruptionError if none fits, or `slots` does not."""
     header = decode_header(data)
-    guesses: Iterator[int] = iter((slots,)) if slots else _guesses(file.size)
-    for guess in guesses:
-        room = file.size - item_position(guess, 0)
-        if guess > 0 and room >= ITEM.size and room % ITEM.size == 0 and _fits(data, header, guess):
-            return IndexGeometry(file, header, guess, room // ITEM.size)
-    raise CorruptionError("header, slots and items do not fit each other", 0)
+    fitting: Iterator[int] = filter(
+        partial(_fits, data, header), iter((slots,)) if slots else _guesses(file.size)
+    )
+    first = next(fitting, None)
+    if first is None:
+        raise CorruptionError("header, slots and items do not fit each other", 0)
+    # Where most keys are the same, other numbers fit, too; none agrees with a header that is damaged.
+    agreeing = (n for n in chain((first,), fitting) if n == FILE_SLOTS or _agrees(data, header, n))
+    found = next(agreeing, first)
+    return IndexGeometry(file, header, found, (file.size - item_position(found, 0)) // ITEM.size)
 
 
 def _guesses(size: int) -> Iterator[int]:
@@ -96,7 +101,10 @@ def _guesses(size: int) -> Iterator[int]:
 
 
 def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
-    """Returns True if the slots of the newest items lead to these items."""
+    """Returns True if whole items follow the slots, and the slots of the newest items lead to these items."""
+    room = len(data) - item_position(slots, 0)
+    if slots <= 0 or room < ITEM.size or room % ITEM.size:
+        return False
     count = header.index_count
     if header.end_phy_offset < header.begin_phy_offset or count < 0:
         return False
@@ -109,6 +117,14 @@ def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
             return False
         seen.add(slot)
     return True
+
+
+def _agrees(data: memoryview, header: IndexHeader, slots: int) -> bool:
+    """Returns True if the first item is where the header begins, and the newest where it ends."""
+    if header.index_count <= 1:
+        return True
+    first, newest = (decode_item(data, slots, number) for number in (1, header.index_count - 1))
+    return (first.phy_offset, newest.phy_offset) == (header.begin_phy_offset, header.end_phy_offset)
 
 
 def key_chain(

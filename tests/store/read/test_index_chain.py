@@ -1,4 +1,4 @@
-"""The chain of a key in an index file whose links are wrong."""
+"""The chain of a key in an index file whose links are wrong, and the shape of files whose keys are the same."""
 
 from __future__ import annotations
 
@@ -38,3 +38,17 @@ def test_a_loop_ends_after_as_many_items_as_there_are() -> None:
 @pytest.mark.parametrize("previous", [-1, 3, 2**31 - 1])
 def test_a_number_out_of_range_ends_the_chain(previous: int) -> None:
     assert chain(previous) == [2, 1]
+
+
+@pytest.mark.parametrize("key_hash", range(4))
+@pytest.mark.parametrize("slots", [4, 64, 65, 100])
+def test_the_shape_of_a_file_with_one_key(slots: int, key_hash: int) -> None:
+    """With fewer slots every item is its neighbour, which has the same hash."""
+    items = 50
+    data = bytearray(index_file_size(slots, items))
+    data[: HEADER.size] = HEADER.pack(1000, 2000, 100, 100 + items - 2, 1, items)
+    for number in range(1, items):
+        ITEM.pack_into(data, item_position(slots, number), key_hash, 99 + number, 0, number - 1)
+    SLOT.pack_into(data, slot_position(key_hash), items - 1)
+    found = geometry_of(NamedFile(Path("index"), None, len(data)), memoryview(data))
+    assert (found.slots, found.capacity) == (slots, items)
