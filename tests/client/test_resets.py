@@ -225,6 +225,24 @@ async def test_commit_that_does_not_stay_is_not_confirmed(broker: Broker, autoju
     assert [(queue.found, queue.confirmed) for queue in result.queues] == [(50, False), (60, False)]
 
 
+async def test_a_reset_of_a_new_broker_outlives_commits_until_the_next_pull(
+    broker: Broker, autojump_clock: Any
+) -> None:
+    """5.3.3 answers SUCCESS to a commit that it ignores, so another reset must be its own, too."""
+    broker.config = b"useServerSideResetOffset=true\n"
+    ignored = {"0": "Offset has been previously reset"}
+
+    def update(command: RemotingCommand) -> RemotingCommand:
+        remark = ignored.get((command.ext_fields or {})["queueId"])
+        return command.reply(0, remark) if remark else broker.update(command)
+
+    broker.server.replies[RequestCode.UPDATE_CONSUMER_OFFSET] = update
+    async with admin_of(broker) as admin:
+        result = await admin.offsets.reset(await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end")))
+    assert [(queue.found, queue.confirmed) for queue in result.queues] == [(110, True)] * 2
+    assert [(reset.queue_id, reset.offset) for reset in broker.resets()] == [(0, 110)]
+
+
 @pytest.mark.parametrize(
     ("target", "timestamp"),
     [(ResetTarget("start"), 0), (ResetTarget("end"), -1), (ResetTarget("time", 1234), 1234)],

@@ -1,6 +1,7 @@
 """Resets of a group's offsets: a plan that changes nothing, then its application.
 
-Offline: every offset is committed (15) and read back (14). Online: running consumers would overwrite a commit
+Offline: every offset is committed (15) and read back (14); 5.x ignores a commit between a reset of its own and
+the next pull, so that queue is reset like those of running consumers. Online: running consumers would overwrite a commit
 within seconds, so the broker must notify them (222, which sends 220). A 4.x broker accepts one time for all
 queues of the topic, which covers start (time 0), end (-1) and a time; it writes nothing itself, and Java's
 clients wait 10 s before they move (see `settling`). A 5.x broker accepts single queues and offsets and writes
@@ -140,10 +141,25 @@ class Resets:
             return await self._offsets.committed(queue, plan.group)
 
         found, failures = await gather(wanted, move)
+        kept = [queue for queue, offset in found.items() if offset != wanted[queue]]
+        if kept:
+            overridden, refused = await self._override(plan, kept)
+            found, failures = found | overridden, failures | refused
         return [
             QueueResetResult(queue, offset, found.get(queue), found.get(queue) == offset, failures.get(queue))
             for queue, offset in wanted.items()
         ]
+
+    async def _override(
+        self, plan: ResetPlan, kept: Collection[MessageQueue]
+    ) -> tuple[dict[MessageQueue, int | None], Failures]:
+        """Resets the queues whose broker ignored a commit, if it can; their offsets then, and failures."""
+        part = plan._replace(queues=tuple(reset for reset in plan.queues if reset.queue in kept))
+        if not all((await self._able(part)).values()):
+            return {}, {}
+        refused = await self._reset_by_queue(part)
+        found, lost = await gather(kept, lambda queue: self._offsets.committed(queue, plan.group))
+        return found, refused | lost
 
     async def _masters_of(self, plan: ResetPlan) -> dict[str, str]:
         names = sorted({reset.queue.broker_name for reset in plan.queues})

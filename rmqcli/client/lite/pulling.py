@@ -16,7 +16,7 @@ from rmqcli.client.group.settings import LiteSettings
 from rmqcli.client.group.subscription import MessageSelector
 from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.pull.consumer import PullConsumer
-from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset
+from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset, why_moved
 from rmqcli.client.results import PullResult, PullStatus
 
 log = logging.getLogger("rmqcli.client.lite")
@@ -98,12 +98,9 @@ class Pulling:
 
     def _take(self, held: AssignedQueue, result: PullResult) -> None:
         if result.status is PullStatus.OFFSET_ILLEGAL:
-            log.warning(
-                "offset %s of %s is not in the queue; continuing at %d",
-                held.next_offset,
-                held.queue,
-                result.next_begin_offset,
-            )
+            at, next_offset = held.next_offset, result.next_begin_offset
+            why = why_moved(at, result.min_offset, result.max_offset)
+            log.warning("offset %s of %s %s; continuing at %d", at, held.queue, why, next_offset)
         held.next_offset = result.next_begin_offset
         if result.messages:
             held.put(result.messages)

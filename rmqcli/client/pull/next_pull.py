@@ -24,6 +24,12 @@ def check_next_offset(following: int, broker_name: str, *, above: int = -1) -> N
         raise UnexpectedReply(broker_name, "PULL_MESSAGE", f"{following} is the offset of the next pull")
 
 
+def why_moved(offset: int | None, low: int, high: int) -> str:
+    """Why a broker refused an offset: inside of the queue, it holds a reset of its own (`OFFSET_RESET` of 5.x)."""
+    inside = offset is not None and low <= offset <= high
+    return "is overridden by a reset" if inside else "is not in the queue"
+
+
 class Idle:
     """The pauses of one queue after quick replies without messages."""
 

@@ -17,7 +17,7 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.subscription import Subscription
-from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset
+from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset, why_moved
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
@@ -191,7 +191,7 @@ class PullLoop:
         messages: list[MessageExt],
     ) -> float:
         if status is PullStatus.OFFSET_ILLEGAL:
-            self._illegal(held, header.next_begin_offset)
+            self._illegal(held, header)
             return 0.0
         held.next_offset = header.next_begin_offset
         if messages:
@@ -204,10 +204,10 @@ class PullLoop:
             self._state.acknowledge(held, held.next_offset)
         return 0.0
 
-    def _illegal(self, held: ProcessQueue, next_offset: int) -> None:
-        log.warning(
-            "offset %d of %s is not in the queue; continuing at %d", held.next_offset, held.queue, next_offset
-        )
+    def _illegal(self, held: ProcessQueue, header: PullMessageResponseHeader) -> None:
+        next_offset = header.next_begin_offset
+        why = why_moved(held.next_offset, header.min_offset, header.max_offset)
+        log.warning("offset %d of %s %s; continuing at %d", held.next_offset, held.queue, why, next_offset)
         self._state.offsets.update(held.queue, next_offset, increase_only=False)
         held.closed = held.retiring = held.illegal = True
         held.drop()

@@ -463,3 +463,21 @@ async def test_an_impossible_next_offset_is_a_failed_pull(
         del cluster.trouble[PULL]
         await trio.sleep(2)
         assert taken.bodies == [b"x"]
+
+
+async def test_a_reset_that_a_broker_holds_is_followed(
+    cluster: WatchedCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """5.3.3 answers the first pull after a reset with the new offset, although the old one is in the queue."""
+    queue = cluster.queue(TOPIC)
+    for body in (b"x", b"y"):
+        cluster.put(queue, body)
+    async with consumer(cluster, taken := Taken()):
+        await trio.sleep(2)
+        assert taken.bodies == [b"x", b"y"]
+        cluster.trouble[PULL] = answers(ResponseCode.PULL_OFFSET_MOVED, 1)
+        await trio.sleep(20)
+        del cluster.trouble[PULL]
+        await trio.sleep(15)
+        assert taken.bodies == [b"x", b"y", b"y"]
+    assert f"offset 2 of {queue} is overridden by a reset; continuing at 1" in caplog.text
