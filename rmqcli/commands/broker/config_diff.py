@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -55,9 +56,10 @@ def diff(
     if file is not None and defaults:
         raise usage_error("--file and --defaults cannot be combined")
     model = {} if file is None else {file.name: properties_of(file)}
-    model |= {"default": _defaults()} if defaults else {}
     failures: Failures = {}
-    tables = {**model, **with_admin(settings, lambda admin: read_configs(admin, seats, failures))}
+    read = with_admin(settings, lambda admin: read_configs(admin, seats, failures))
+    model |= {"default": _defaults(read.values())} if defaults else {}
+    tables = {**model, **read}
     names = next(iter(model.values())) if model else None
     lines = [
         line
@@ -70,7 +72,12 @@ def diff(
     end_partly(failures)
 
 
-def _defaults() -> dict[str, str]:
+def _defaults(tables: Collection[Mapping[str, str]]) -> dict[str, str]:
+    """Return the defaults that a broker lists: those of `rmq broker` alone say nothing about Java's."""
     from broker.config import BrokerConfig, config_properties
 
-    return config_properties(BrokerConfig())
+    return {
+        name: value
+        for name, value in config_properties(BrokerConfig()).items()
+        if any(name in table for table in tables)
+    }

@@ -9,6 +9,7 @@ import pytest
 
 from rmqcli.client import RequestTimeout
 from rmqcli.client.admin.brokers import BrokerAdmin
+from rmqcli.commands.broker.config_diff import _defaults
 from tests.cli.conftest import Run
 
 QUEUES = [["broker-a", "defaultTopicQueueNums", "8"], ["broker-b", "defaultTopicQueueNums", "8"]]
@@ -119,6 +120,13 @@ def test_differences_between_brokers(both: Run) -> None:
     default = both("broker", "config", "diff", "--defaults", "-b", "broker-b").lines
     assert ["fileReservedTime", "72", "48", "true"] in default
     both("broker", "config", "set", "fileReservedTime=72", "-b", "broker-b", "--yes")
+
+
+def test_defaults_that_no_broker_lists_are_no_differences() -> None:
+    """Java's broker does not know properties of ours, one of 5.x not all of 4.9."""
+    tables: list[dict[str, str]] = [{"fileReservedTime": "48", "rocksdbCQDoubleWriteEnable": "false"}, {}]
+    assert _defaults(tables) == {"fileReservedTime": "72"}
+    assert _defaults([]) == {}
 
 
 def test_differences_from_a_file(both: Run, tmp_path: Path) -> None:
