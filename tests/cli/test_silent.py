@@ -284,6 +284,7 @@ def test_what_only_the_silent_broker_could_say(one_is_silent: Run) -> None:
         ("group", "settings", "nobody"),
         ("group", "describe", "nobody"),
         ("group", "delete", "nobody", "--yes"),
+        ("group", "check", "nobody"),
         ("group", "clients", "nobody"),
         ("group", "clients", "readers"),
         ("group", "status", "readers"),
@@ -315,7 +316,12 @@ def test_clients_are_shown_where_they_can_be(
             result = impatient(rmq, ends_with(ExitCode.PARTLY), *command)
             told = "broker-b: " in result.err, result.err.count("\n")
             found[command] = result.code, client in result.out.decode(), told
+        checked = impatient(rmq, ends_with(ExitCode.PARTLY), "group", "check", "readers")
         os.kill(other.pid, signal.SIGCONT)
+        assert (checked.code, checked.lines[0]) == (
+            ExitCode.PARTLY,
+            ["ok", "clients", "readers", "1 client running", ""],
+        )
         assert found == dict.fromkeys(found, (ExitCode.PARTLY, True, (True, 1)))
 
 

@@ -51,9 +51,10 @@ async def _findings(admin: Admin, groups: list[str], failures: Failures) -> list
     from rmqcli.client.admin.area import gather_all
     from rmqcli.doctor.members import judged, members_of
 
-    for group in groups:
-        await admin.groups.check_known(group, failures)
     names = groups or await admin.groups.names(failures=failures)
     found = await gather_all(names, lambda group: members_of(admin, group, failures))
+    for group in groups:
+        if found[group].connection is None:
+            await admin.groups.check_known(group, failures)
     chosen = [members for members in found.values() if groups or members.connection is not None]
     return [finding for members in chosen for finding in judged(members)]
