@@ -11,6 +11,7 @@ import pytest
 from broker.testing.embedded import Cluster
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.client import QueueResetResult, ResetPlan, ResetResult
 from rmqcli.client.admin.offsets import OffsetAdmin
 from tests.cli.conftest import Result, Run
 
@@ -142,3 +143,30 @@ def test_the_group_is_created_first(desk: Desk, strict: None) -> None:
     cloned = desk.rmq("offsets", "clone", desk.group, target, desk.topic, "--create-group", "--yes")
     assert (cloned.code, f"group {target} created on broker-a" in cloned.err) == (0, True)
     assert desk.rmq("group", "settings", target).code == 0
+
+
+def test_a_group_that_lost_its_settings_is_created_first(desk: Desk, strict: None) -> None:
+    desk.reset("1", "--create-group")
+    desk.rmq("group", "delete", desk.group, "--yes")
+    refused = desk.reset("2")
+    assert (refused.code, "--create-group creates it first" in refused.err) == (ExitCode.FAILED, True)
+    assert desk.reset("2", "--create-group").code == 0
+    assert desk.offsets() == [2] * 4
+
+
+def test_what_has_not_moved_can_be_looked_at_later(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.reset("1")
+
+    async def stuck(self: OffsetAdmin, plan: ResetPlan, *, settle: float) -> ResetResult:
+        results = [QueueResetResult(one.queue, one.new, 1, False, client="c1") for one in plan.changed]
+        return ResetResult(plan.group, plan.topic, True, tuple(results))
+
+    monkeypatch.setattr(OffsetAdmin, "reset", stuck)
+    result = desk.reset("2")
+    reason, _, _, hint = result.err.splitlines()[-4:]
+    assert (result.code, reason) == (
+        ExitCode.FAILED,
+        f"rmq: {desk.topic}@broker-a:0-3: client c1 is at offset 1, not yet at 2",
+    )
+    words = hint.removeprefix("rmq: check later with: rmq ").split()
+    assert len(desk.rmq(*words).lines) == 4

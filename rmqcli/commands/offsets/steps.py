@@ -50,7 +50,7 @@ class Reset:
         CommandError if the offsets belong to another cluster than `home`. Exit code 3 or 1 if a queue has not
         moved.
         """
-        plan = with_admin(self._settings, self._plan)
+        plan = with_admin(self._settings, lambda admin: self._plan(admin, way))
         if home is not None and self._home.clusters != home.clusters:
             raise CommandError(
                 f"the offsets are those of {home}; this is {self._home}: use its name server or profile"
@@ -63,7 +63,7 @@ class Reset:
             confirm(self._settings, question, yes=way.yes, lost=lost, readers=[plan.group, *plan.clients])
         self._apply(plan, way)
 
-    async def _plan(self, admin: Admin) -> ResetPlan:
+    async def _plan(self, admin: Admin, way: Way) -> ResetPlan:
         plan = await admin.offsets.plan_reset(*self._request, queue_id=self._queue_id)
         brokers = {step.queue.broker_name for step in plan.queues}
         info = await admin.brokers.cluster_info()
@@ -71,7 +71,7 @@ class Reset:
             info.broker_addr_table[name].cluster or "" for name in brokers & set(info.broker_addr_table)
         }
         self._home = Home(self._settings.namesrv, tuple(sorted(clusters)))
-        if not plan.online and any(step.old is None for step in plan.queues):
+        if not plan.online and (way.create_group or any(step.old is None for step in plan.queues)):
             self._missing = await _missing(admin, plan.group, brokers)
         return plan
 
@@ -121,7 +121,7 @@ class Reset:
             self._say_moved(plan, moved, path)
         if not result.complete:
             if result.online:
-                words = shlex.join([plan.group, plan.topic])
+                words = shlex.join([plan.group, "-T", plan.topic])
                 warn(f"check later with: rmq offsets show {words} {self._settings.endpoint_words}")
             raise typer.Exit(partial_code(done=moved > 0))
 
