@@ -51,6 +51,10 @@ def _names_of(cls: Any) -> _Names:
     )
 
 
+_FORMER = frozenset(["timestatmp"])
+"""Names in tables that brokers before 4.1 wrote (Java `DataVersion`)."""
+
+
 @cache
 def _holds_structs(hint: Any) -> bool:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
@@ -75,7 +79,7 @@ def _items(value: Any) -> Iterable[Any]:
 
 def _check_struct(cls: Any, value: dict[str, Any]) -> None:
     names = _names_of(cls)
-    unknown = value.keys() - names.known
+    unknown = value.keys() - names.known - _FORMER
     missing = names.written - value.keys()
     if unknown and missing:
         raise BodyError(

@@ -356,7 +356,8 @@ async def test_nobody_waits_for_room_once_traces_fail(cluster: Cluster, autojump
         assert await dispatcher.room() == pytest.approx(SEND_TIMEOUT)
         dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING))
         assert await dispatcher.room() == 0.0
-        assert dispatcher.dropped == MAX_WAITING, "of them a batch that failed; another made room"
+        # Of them a batch that failed; another may have made room before.
+        assert MAX_WAITING <= dispatcher.dropped <= MAX_WAITING + BATCH
         begun = trio.current_time()
         await dispatcher.close()
         assert trio.current_time() - begun < 2

@@ -64,3 +64,9 @@ def test_members_of_other_versions_are_ignored(text: str) -> None:
 def test_null_is_no_table() -> None:
     with pytest.raises(BodyError, match="no KVConfigSerializeWrapper in a JSON null"):
         decode_table(KVConfigSerializeWrapper, b"null")
+
+
+def test_a_version_of_an_old_broker_is_no_damage() -> None:
+    text = b'{"dataVersion":{"counter":2,"timestatmp":1},"topicConfigTable":{}}'
+    found = decode_table(TopicConfigSerializeWrapper, text)
+    assert (found.data_version.counter, found.data_version.timestamp) == (2, 0)
