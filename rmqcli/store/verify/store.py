@@ -47,6 +47,7 @@ from rmqcli.store.verify.index_gaps import unindexed
 from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, span_of
 from rmqcli.store.verify.rules import Rule
 from rmqcli.store.verify.sequences import check_batches, repeats, sequences_of
+from rmqcli.store.verify.timers import lost_timers
 from rmqcli.store.workers import ALONE, Workers
 from rmqcli.words import many
 
@@ -307,11 +308,9 @@ def _tables(folder: _Folder, found: StoreReport) -> Report:
     if has_records and not (store / "checkpoint").exists() and not folder.live:
         found.remarks.append("no checkpoint: after a kill, a start reads the whole commit log")
     _checkpoint(folder, report, found)
-    if (store / "timerlog").exists() != (store / "timerwheel").exists():
-        lost = "timerwheel" if (store / "timerlog").exists() else "timerlog"
-        report.add(
-            Finding(store / lost, 0, "missing: the messages that it leads to are not delivered in time")
-        )
+    lost = lost_timers(store)
+    if lost is not None:
+        report.add(Finding(lost, 0, "missing: the messages that it leads to are not delivered in time"))
     try:
         ranges = {(one.topic, one.queue_id): one for one in queue_ranges(store)}
         for group, topic, queue_id, offset in group_offsets(store):

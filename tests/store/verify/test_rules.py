@@ -120,6 +120,18 @@ def test_every_rule(copy_java_store: Copy, rule: Rule, crashed: bool) -> None:
     assert not any(harm.said in text for text in said[other]), said
 
 
+def test_a_wheel_that_nothing_went_into_needs_no_timer_log(copy_java_store: Copy) -> None:
+    """As a broker of 5.3.3 leaves it after its first start."""
+    root = copy_java_store("store-clean").root
+    wheel = root / "timerwheel"
+    for content, problems in (
+        (bytes(4096), []),
+        (bytes(4095) + b"x", ["missing: the messages that it leads to are not delivered in time"]),
+    ):
+        wheel.write_bytes(content)
+        assert [one.problem for one in verify_store(root).findings] == problems
+
+
 def test_what_has_a_test_of_its_own() -> None:
     assert set(Rule) - HARMS.keys() == {Rule.HOLE}
 
