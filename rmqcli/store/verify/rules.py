@@ -49,7 +49,7 @@ class Rule(Enum):
     )
     NO_TOPICS = Verdict("config", "no `topics.json` and no `.bak`, but records")
     NO_CONFIG = Verdict("config", "no folder, but records", NOTE, NOTE)
-    TIMERS = Verdict("timerlog, timerwheel", "one without the other")
+    TIMERS = Verdict("timerlog, timerwheel", "one without the other, unless the wheel is empty")
 
     def is_damage(self, *, crashed: bool) -> bool:
         return (self.value.killed if crashed else self.value.stopped) == DAMAGE
