@@ -59,6 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "broker": Entry("rmqcli.commands.broker", "Run a broker; show, change and drain brokers."),
     "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server; show and change name servers."),
     "profile": Entry("rmqcli.commands.profile", "Manage named clusters."),
+    "cheat": Entry("rmqcli.commands.cheat", "Show examples of commands by subject."),
     "help": Entry("rmqcli.commands.help", "Explain a command, formats, ranges, exit codes, environment."),
 }
 

@@ -9,7 +9,7 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     "Administration": frozenset(),
     "Files": frozenset(("inspect", "export", "import")),
     "Servers": frozenset(("up", "broker", "namesrv")),
-    "Help": frozenset(("help",)),
+    "Help": frozenset(("cheat", "help")),
 }
 _OTHERS = "Administration"
 
