@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics inspect export import up broker namesrv profile cheat help"
+            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics bench inspect export import up broker namesrv profile cheat help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -257,6 +257,26 @@ _rmq_describe() {
         "metrics show")
             options="-b --broker --max-series -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --max-series -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "bench")
+            commands="send consume e2e"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "bench send")
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            files="--compare"
+            ;;
+        "bench consume")
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            files="--compare"
+            ;;
+        "bench e2e")
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            files="--compare"
             ;;
         "inspect")
             commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions verify rebuild salvage"

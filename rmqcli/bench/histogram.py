@@ -1,0 +1,76 @@
+"""Times in a histogram of high dynamic range: microseconds, three significant digits, up to an hour."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+HIGHEST = 3_600_000_000
+DIGITS = 3
+_STEPS = [0, *(lead * 10**power for power in range(11) for lead in (1, 2, 5))]
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The number of times from `begin` to `end`, both included, in microseconds."""
+
+    begin: int
+    end: int
+    count: int
+
+
+class Histogram:
+    """Times of operations; a longer one than an hour counts as an hour."""
+
+    def __init__(self) -> None:
+        self._times = HdrHistogram(1, HIGHEST, DIGITS)
+
+    def record(self, seconds: float) -> None:
+        """Add one time."""
+        self._times.record_value(min(max(round(seconds * 1e6), 0), HIGHEST))
+
+    @property
+    def count(self) -> int:
+        """The number of times."""
+        return int(self._times.total_count)
+
+    def percentile(self, percent: float) -> int | None:
+        """Microseconds that `percent` of the times did not exceed; None without any."""
+        value = min(self._times.get_value_at_percentile(percent), self._times.max_value)
+        return int(value) if self.count else None
+
+    def summary(self) -> dict[str, Any]:
+        """`min`, `mean`, the percentiles and `max` in microseconds; None without any time."""
+        ends = (self._times.min_value, round(self._times.get_mean_value(), 1), self._times.max_value)
+        low, mean, high = ends if self.count else (None, None, None)
+        percentiles = {name: self.percentile(percent) for name, percent in PERCENTILES.items()}
+        return {"min": low, "mean": mean, **percentiles, "max": high}
+
+    def buckets(self) -> list[Bucket]:
+        """All buckets that are not empty, in order."""
+        recorded = self._times.get_recorded_iterator() if self.count else ()
+        return [
+            Bucket(
+                self._times.get_lowest_equivalent_value(one.value_iterated_to),
+                one.value_iterated_to,
+                one.count_at_value_iterated_to,
+            )
+            for one in recorded
+        ]
+
+
+def coarse(buckets: Iterable[Bucket]) -> list[Bucket]:
+    """Return the counts between the steps 0, 1, 2, 5, 10, 20, 50, … microseconds, from the first to the last
+    that is not zero; the ends are excluded. A bucket that crosses a step belongs to the step of its begin.
+    """
+    counts: Counter[int] = Counter()
+    for bucket in buckets:
+        counts[bisect_right(_STEPS, bucket.begin) - 1] += bucket.count
+    places = range(min(counts), max(counts) + 1) if counts else range(0)
+    return [Bucket(_STEPS[place], _STEPS[place + 1], counts[place]) for place in places]
