@@ -118,5 +118,6 @@ def test_a_name_of_a_store_was_meant(cli: Run, store_clean: JavaStore) -> None:
     assert said in cli("inspect", "consumequeue", root, "-T", "SeedNorml").err
     assert said not in cli("inspect", "topics", root, "-T", "SeedNormal").err
     assert "did you mean" not in cli("inspect", "topics", root, "-T", "Zq").err
+    assert cli("inspect", "commitlog", root, "-T", "RMQ_SYS_TRANS_OP_HALF_TOPIC").err == ""
     exported = cli("export", "--store", root, "-T", "SeedNorml", "--out", f"{root}-none")
     assert exported.err.endswith("; did you mean SeedNormal?\n")

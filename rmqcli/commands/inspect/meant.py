@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+_QUEUES = ("consumequeue", "batchconsumequeue")
+
 
 def note_meant(path: Path, *, topics: Collection[str] | None = None, group: str | None = None) -> None:
     """Say of each name that the store does not have which of its names are alike.
@@ -30,11 +32,16 @@ def _tables(
         return []
     found: list[tuple[str, Collection[str], Collection[str]]] = []
     if topics:
-        found.append(("topic", topics, tables.topics(path)))
+        found.append(("topic", topics, {*tables.topics(path), *_queue_folders(path)}))
     if group is not None:
         committed = {one.group for one in tables.group_offsets(path)}
         found.append(("group", [group], committed.union(tables.groups(path))))
     return found
+
+
+def _queue_folders(path: Path) -> set[str]:
+    """Return the topics that have queues: brokers do not list all of their own in the table of topics."""
+    return {one.name for folder in _QUEUES if (path / folder).is_dir() for one in (path / folder).iterdir()}
 
 
 def _note(kind: str, name: str, known: Collection[str]) -> None:
