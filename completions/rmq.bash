@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics bench inspect export import up broker namesrv profile cheat help"
+            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top bench inspect export import up broker namesrv profile cheat help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             ;;
@@ -257,6 +257,10 @@ _rmq_describe() {
         "metrics show")
             options="-b --broker --max-series -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --max-series -n --namesrv --profile --color --timeout --map --confirm"
+            ;;
+        "top")
+            options="--once --interval --filter --sort -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --confirm"
             ;;
         "bench")
             commands="send consume e2e"
