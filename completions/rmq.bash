@@ -9,529 +9,701 @@ _rmq_describe() {
             commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top bench inspect export import up broker namesrv profile cheat help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "send")
             options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --color --timeout --map --confirm"
             files="--file"
+            specs="-b:brokers --broker:brokers --transaction:=commit,rollback,unknown --check:=commit,rollback,unknown --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics -"
             ;;
         "request")
             options="-k --key -t --tag -p --property -f --format --raw -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics -"
             ;;
         "pull")
             options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers -o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "tail")
             options="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-o:=start,end --offset:=start,end -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics..."
             ;;
         "consume")
             options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-g:groups --group:groups --from:=start,end --balance:=averagely,circle,hash --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "query")
             options="-k --key --id --all-topics --time -c --count --where --grep --track -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "id")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "trace")
             options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--trace-topic -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--trace-topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "dlq")
             commands="list show redrive drop"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "dlq list")
             options="-k --key --id -o --offset --where --grep --grant-read --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --confirm"
             files="--progress"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "dlq show")
             options="-k --key --id -o --offset --where --grep --grant-read --progress -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key --id -o --offset --where --grep --progress -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
             files="--progress"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "dlq redrive")
             options="-k --key --id -o --offset --where --grep -a --all --to --rate --again --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key --id -o --offset --where --grep --to --rate --progress -n --namesrv --profile --color --timeout --map --confirm"
             files="--progress"
+            specs="-o:=start,end --offset:=start,end --to:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "dlq drop")
             options="-k --key --id -o --offset --where --grep -a --all --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --confirm"
             files="--progress"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "topic")
             commands="list describe route stats top entries allocate create update apply delete order"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic list")
             options="-a --all --long -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic describe")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "topic route")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "topic stats")
             options="-a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "topic top")
             options="--active -c --count --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-c --count --watch -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics..."
             ;;
         "topic entries")
             options="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers -o:=start,end --offset:=start,end -g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "topic allocate")
             options="-g --group --strategy -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group --strategy -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-g:groups --group:groups --strategy:=AVG,AVG_BY_CIRCLE,CONSISTENT_HASH --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics -..."
             ;;
         "topic create")
             options="--queues --read-queues --write-queues --perm --order -b --broker --cluster --if-missing --replace -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "topic update")
             options="--queues --read-queues --write-queues --perm -b --broker --cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "topic apply")
             options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             files="--file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic delete")
             options="-y --yes --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "topic order")
             commands="show set clear"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic order show")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "topic order set")
             options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics -"
             ;;
         "topic order clear")
             options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "group")
             commands="list describe settings create update apply delete clients status check deliver"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group list")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group describe")
             options="-T --topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "group settings")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "group create")
             options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster --if-missing --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "group update")
             options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "group apply")
             options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             files="--file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group delete")
             options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "group clients")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "group status")
             options="--client -T --topic --rates --stack -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--client -T --topic -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "group check")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups..."
             ;;
         "group deliver")
             options="-T --topic --id --client -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic --id --client -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "offsets")
             commands="show reset clone"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "offsets show")
             options="-T --topic --clients -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
             ;;
         "offsets reset")
             options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--to -q --queue --undo --wait -n --namesrv --profile --color --timeout --map --confirm"
             files="--undo"
+            specs="--to:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups topics"
             ;;
         "offsets clone")
             options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--wait -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups groups topics"
             ;;
         "cluster")
             commands="list producers"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster list")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster producers")
             options="-g --group -b --broker -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group -b --broker -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-g:groups --group:groups -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "doctor")
             options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
             ;;
         "check")
             commands="lag brokers disk dlq send"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "check lag")
             options="-T --topic --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-T:topics --topic:topics -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups..."
             ;;
         "check brokers")
             options="--expect --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--expect --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "check disk")
             options="-b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "check dlq")
             options="--warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups..."
             ;;
         "check send")
             options="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-T:topics --topic:topics -b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "metrics")
             commands="serve show"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "metrics serve")
             options="-b --broker --max-series --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --max-series --listen -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "metrics show")
             options="-b --broker --max-series -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --max-series -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "top")
             options="--once --interval --filter --sort -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench")
             commands="send consume e2e"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench send")
             options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             files="--compare"
+            specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench consume")
             options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             files="--compare"
+            specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench e2e")
             options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             files="--compare"
+            specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "inspect")
             commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions verify rebuild salvage"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "inspect commitlog")
             options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect consumequeue")
             options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
             files="--commit-log"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect store")
             options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic -q --queue -g --group --where -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect checkpoint")
             options="--explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect index")
             options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect offsets")
             options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect topics")
             options="-T --topic --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic --where -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect groups")
             options="-g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group --where -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect delay")
             options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect transactions")
             options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect verify")
             options="-j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-j --jobs -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect rebuild")
             options="--out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--out --delay-levels --config --set -n --namesrv --profile --color --timeout --map --confirm"
             files="--config"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect salvage")
             options="--out -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--out -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "export")
             options="--out --store -T --topic -o --offset -q --queue -t --tag --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size -j --jobs --resume -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--out --store -T --topic -o --offset -q --queue -t --tag --master --conf --partition-by --columns --compression --file-size --row-group-size -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
             files="--out --store"
+            specs="-T:topics --topic:topics -o:=start,end --offset:=start,end --partition-by:=topic,day,queue --compression:=zstd,snappy,gzip,lz4,brotli,none --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "import")
             options="-T --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-T --topic --queues --rate --progress -n --namesrv --profile --color --timeout --map --confirm"
             files="--progress"
+            specs="-T:topics --topic:topics --queues:=keep,hash,round-robin --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "up")
             options="--port --namesrv-port --host --store --metrics --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--port --namesrv-port --host --store --metrics --config --set -n --namesrv --profile --color --timeout --map --confirm"
             files="--store --config"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker")
             commands="run status lag ping drain undrain config clean"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker run")
             options="--config --set --port --store --check --metrics -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--config --set --port --store --metrics -n --namesrv --profile --color --timeout --map --confirm"
             files="--config --store"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker status")
             options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker lag")
             options="-b --broker --cluster --least -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster --least -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ping")
             options="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker drain")
             options="--wait-idle --limit --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--limit -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="brokers"
             ;;
         "broker undrain")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="brokers"
             ;;
         "broker config")
             commands="show set diff"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config show")
             options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config set")
             options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config diff")
             options="-b --broker --cluster --file --defaults -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm"
             files="--file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean")
             commands="queues topics log"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean queues")
             options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean topics")
             options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean log")
             options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv")
             commands="run config kv"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv run")
             options="--config --set --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--config --set --listen -n --namesrv --profile --color --timeout --map --confirm"
             files="--config"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config")
             commands="show set"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config show")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config set")
             options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv kv")
             commands="list get set delete"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv kv list")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="=ORDER_TOPIC_CONFIG"
             ;;
         "namesrv kv get")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="=ORDER_TOPIC_CONFIG -"
             ;;
         "namesrv kv set")
             options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="=ORDER_TOPIC_CONFIG - -"
             ;;
         "namesrv kv delete")
             options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="=ORDER_TOPIC_CONFIG -"
             ;;
         "profile")
             commands="add edit set use current show test list import remove"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile add")
             options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="profiles -"
             ;;
         "profile edit")
             options="-g --group --protected --no-protected --unset -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group --unset -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-g:groups --group:groups --unset:=map,timeout,group,keys --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="profiles"
             ;;
         "profile set")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="profiles -"
             ;;
         "profile use")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="profiles"
             ;;
         "profile current")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile show")
             options="--resolved -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="profiles"
             ;;
         "profile test")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="profiles"
             ;;
         "profile list")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile import")
             options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="profiles -"
             paths="yes"
             ;;
         "profile remove")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="profiles"
             ;;
         "cheat")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;
         "help")
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,bench,inspect,export,import,up,broker,namesrv,profile,cheat,help,formats,ranges,exit-codes,environment,json-schema..."
             ;;
     esac
 }

@@ -16,6 +16,8 @@ from rmqcli.cli.exit_codes import ExitCode
 
 __all__ = ["main", "run"]
 
+COMPLETE = "__complete"
+"""The command by which completions ask for names (`rmqcli.cli.completing`); no help shows it."""
 COLLECT_AFTER = 100_000
 """Allocations between collections of the youngest generation; Python's default is 700."""
 
@@ -38,6 +40,10 @@ def run(arguments: Sequence[str]) -> ExitCode:
     """Run one command line; never raise. The caller flushes the output."""
     if list(arguments) in (["--version"], ["-V"]):
         return _deliver(partial(print, f"rmq {__version__}"), ExitCode.DONE)
+    if list(arguments[:1]) == [COMPLETE]:
+        from rmqcli.cli.completing import print_names
+
+        return _deliver(partial(print_names, arguments[1:]), ExitCode.DONE)
     from rmqcli.cli import app
 
     return app.run(arguments)

@@ -1,4 +1,4 @@
-"""Completions for bash, zsh and fish; static, so that pressing Tab does not start Python.
+"""Completions for bash, zsh and fish; static, so that pressing Tab starts Python for names of a cluster only.
 
 Only the part of a file that lists the commands is generated; the rest is written by hand, in the file itself.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rmqcli.manual.tree import Node, Option
+from rmqcli.manual.values import Values
 
 
 def _names(options: Iterable[Option]) -> list[str]:
@@ -24,6 +25,21 @@ def _files(node: Node) -> list[str]:
     return _names(option for option in node.options if option.is_path)
 
 
+def _specs(node: Node) -> list[str]:
+    return [
+        f"{name}:{option.values.spec}"
+        for option in node.options
+        for name in option.names
+        if option.values != Values()
+    ]
+
+
+def _arguments(node: Node) -> list[str]:
+    """Return a specification for each argument; none if all are free text."""
+    found = [f"{one.spec}..." if one.repeats else one.spec for one in node.values]
+    return found if any(one.spec != "-" for one in node.values) else []
+
+
 def _cases(nodes: Sequence[Node], body: Callable[[Node], str]) -> str:
     return "".join(f'        "{" ".join(node.path)}")\n{body(node)}            ;;\n' for node in nodes)
 
@@ -34,6 +50,8 @@ def _bash(node: Node) -> str:
         "options": _names(node.options),
         "values": _valued(node),
         "files": _files(node),
+        "specs": _specs(node),
+        "arguments": _arguments(node),
         "paths": ["yes"] if node.takes_paths else [],
     }
     return "".join(f'            {name}="{" ".join(found)}"\n' for name, found in words.items() if found)
@@ -47,6 +65,9 @@ def _zsh(node: Node) -> str:
         body += f"            {array}=(\n{rows}            )\n" if rows else ""
     for array, names in (("values", _valued(node)), ("files", _files(node))):
         body += f"            {array}=({' '.join(names)})\n" if names else ""
+    for array, words in (("specs", _specs(node)), ("arguments", _arguments(node))):
+        quoted = " ".join(f"'{word}'" for word in words)  # zsh would look for a command =word
+        body += f"            {array}=({quoted})\n" if words else ""
     return body + ("            paths=yes\n" if node.takes_paths else "")
 
 
@@ -72,8 +93,22 @@ def _fish_lines(node: Node) -> Iterable[str]:
     here = f"complete --command rmq --condition {_quoted(f'__rmq_at {_quoted(name)}')}"
     yield from (f"{here} --arguments {child} --description {_quoted(text)}" for child, text in node.commands)
     yield from (f"{here} {_fish_option(option)}" for option in node.options)
+    yield from _fish_arguments(node, name)
     if node.takes_paths:
         yield f"{here} --force-files"
+
+
+def _fish_arguments(node: Node, name: str) -> Iterable[str]:
+    for place, values in enumerate(node.values):
+        if values.spec != "-":
+            condition = f"__rmq_argument {_quoted(name)} {'-ge' if values.repeats else '-eq'} {place}"
+            yield f"complete --command rmq --condition {_quoted(condition)} {_fish_offer(values)}"
+
+
+def _fish_offer(values: Values) -> str:
+    return (
+        f"--arguments {_quoted(f'(__rmq_names {values.names})' if values.names else ' '.join(values.words))}"
+    )
 
 
 def _fish_option(option: Option) -> str:
@@ -83,6 +118,8 @@ def _fish_option(option: Option) -> str:
     ]
     if option.takes_value:
         words += ["--require-parameter --force-files" if option.is_path else "--exclusive"]
+    if option.values != Values():
+        words.append(_fish_offer(option.values))
     return f"{' '.join(words)} --description {_quoted(option.text)}"
 
 

@@ -10,6 +10,7 @@ import typer
 from rmqcli.cli.app import COMMANDS, command_tree
 from rmqcli.cli.help import is_global, row_of
 from rmqcli.cli.panels import panel_of
+from rmqcli.manual.values import Values, argument_values, option_values
 
 # Options and arguments for which shells complete files.
 _PATH_METAVARS = frozenset({"PATH", "FILE", "DIR"})
@@ -17,7 +18,7 @@ _PATH_METAVARS = frozenset({"PATH", "FILE", "DIR"})
 
 class Option(NamedTuple):
     """`names` as typed, `usage` as in help (`-k, --key KEY`), `text` with its default; `panel` is the title of
-    its panel, "" for a common option.
+    its panel, "" for a common option; `values` is what shells offer for its value.
     """
 
     names: tuple[str, ...]
@@ -27,6 +28,7 @@ class Option(NamedTuple):
     is_path: bool
     is_global: bool
     panel: str
+    values: Values
 
 
 class Node(NamedTuple):
@@ -41,6 +43,8 @@ class Node(NamedTuple):
     examples: tuple[str, ...]
     commands: tuple[tuple[str, str], ...]
     takes_paths: bool
+    values: tuple[Values, ...]
+    """What shells offer for each argument."""
 
     @property
     def name(self) -> str:
@@ -76,6 +80,10 @@ def _node(command: Any, context: Any, path: tuple[str, ...], children: list[tupl
         examples=_examples(command.epilog or ""),
         commands=tuple((name, _summary_of(path, name, child)) for name, child in children),
         takes_paths=any(str(parameter.metavar) in _PATH_METAVARS for parameter in arguments),
+        values=tuple(
+            argument_values(path, str(parameter.metavar), repeats=parameter.nargs == -1)
+            for parameter in arguments
+        ),
     )
 
 
@@ -105,6 +113,9 @@ def _option(parameter: Any, context: Any, path: tuple[str, ...]) -> Option:
         is_path=takes_value and str(parameter.metavar) in _PATH_METAVARS,
         is_global=is_global(parameter),
         panel=panel_of(" ".join(path), max(names, key=len)),
+        values=option_values(path, max(parameter.opts, key=len), str(parameter.metavar))
+        if takes_value
+        else Values(),
     )
 
 

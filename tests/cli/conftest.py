@@ -63,6 +63,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the profiles nor the environment of whoever runs the tests."""
     monkeypatch.setenv("RMQ_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("RMQ_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("RMQ_CACHE_DIR", str(tmp_path / "cache"))
     for name in ("RMQ_NAMESRV", "NAMESRV_ADDR", "RMQ_PROFILE", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from rmqcli.cli import name_cache
 from rmqcli.cli.app import COMMANDS
+from rmqcli.cli.completing import KINDS
+from rmqcli.cli.profile import Profile
+from rmqcli.cli.profiles import save_profile
+from rmqcli.cli.settings import Given, Settings
 from rmqcli.manual import generated_files
 from rmqcli.manual.__main__ import main
 from rmqcli.manual.tree import Node, command_nodes
@@ -123,6 +130,58 @@ def test_bash_completion() -> None:
     assert complete("send", "orders", "--key", "") == set()
     assert complete("offsets", "reset", "--undo", "READ") <= {"README.md"}
     assert complete("inspect", "commitlog", "rmqcl") == {"rmqcli"}
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names in the cache, and rmq where shells look for it."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    cluster = repr(Settings().client_options)
+    other = repr(Settings(Given(namesrv="other:1234")).client_options)
+    name_cache.store(
+        name_cache.cache_path("topics", cluster), ["orders", "order-items", "refunds", "$(exit)"]
+    )
+    name_cache.store(name_cache.cache_path("groups", cluster), ["billing"])
+    name_cache.store(name_cache.cache_path("groups", other), ["shipping"])
+    name_cache.store(name_cache.cache_path("brokers", cluster), ["broker-a"])
+    save_profile("prod", Profile("a:1"))
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_values_of_options_and_arguments(shell: str) -> None:
+    """Names of the cluster that the words name, and one of few words; free text where the names end."""
+    none = {"bash": set[str](), "zsh": {"VALUE"}, "fish": set[str]()}[shell]
+
+    def found(*words: str) -> set[str]:
+        return complete(*words) if shell == "bash" else offered(shell, *words)
+
+    assert found("pull", "ord") == {"orders", "order-items"}
+    assert found("pull", "") == {"orders", "order-items", "refunds", "$(exit)"}
+    assert found("send", "orders", "") - none == set()
+    assert found("tail", "orders", "--count", "3", "ref") == {"refunds"}
+    assert found("offsets", "reset", "bil") == {"billing"}
+    assert found("offsets", "reset", "billing", "ref") == {"refunds"}
+    assert found("consume", "orders", "-g", "") == {"billing"}
+    assert found("-n", "other:1234", "group", "describe", "") == {"shipping"}
+    assert found("broker", "drain", "") == {"broker-a"}
+    assert found("pull", "orders", "-b", "") == {"broker-a"}
+    assert found("topic", "list", "--profile", "") == {"prod"}
+    assert found("topic", "list", "--color", "a") == {"always", "auto"}
+    assert found("check", "lag", "--format", "") == {"nagios", "prometheus", "json"}
+    assert found("help", "ran") == {"ranges"}
+    assert found("cheat", "offs") == {"offsets"}
+
+
+def test_what_is_offered_is_accepted(nodes: list[Node]) -> None:
+    """Kinds are known, and words are those that the help names."""
+    for node in nodes:
+        offering = [(option.text, option.values) for option in node.options]
+        offering += [(text, values) for (_, text), values in zip(node.arguments, node.values, strict=True)]
+        for text, values in offering:
+            assert not values.names or values.names in KINDS
+            if node.path not in (("help",), ("cheat",)) and "range" not in text.lower():
+                assert [word for word in values.words if word not in text] == [], node.name
 
 
 IN_ZSH = r"""

@@ -1,0 +1,120 @@
+"""Names for shells to complete: `rmq __complete KIND WORD...` prints those of a kind, one a line.
+
+The words are those of the command line before the one that is completed: its `-n`, `--profile` and `--map` choose
+the cluster. Nothing is ever an error here, and nothing waits: an answer that is not in the cache is asked for
+within `ASKING` seconds, imports and all within `ALTOGETHER`, and is empty if that was not enough.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
+
+ASKING = 0.4
+ALTOGETHER = 0.9
+_OPTIONS = {"-n": "namesrv", "--namesrv": "namesrv", "--profile": "profile", "--map": "map"}
+KINDS = ("topics", "groups", "brokers", "clusters", "profiles")
+_QUOTES = "'\""
+_BREAKS = re.compile(r"\0([:=;])\0")
+"""Where bash splits a word at COMP_WORDBREAKS."""
+
+
+def print_names(arguments: Sequence[str]) -> None:
+    """Print the names of the kind `arguments[0]`; the rest are the words of the command line."""
+    try:
+        names = _found(arguments[0], arguments[1:])
+    except Exception:  # a shell that completes has no place for it
+        return
+    for name in names:
+        if name.isprintable() and not re.search(r"\s", name):
+            print(name)
+
+
+def _found(kind: str, words: Sequence[str]) -> Iterable[str]:
+    if kind == "profiles":
+        from rmqcli.cli.profiles import load_profiles
+
+        return sorted(load_profiles())
+    if kind not in KINDS:
+        return []
+    from rmqcli.cli import name_cache
+    from rmqcli.cli.settings import Given, Settings
+
+    options = Settings(Given(**_given(words))).client_options
+    path = name_cache.cache_path(kind, repr(options))
+    if (names := name_cache.fresh(path)) is None:
+        # first as if nobody had answered: a Tab meanwhile, or after this one is killed, does not ask again
+        name_cache.store(path, [])
+        names = _asked(kind, options)
+        name_cache.store(path, names)
+    return names
+
+
+def _given(words: Sequence[str]) -> dict[str, Any]:
+    """Return the options that choose a cluster; the last of a name wins, as in a command."""
+    whole = [word.strip(_QUOTES) for word in _BREAKS.sub(r"\1", "\0".join(words)).split("\0")]
+    found: dict[str, Any] = {}
+    for name, value in _pairs(whole):
+        key = _OPTIONS.get(name)
+        if key == "map":
+            found[key] = (*found.get(key, ()), value)
+        elif key is not None:
+            found[key] = value
+    return found
+
+
+def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield every word with the one that follows; `--name=value` as the two."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        yield (name, value) if equals and name.startswith("--") else (word, following)
+
+
+def _asked(kind: str, options: dict[str, Any]) -> list[str]:
+    """Return the names that the cluster knows now; none if it does not answer in time."""
+    with _alarm(ALTOGETHER):
+        import trio
+
+        from rmqcli.client import Admin
+
+        async def main() -> list[str]:
+            with trio.move_on_after(ASKING):
+                async with Admin(**options) as admin:
+                    return await names_of(kind, admin)
+            return []
+
+        return trio.run(main)
+
+
+async def names_of(kind: str, admin: Admin) -> list[str]:
+    """Return the topics of applications, the groups, brokers or clusters, sorted."""
+    if kind == "topics":
+        from rmqcli.flows.topic_totals import listed_topics
+
+        return await listed_topics(admin, everything=False)
+    if kind == "groups":
+        return await admin.groups.names(failures={})
+    info = await admin.brokers.cluster_info()
+    return sorted([*info.broker_addr_table] if kind == "brokers" else [*info.cluster_addr_table])
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block after so many seconds, whatever it is at."""
+
+    def ring(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
