@@ -12,7 +12,7 @@ import trio
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.bench.pacing import Pace
-from rmqcli.bench.running import StoredUnsafely
+from rmqcli.bench.running import Operation, StoredUnsafely
 from rmqcli.client import Admin, ClientError, Producer, SendStatus
 
 GROUP = "rmq-bench"
@@ -45,6 +45,18 @@ async def send(producer: Producer, message: Message, queue: MessageQueue) -> Non
     sent = await producer.send(message, queue=queue)
     if sent.status is not SendStatus.SEND_OK:
         raise StoredUnsafely(f"{queue.broker_name}: {sent.status.name}")
+
+
+def sending(producer: Producer, queues: Sequence[MessageQueue], size: int) -> Operation:
+    """Return the operation that sends one message of `size` bytes, to the queues in turn."""
+    body = bytes(size)
+
+    async def one(number: int, due: float) -> int:
+        queue = queues[number % len(queues)]
+        await send(producer, Message(topic=queue.topic, body=body), queue)
+        return 1
+
+    return one
 
 
 async def warm_up(producer: Producer, queues: Sequence[MessageQueue], body: bytes) -> None:

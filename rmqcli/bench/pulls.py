@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import trio
 
-from codec.message import Message
 from codec.message_queue import MessageQueue
-from rmqcli.bench.load import Load, producer_of, send
+from rmqcli.bench.load import Load, producer_of, sending
 from rmqcli.bench.pacing import Pace
 from rmqcli.bench.running import NotPulled, Tally, run
 from rmqcli.client import Admin, InvalidRequest, PullConsumer, PullStatus
@@ -22,16 +21,10 @@ FILL, FILL_BYTES, FILL_RATE = 1000, 64 * 1024 * 1024, 1e6
 
 async def fill(admin: Admin, queues: Sequence[MessageQueue], load: Load) -> None:
     """Store up to FILL messages, of at most FILL_BYTES, to be pulled; raises the error if none is stored."""
-    tally, body = Tally(), bytes(load.size)
+    tally = Tally()
     count = max(min(FILL, FILL_BYTES // load.size), len(queues))
     async with producer_of(admin) as producer:
-
-        async def one(number: int, due: float) -> int:
-            queue = queues[number % len(queues)]
-            await send(producer, Message(topic=queue.topic, body=body), queue)
-            return 1
-
-        await run(Pace(FILL_RATE, count=count), load.in_flight, one, tally)
+        await run(Pace(FILL_RATE, count=count), load.in_flight, sending(producer, queues, load.size), tally)
     if not tally.done:
         raise next(iter(tally.errors.values()))
 

@@ -23,6 +23,7 @@ HEAVY = {
     "lz4",
     "zstandard",
     "construct",
+    "hdrh",
     "rmqcli.client",
 }
 PROGRAM = """
