@@ -285,7 +285,7 @@ _rmq_describe() {
             arguments="groups groups topics"
             ;;
         "cluster")
-            commands="list producers"
+            commands="list producers dump diff apply"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -299,6 +299,23 @@ _rmq_describe() {
             options="-g --group -b --broker -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-g --group -b --broker -n --namesrv --profile --color --timeout --map --confirm"
             specs="-g:groups --group:groups -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "cluster dump")
+            options="-b --broker --cluster --only --namespace -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --only --namespace -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "cluster diff")
+            options="-b --broker --cluster --only -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            paths="yes"
+            ;;
+        "cluster apply")
+            options="-b --broker --cluster --only --prune --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            paths="yes"
             ;;
         "doctor")
             options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"

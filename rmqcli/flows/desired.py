@@ -99,7 +99,11 @@ def _content(path: Path) -> Any:
 def _entry(where: str, item: object, kind: Kind) -> Entry:
     if not isinstance(item, dict):
         raise InvalidInput(f"{where}: an object is expected")
-    members = _plain(dict(item), kind)
+    return entry_of(where, _plain(dict(item), kind), kind)
+
+
+def entry_of(where: str, members: dict[str, Any], kind: Kind) -> Entry:
+    """Return the entry of an object with Java's names; InvalidInput, which begins with `where`, if it is none."""
     name = members.pop(kind.key, None)
     if not isinstance(name, str):
         raise InvalidInput(f"{where}: {kind.key} is missing")

@@ -80,15 +80,18 @@ def _apply(
     settings: Settings, kind: Kind, steps: Sequence[Step], tables: Tables, failures: Failures, *, yes: bool
 ) -> int:
     """Ask, and carry out the steps; return how many were. Others are in `failures`, by name and broker."""
-    lost = with_admin(settings, lambda admin: _hidden(admin, steps, tables)) if kind.word == "topic" else []
+    from rmqcli.flows.applying import hidden
+
+    lost = with_admin(settings, lambda admin: hidden(admin, steps, tables)) if kind.word == "topic" else []
     for line in lost:
         warn(line)
     confirm(settings, f"apply {many(len(steps), 'change')} to {kind.word}s?", yes=yes, lost=lost)
 
     async def main(admin: Admin) -> int:
         from rmqcli.client.admin.area import gather
+        from rmqcli.flows.applying import carry_out
 
-        _, failed = await gather(range(len(steps)), lambda place: _carry_out(admin, steps[place]))
+        _, failed = await gather(range(len(steps)), lambda place: carry_out(admin, steps[place]))
         ordered = {step.name for step in steps if getattr(step.config, "order", False)}
         _, unstored = await gather(ordered, admin.topics.put_layout)
         failures.update({f"{name} in the name servers": error for name, error in unstored.items()})
@@ -96,32 +99,3 @@ def _apply(
         return len(steps) - len(failed)
 
     return with_admin(settings, main)
-
-
-async def _carry_out(admin: Admin, step: Step) -> None:
-    from codec.bodies.config import TopicConfig
-
-    if isinstance(step.config, TopicConfig):
-        await admin.topics.put(step.config, step.broker_name, step.attributes)
-        return
-    made = await admin.groups.create(step.config, brokers=[step.broker_name])
-    for error in made.failures.values():
-        raise error
-
-
-async def _hidden(admin: Admin, steps: Sequence[Step], tables: Tables) -> list[str]:
-    """Return what consumers will not see any more, by topic and broker."""
-    from codec.bodies.config import TopicConfig
-
-    found = []
-    for step in steps:
-        old = tables[step.broker_name].get(step.name)
-        if not isinstance(old, TopicConfig) or not isinstance(step.config, TopicConfig):
-            continue
-        queues = step.config.read_queue_nums
-        if queues < old.read_queue_nums:
-            hidden = await admin.topics.hidden(step.name, queues, brokers=[step.broker_name])
-            if hidden:
-                count = many(sum(hidden.values()), "message")
-                found.append(f"{step.name} on {step.broker_name}: {count}, which consumers will not see")
-    return found

@@ -1,0 +1,84 @@
+"""`rmq cluster diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.options import Masters
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.cluster.app import app
+from rmqcli.commands.cluster.metadata import (
+    AREA,
+    CHANGES,
+    NAME,
+    PLACE,
+    AllOption,
+    FileArgument,
+    OnlyOption,
+    read_file,
+    scope_like,
+    state_of,
+)
+from rmqcli.commands.common.outcome import end_partly
+from rmqcli.render.output import Output
+from rmqcli.render.table import Column, objects, show_rows
+
+OtherArgument = Annotated[
+    Path | None,
+    Argument(metavar="[OTHER]", help="Another file; without it, the cluster.", show_default=False),
+]
+DEFAULT = ("topics", "groups", "kv", "config")
+
+
+@command(
+    app, "diff", example="rmq cluster diff cluster.json\nrmq cluster diff monday.json friday.json --json"
+)
+def diff(
+    file: FileArgument,
+    settings: Settings,
+    masters: Masters,
+    other: OtherArgument = None,
+    only: OnlyOption = None,
+    everything: AllOption = False,
+) -> None:
+    """Show in what a dump differs from the cluster, or from another dump.
+
+    Exit code 0 if they are the same, 1 if they differ. Areas that one of both lacks are not compared, and
+    offsets only with --only. Piped output: area, broker or namespace, name, then removed (only in FILE), added
+    (not in FILE) or changed, changes. Brokers that do not respond are reported, and the exit code is 3.
+    """
+    from rmqcli.metadata.comparing import compared
+    from rmqcli.metadata.own import without_own
+    from rmqcli.metadata.planning import check_sums
+    from rmqcli.metadata.values import areas_of, chosen, spread
+
+    first = chosen(read_file(file), areas_of(only, DEFAULT))
+    if other is not None:
+        second, problems = read_file(other), {}
+        known = first.brokers | second.brokers
+    else:
+        state = state_of(settings, scope_like(first, masters, everything=everything))
+        check_sums(first, state.masters)
+        second, problems, known = state.metadata, state.problems(), set(state.masters)
+    limited = bool(masters.broker or masters.cluster)
+    first, second = (spread(one, known, limited=limited) for one in (first, second))
+    if not everything:
+        first, second = without_own(first), without_own(second)
+    found = compared(first, second)
+    columns = (AREA, PLACE, NAME, Column("DIFFERENCE", "difference"), CHANGES)
+    rows = [[*one[:-1], list(one.changes)] for one in found]
+    if settings.json:
+        Output().json(
+            {"differences": objects(columns, rows), "missing": sorted({*first.missing, *second.missing})}
+        )
+    else:
+        show_rows(settings, columns, rows, empty="" if problems else "no differences")
+    end_partly(problems)
+    if found:
+        raise typer.Exit(ExitCode.FAILED)
