@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from typer import Argument
 
 from rmqcli.cli.command import command
-from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import Masters
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
@@ -58,18 +59,22 @@ def diff(
     from rmqcli.metadata.planning import check_sums
     from rmqcli.metadata.values import areas_of, chosen, spread
 
+    if other is not None and masters.cluster:
+        raise usage_error("--cluster: a file does not name clusters; use --broker")
+    clusters: Collection[str] = ()
     first = chosen(read_file(file), areas_of(only, DEFAULT))
     if other is not None:
         second, problems = read_file(other), {}
-        known = first.brokers | second.brokers
+        known = set(masters.broker or first.brokers | second.brokers)
     else:
         state = state_of(settings, scope_like(first, masters, everything=everything))
         check_sums(first, state.masters)
         second, problems, known = state.metadata, state.problems(), set(state.masters)
+        clusters = state.clusters
     limited = bool(masters.broker or masters.cluster)
     first, second = (spread(one, known, limited=limited) for one in (first, second))
     if not everything:
-        first, second = without_own(first), without_own(second)
+        first, second = without_own(first, clusters), without_own(second, clusters)
     found = compared(first, second)
     columns = (AREA, PLACE, NAME, Column("DIFFERENCE", "difference"), CHANGES)
     rows = [[*one[:-1], list(one.changes)] for one in found]

@@ -104,8 +104,10 @@ def test_differences_are_shown_by_setting(source: Run, tmp_path: Path) -> None:
             "changes": ["1 2 → 3"],
         }
     ]
-    one = source("cluster", "diff", str(other), "-b", "broker-a", "--only", "topics,config")
-    assert [row[1:3] for row in one.lines] == [["broker-a", "meta_orders"]]
+    for words in ((), (str(path),)):
+        one = source("cluster", "diff", str(other), *words, "-b", "broker-a", "--only", "topics,config")
+        assert [row[1:3] for row in one.lines] == [["broker-a", "meta_orders"]]
+    assert source("cluster", "diff", str(other), str(path), "--cluster", "DefaultCluster").code == 2
 
 
 def test_nothing_is_deleted_without_prune(fresh: Run, tmp_path: Path) -> None:
@@ -280,3 +282,18 @@ def test_a_broker_that_does_not_answer_is_named(half: Run, tmp_path: Path) -> No
         result = half("cluster", words[0], str(path), *words[1:])
         assert (result.code, result.out) == (3, b"")
         assert "rmq: broker-b: cannot" in result.err
+
+
+def test_an_inclusive_dump_leaves_what_is_of_a_cluster_alone(both: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    document = dumped(both, path, "--all")
+    assert {"TBW102", "broker-a", "DefaultCluster"} <= set(document["topics"]["broker-a"])
+    assert {"brokerName", "namesrvAddr"} <= set(document["config"]["broker-a"])
+    assert both("cluster", "diff", str(path), "--all").code == 0
+    document["topics"]["broker-a"]["TBW102"]["perm"] = 4
+    document["config"]["broker-a"]["namesrvAddr"] = "127.0.0.1:1"
+    path.write_text(json.dumps(document))
+    assert both("cluster", "diff", str(path)).code == 0
+    assert [row[2] for row in rows(both, "diff", str(path), "--all")] == ["TBW102", "namesrvAddr"]
+    done = both("cluster", "apply", str(path), "--only", "topics,config", "--yes")
+    assert (done.code, done.out) == (0, b"")
