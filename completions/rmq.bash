@@ -375,7 +375,8 @@ _rmq_describe() {
         "top")
             options="--once --interval --filter --sort -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --confirm"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            specs="--sort:=name,in,out,lag,change,eta --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="=groups,topics,brokers"
             ;;
         "bench")
             commands="send consume e2e"

@@ -46,6 +46,7 @@ _OPTIONS: Mapping[str, Values] = {
     "--perm": Values(words=("r", "w", "rw")),
     "--profile": Values("profiles"),
     "--queues HOW": Values(words=("keep", "hash", "round-robin")),
+    "--sort COLUMN": Values(words=("name", "in", "out", "lag", "change", "eta")),
     "--strategy": Values(words=tuple(STRATEGIES)),
     "--to TARGET": Values(words=("start", "end")),
     "--to TOPIC": Values("topics"),
@@ -65,6 +66,7 @@ _ARGUMENTS: Mapping[str, Values] = {
     "offsets clone FROM": Values("groups"),
     "offsets clone TO": Values("groups"),
     "profile NAME": Values("profiles"),
+    "top WHAT": Values(words=("groups", "topics", "brokers")),
 }
 _FILES = ("inspect",)
 """Groups whose topics and groups are those of a store folder."""

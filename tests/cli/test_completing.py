@@ -87,6 +87,7 @@ def test_what_blocks_is_interrupted(cli: Run, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(completing, "names_of", stuck)
     monkeypatch.setattr(completing, "ALTOGETHER", 0.05)
     assert names(cli("__complete", "groups", "-n", "127.0.0.1:1")) == []
+    assert len(only_cached()) == 1, "the next Tab must not ask again"
 
 
 @pytest.mark.usefixtures("unasked")
