@@ -40,7 +40,7 @@ def test_global_options_stand_anywhere(cli: Run, arguments: list[str]) -> None:
     ("arguments", "part"),
     [
         (["nosuch"], "No such command 'nosuch'"),
-        (["topc", "list"], "Did you mean 'topic'?"),
+        (["tpic", "list"], "Did you mean 'topic'?"),
         (["topic", "list", "--nosuch"], "--nosuch"),
         (["pull"], "TOPIC"),
         (["pull", ""], "'TOPIC': must not be empty (see: rmq pull --help)"),
