@@ -99,8 +99,8 @@ class UniqIdFactory:
 
 
 class UniqId(NamedTuple):
-    """The parts of a UNIQ_KEY. `pid` is the lower half of the process id, `identity` tells processes apart (in
-    Java the hash of a class loader), `span` is ms since the first of the month, `counter` wraps at 65536.
+    """The parts of a UNIQ_KEY. `pid` is the lower half of the process id, `identity` tells processes apart
+    (in Java the hash of a class loader), `span` is ms since the first of the month, `counter` wraps at 65536.
     """
 
     address: str

@@ -1,7 +1,7 @@
 """Files of tables, which are read more strictly than bodies: a name that was damaged is not a missing member.
 
-A body that lacks a member has its default, and names that nobody knows are ignored. In a file this would be an
-empty table, or wrong settings of a topic. Java writes every member that has a default other than null, and
+A body that lacks a member has its default, and names that nobody knows are ignored. In a file this would be
+an empty table, or wrong settings of a topic. Java writes every member that has a default other than null, and
 other versions may have more members: one that is missing beside an unknown one is damage.
 """
 

@@ -53,7 +53,7 @@ ClientError."""
 
 @dataclass(slots=True)
 class Tally:
-    """What came of a run. `failed` counts operations by kind, `errors` holds the last error of each kind.
+    """The result of a run. `failed` counts operations by kind, `errors` holds the last error of each kind.
 
     `latency` counts from the time at which an operation was due, `service` from its start; neither has those
     that failed. `started` operations of `due` ones; None: their number has no end. Times are seconds.

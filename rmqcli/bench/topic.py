@@ -19,7 +19,8 @@ CLEAN_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is measured: an existing topic or, without a name, one of its own, on these masters; all if empty.
+    """The topic that is measured: an existing one or, without a name, one of its own, on these masters; all
+    if empty.
 
     `troubles` gets why a broker did not take the topic, or why it could not be removed.
     """

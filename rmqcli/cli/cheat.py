@@ -16,7 +16,7 @@ class Example(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What the examples of a subject are about, and the examples."""
+    """The examples of a subject, and what they are about."""
 
     about: str
     examples: tuple[Example, ...]

@@ -1,8 +1,8 @@
 """Names for shells to complete: `rmq __complete KIND WORD...` prints those of a kind, one a line.
 
-The words are those of the command line before the one that is completed: its `-n`, `--profile` and `--map` choose
-the cluster. Nothing is ever an error here, and nothing waits: an answer that is not in the cache is asked for
-within `ASKING` seconds, imports and all within `ALTOGETHER`, and is empty if that was not enough.
+The words are those of the command line before the one that is completed: its `-n`, `--profile` and `--map`
+choose the cluster. Nothing is ever an error here, and nothing waits: an answer that is not in the cache is
+asked for within `ASKING` seconds, imports and all within `ALTOGETHER`, and is empty if that was not enough.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPTIONS = {"-n": "namesrv", "--namesrv": "namesrv", "--profile": "profile", "--
 KINDS = ("topics", "groups", "brokers", "clusters", "profiles")
 _QUOTES = "'\""
 _BREAKS = re.compile(r"\0([:=;])\0")
-"""Where bash splits a word at COMP_WORDBREAKS."""
+"""The characters of COMP_WORDBREAKS at which bash splits a word."""
 
 
 def print_names(arguments: Sequence[str]) -> None:

@@ -4,7 +4,8 @@ The first of these that is set names the name servers: `--namesrv`, `--profile`,
 the profile named by RMQ_PROFILE, the one chosen by `rmq profile use`, the profile `default`, 127.0.0.1:9876.
 
 A profile is in effect with all that it holds if it names the name servers, or if `--profile` names it;
-options of the command line win over it. A protected profile protects its name servers however they were named.
+options of the command line win over it. A protected profile protects its name servers however they were
+named.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The help of a command: what most people need fits a screen, the rest follows.
 
 First come the summary, examples, arguments and common options, in 24 lines of 80 columns; options that do not
-fit are listed as "More options". Behind them are the panels of rarer options (`PANELS`) and the details, which
-are the further paragraphs of the command's docstring. Global options are described in `rmq --help` only.
+fit are listed as "More options". Behind them are the panels of rarer options (`PANELS`) and the details,
+which are the further paragraphs of the command's docstring. Global options are described in `rmq --help`
+only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A file for each cluster and kind of name in the user's cache folder, a name a line.
 
-It is in the folder that RMQ_CACHE_DIR names, or in the user's cache folder. The time of its last change is its age.
+It is in the folder that RMQ_CACHE_DIR names, or in the user's cache folder. The time of its last change is
+its age.
 """
 
 from __future__ import annotations

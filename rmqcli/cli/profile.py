@@ -10,7 +10,7 @@ import msgspec
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What commands need to know of a cluster; None: not set.
+    """The settings by which commands reach a cluster; None: not set.
 
     `namesrv`: addresses separated by semicolons. `map`: where connections to an address go instead (see
     `rmqcli.client.wire.address_map`). `timeout`: seconds for one request. `group`: the consumer group of

@@ -1,4 +1,4 @@
-"""What to do about an error: names like the one that does not exist, and where an address came from.
+"""Remedies for an error: names like the one that does not exist, and where an address came from.
 
 Names come from the cluster, which is asked once more, for a moment; without an answer there is no suggestion.
 """

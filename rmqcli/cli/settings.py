@@ -122,7 +122,7 @@ class Settings:
         return given if profile is None else profile.group
 
     def address_map(self, endpoint: Endpoint) -> dict[str, str]:
-        """Where connections to an address go instead: the rules of the profile, then those of `--map`."""
+        """Other addresses to connect to: the rules of the profile, then those of `--map`."""
         from rmqcli.cli.endpoints import parse_map
 
         known = {} if endpoint.profile is None else endpoint.profile.map

@@ -173,8 +173,8 @@ class NotPermitted(BrokerRefused):
 class NotFound(BrokerRefused):
     """QUERY_NOT_FOUND (22), and the base of the errors for something that does not exist.
 
-    `missing`: its kind (topic, group, broker, cluster) and name, if the library knows them; `known`: the names
-    that exist, if it has read them.
+    `missing`: its kind (topic, group, broker, cluster) and name, if the library knows them; `known`: the
+    names that exist, if it has read them.
     """
 
     missing: tuple[str, str] | None = None

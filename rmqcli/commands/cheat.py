@@ -21,8 +21,8 @@ SubjectArgument = Annotated[
 def cheat(settings: Settings, subject: SubjectArgument = None) -> None:
     """Show examples of commands by subject, a line each.
 
-    They use the topic orders and the group billing. Piped output: the command and what it does; without a subject,
-    the names of the subjects and what they are about.
+    They use the topic orders and the group billing. Piped output: the command and what it does; without a
+    subject, the names of the subjects and what they are about.
     """
     from rmqcli.cli import cheat as sheet
     from rmqcli.render import Column, show_rows

@@ -43,10 +43,10 @@ def doctor(
 ) -> None:
     """Examine a cluster and say what to do.
 
-    One line for each check: ok, warn, FAIL or skip, what was looked at, what was found, and the remedy.
-    Looks at name servers, routes, brokers and their addresses, permissions, masters, versions, disks, clocks
-    and VIP ports; without --group, at the group of the profile. The exit code is 1 if a check fails, 5 if no name server answers. Piped output: status,
-    check, target, text, remedy.
+    One line for each check: ok, warn, FAIL or skip, what was looked at, what was found, and the remedy. Looks
+    at name servers, routes, brokers and their addresses, permissions, masters, versions, disks, clocks and
+    VIP ports; without --group, at the group of the profile. The exit code is 1 if a check fails, 5 if no name
+    server answers. Piped output: status, check, target, text, remedy.
     """
     run(settings, topic, settings.group(group), probe=probe)
 

@@ -74,10 +74,11 @@ def query(
 ) -> None:
     """Find messages by key or message ID, using the index of the brokers.
 
-    Exit code 4 if there is none. Messages are printed as by `rmq pull`. An offset message ID names its broker,
-    so it needs no TOPIC; a unique ID does. --track compares the offset of each group with that of the message:
-    CONSUMED, CONSUMED_BUT_FILTERED (by its tags), NOT_CONSUME_YET, NOT_ONLINE, PULL, CONSUME_BROADCASTING,
-    UNKNOWN. A group that consumed the message by other means, or skipped it, is past it as well.
+    Exit code 4 if there is none. Messages are printed as by `rmq pull`. An offset message ID names its
+    broker, so it needs no TOPIC; a unique ID does. --track compares the offset of each group with that of the
+    message: CONSUMED, CONSUMED_BUT_FILTERED (by its tags), NOT_CONSUME_YET, NOT_ONLINE, PULL,
+    CONSUME_BROADCASTING, UNKNOWN. A group that consumed the message by other means, or skipped it, is past it
+    as well.
     """
     from rmqcli.grammar.offset_range import parse_range
 

@@ -1,4 +1,4 @@
-"""What was done with the dead letters of a group, so that none is sent twice: a file that only grows.
+"""Records what was done with the dead letters of a group, so that none is sent twice: a file that only grows.
 
 Each line is `{"letter": IDENTITY, "state": STATE}`; the last one of a letter counts. A line `sending` comes
 before a send and `sent` after its acknowledgement: after a kill, a time-out or a lost connection a letter is
@@ -21,7 +21,7 @@ from rmqcli.dead_letters.errors import JournalError
 
 
 class State(StrEnum):
-    """What is known of a letter. OPEN is never written, except to take back SENDING after a refusal."""
+    """The state of a letter. OPEN is never written, except to take back SENDING after a refusal."""
 
     OPEN = "open"
     SENDING = "sending"

@@ -1,8 +1,8 @@
 """A dead letter as a message: what it was before its retries, and what is noted about its way back.
 
 Brokers store a message that goes to the dead-letter topic with RETRY_TOPIC and ORIGIN_MESSAGE_ID (Java
-`AbstractSendMessageProcessor.consumerSendMsgBack`), 5.x also with DLQ_ORIGIN_TOPIC and
-DLQ_ORIGIN_MESSAGE_ID; clients add RECONSUME_TIME and MAX_RECONSUME_TIMES to a retry that they send themselves.
+`AbstractSendMessageProcessor.consumerSendMsgBack`), 5.x also with DLQ_ORIGIN_TOPIC and DLQ_ORIGIN_MESSAGE_ID;
+clients add RECONSUME_TIME and MAX_RECONSUME_TIMES to a retry that they send themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which dead letters of a group a command is about."""
+"""Selects those dead letters of a group that a command is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which clients can reach the address that a broker announces."""
+"""Tells which clients can reach the address that a broker announces."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _owners(found: Members, connection: ConsumerConnection) -> Iterator[Finding]
 
 
 def _no_owners(found: Members, connection: ConsumerConnection) -> str | None:
-    """Why nobody needs to own a queue."""
+    """Return why nobody needs to own a queue."""
     if connection.message_model == MessageModel.BROADCASTING:
         return "each client of a broadcasting group consumes all queues"
     if connection.consume_type != ConsumeType.CONSUME_PASSIVELY:

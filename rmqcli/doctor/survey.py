@@ -58,7 +58,7 @@ class GroupSurvey:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was asked and answered. `views` and `routes` are by name server, `readings` and `vip` by address.
+    """The questions and answers. `views` and `routes` are by name server, `readings` and `vip` by address.
 
     `vip` holds masters whose VIP port was tried: None if it answers. `group` is None without a group.
     """

@@ -1,4 +1,4 @@
-"""Who would consume which queue: the strategies of the client library over a list of clients."""
+"""Allocates queues by the strategies of the client library over a list of clients: who would consume which."""
 
 from __future__ import annotations
 

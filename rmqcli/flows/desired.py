@@ -1,9 +1,10 @@
 """Topics and groups as a file wants them: entries, the plan of what differs, and its application.
 
 A file is JSON or YAML: a list of objects with the names of Java's `TopicConfig` or `SubscriptionGroupConfig`,
-as mqadmin's `updateTopicList` and `updateSubGroupList` read them, or such a list as `topics` or `groups` of an
-object. `name` is another word for `topicName` or `groupName`, `queues` sets read and write queues, and `perm` may
-be a text (`rw`). What an entry does not say stays as it is; a new topic has 8 queues. Nothing is deleted.
+as mqadmin's `updateTopicList` and `updateSubGroupList` read them, or such a list as `topics` or `groups` of
+an object. `name` is another word for `topicName` or `groupName`, `queues` sets read and write queues, and
+`perm` may be a text (`rw`). What an entry does not say stays as it is; a new topic has 8 queues. Nothing is
+deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _BOTH_QUEUES = ("readQueueNums", "writeQueueNums")
 
 
 class Kind(NamedTuple):
-    """What a file lists: `topic` or `group`, the struct and the member that names it, values of a new one."""
+    """The kind of entry that a file lists: `topic` or `group`, the struct and the member that names it,
+    values of a new one.
+    """
 
     word: Literal["topic", "group"]
     struct: type[TopicConfig] | type[SubscriptionGroupConfig]
@@ -56,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What happens to one entry on one broker. `changes` are texts such as `perm 6 → 4`."""
+    """The change of one entry on one broker. `changes` are texts such as `perm 6 → 4`."""
 
     name: str
     broker_name: str
@@ -103,7 +106,9 @@ def _entry(where: str, item: object, kind: Kind) -> Entry:
 
 
 def entry_of(where: str, members: dict[str, Any], kind: Kind) -> Entry:
-    """Return the entry of an object with Java's names; InvalidInput, which begins with `where`, if it is none."""
+    """Return the entry of an object with Java's names; InvalidInput, which begins with `where`, if it is
+    none.
+    """
     name = members.pop(kind.key, None)
     if not isinstance(name, str):
         raise InvalidInput(f"{where}: {kind.key} is missing")

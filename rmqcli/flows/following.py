@@ -131,8 +131,8 @@ async def follow_and_print(
     since_ms: int = 0,
     deadline: float = math.inf,
 ) -> None:
-    """Print new messages of all queues until there are enough, none arrives for `idle` seconds, or trio's clock
-    is at the deadline.
+    """Print new messages of all queues until there are enough, none arrives for `idle` seconds, or trio's
+    clock is at the deadline.
 
     Each queue starts at the end of its span; `absent` queues start at their end when their broker responds. A
     queue that appears later may belong to a broker that was away: it starts with the messages stored at

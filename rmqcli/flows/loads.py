@@ -1,4 +1,4 @@
-"""What groups, topics and brokers carry at a moment, for `rmq top`."""
+"""The load of groups, topics and brokers at a moment, for `rmq top`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Pulled:
-    """What was read. `missing`: brokers that do not respond; `unread`: queues that were cut short."""
+    """The result of a read. `missing`: brokers that do not respond; `unread`: queues that were cut short."""
 
     messages: int = 0
     queues: int = 0

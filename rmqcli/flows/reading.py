@@ -94,7 +94,8 @@ def queues_to_send_to(
 ) -> list[MessageQueue]:
     """Return the selected ones of the writable queues.
 
-    Raise InvalidInput if a queue of this number is on several brokers: messages in turn would not be in order.
+    Raise InvalidInput if a queue of this number is on several brokers: messages in turn would not be in
+    order.
     """
     found = select_queues(queues, topic, broker, queue_id, kind="writable")
     if queue_id is not None and len(found) > 1:

@@ -1,5 +1,5 @@
-"""Reads the messages that match a SQL92 condition. Brokers evaluate it (`enablePropertyFilter`), unless one of
-them does not support it, or it names columns, of which brokers know nothing: then it is evaluated here.
+"""Reads the messages that match a SQL92 condition. Brokers evaluate it (`enablePropertyFilter`), unless one
+of them does not support it, or it names columns, of which brokers know nothing: then it is evaluated here.
 
 Every broker checks the condition first: a pull with an invalid one would return everything. A broker that
 cannot be reached then checks it before its first pull.

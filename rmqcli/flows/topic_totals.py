@@ -14,7 +14,9 @@ Failures = dict[str, ClientError]
 
 
 class TopicTotal(NamedTuple):
-    """The queues and messages of a topic on all brokers; `last` is the store time of its last message, 0: none."""
+    """The queues and messages of a topic on all brokers; `last` is the store time of its last message, 0:
+    none.
+    """
 
     topic: str
     brokers: int

@@ -9,8 +9,8 @@
     @T1:T2   times T1 to T2, excluding T2 (or @T1:@T2)
 
 T is an ISO time (local unless it has a zone), epoch seconds (10 digits) or milliseconds (12 or 13), now, or a
-duration before now: -1h, -1d12h, -500ms. Other numbers are refused: microseconds, and times before 2001 except
-0. A time may contain colons; a text that can be read in two ways is refused.
+duration before now: -1h, -1d12h, -500ms. Other numbers are refused: microseconds, and times before 2001
+except 0. A time may contain colons; a text that can be read in two ways is refused.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ _PATH_METAVARS = frozenset({"PATH", "FILE", "DIR"})
 
 
 class Option(NamedTuple):
-    """`names` as typed, `usage` as in help (`-k, --key KEY`), `text` with its default; `panel` is the title of
-    its panel, "" for a common option; `values` is what shells offer for its value.
+    """`names` as typed, `usage` as in help (`-k, --key KEY`), `text` with its default; `panel` is the title
+    of its panel, "" for a common option; `values` is what shells offer for its value.
     """
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class Node(NamedTuple):
     commands: tuple[tuple[str, str], ...]
     takes_paths: bool
     values: tuple[Values, ...]
-    """What shells offer for each argument."""
+    """The values that shells offer for each argument."""
 
     @property
     def name(self) -> str:

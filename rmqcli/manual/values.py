@@ -1,6 +1,7 @@
-"""What a shell completes for an option or an argument: names of the cluster, or one of few words.
+"""Values that a shell completes for an option or an argument: names of the cluster, or one of few words.
 
-`names` is a kind of `rmq __complete`; the words are those that the commands accept. Both are empty for free text.
+`names` is a kind of `rmq __complete`; the words are those that the commands accept. Both are empty for free
+text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rmqcli.monitor.formats import FORMATS
 
 
 class Values(NamedTuple):
-    """What is offered; `repeats`: an argument that takes all further words."""
+    """The values that are offered; `repeats`: an argument that takes all further words."""
 
     names: str = ""
     words: tuple[str, ...] = ()

@@ -1,1 +1,3 @@
-"""What a cluster is told to be: topics, groups, name server entries, broker configuration, offsets, as a document."""
+"""The settings of a cluster as a document: topics, groups, name server entries, broker configuration,
+offsets.
+"""

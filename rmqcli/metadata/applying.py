@@ -35,7 +35,9 @@ async def apply_steps(admin: Admin, steps: Sequence[Step], state: State) -> tupl
 
 
 async def seen_losses(admin: Admin, steps: Sequence[Step], state: State) -> list[str]:
-    """Return what consumers will not see: messages of queues that go, and those before offsets beyond the end."""
+    """Return what consumers will not see: messages of queues that go, and those before offsets beyond the
+    end.
+    """
     tables = {
         place: _structs("topics", table) for place, table in state.metadata.areas.get("topics", {}).items()
     }

@@ -1,7 +1,8 @@
 """The document of a dump: JSON with sorted names, so that equal clusters give equal bytes.
 
-Members: `kind` (`clusterMetadata`), `version` (1), `missing` (brokers that did not answer), and one for each area
-that was dumped (`rmqcli.metadata.values`). The schema is `clusterMetadata` of rmqcli/render/output.schema.json.
+Members: `kind` (`clusterMetadata`), `version` (1), `missing` (brokers that did not answer), and one for each
+area that was dumped (`rmqcli.metadata.values`). The schema is `clusterMetadata` of
+rmqcli/render/output.schema.json.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The files of mqadmin's `exportMetadata` (topic.json, subscriptionGroup.json, metadata.json) and `exportConfigs`
-(configs.json), and the tables of a store's `config` folder, which look alike.
+"""The files of mqadmin's `exportMetadata` (topic.json, subscriptionGroup.json, metadata.json) and
+`exportConfigs` (configs.json), and the tables of a store's `config` folder, which look alike.
 
-They name no brokers, so what they say is of every broker. An export of a cluster (`-c`; it has an `exportTime`)
-adds up the queues that a topic, and the retry queues that a group has on its masters (Java
+They name no brokers, so what they say is of every broker. An export of a cluster (`-c`; it has an
+`exportTime`) adds up the queues that a topic, and the retry queues that a group has on its masters (Java
 `ExportMetadataCommand` of 4.9 and 5.x).
 """
 

@@ -1,4 +1,5 @@
-"""What a cluster has of its own, and no other cluster is to get: system topics and groups, names, addresses, secrets.
+"""Settings that a cluster has of its own, and no other cluster is to get: system topics and groups, names,
+addresses, secrets.
 
 Retry and dead-letter topics belong here, because brokers create them.
 """

@@ -1,8 +1,8 @@
 """The plan that makes a cluster what a document says.
 
-Members that a document does not name stay as they are. What only the cluster has is deleted if that is wanted:
-entries of name servers, groups by broker, and topics that the document has on no broker, because a topic goes
-from the name servers as a whole. Properties and offsets are never deleted.
+Members that a document does not name stay as they are. What only the cluster has is deleted if that is
+wanted: entries of name servers, groups by broker, and topics that the document has on no broker, because a
+topic goes from the name servers as a whole. Properties and offsets are never deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DELETED: Final = ("topics", "groups", "kv")
 
 
 class Step(NamedTuple):
-    """What happens to one setting; `extra` is only in the cluster and stays there. `changes` are for people."""
+    """The change of one setting; `extra` is only in the cluster and stays there. `changes` are for people."""
 
     area: str
     place: str

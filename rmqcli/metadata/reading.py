@@ -20,7 +20,7 @@ _Read: TypeAlias = "Callable[[Admin, Mapping[str, str], Failures], Awaitable[Pla
 
 
 class Scope(NamedTuple):
-    """What is read: areas, namespaces of name servers, and masters (`brokers`, `cluster`).
+    """The scope of a reading: areas, namespaces of name servers, and masters (`brokers`, `cluster`).
 
     `everything` includes what the cluster has of its own.
     """
@@ -33,7 +33,8 @@ class Scope(NamedTuple):
 
 
 class State(NamedTuple):
-    """The metadata, the addresses of the masters, the names of clusters, and the failures by broker or name server.
+    """The metadata, the addresses of the masters, the names of clusters, and the failures by broker or name
+    server.
 
     `unlike` are entries (namespace, name) that the name servers do not all have alike; the value is that of
     the first one that has it.

@@ -2,7 +2,7 @@
 
 | area | place | name | setting |
 |---|---|---|---|
-| topics, groups | broker | topic, group | members with Java's names (`TopicConfig`, `SubscriptionGroupConfig`) |
+| topics, groups | broker | topic, group | members of Java's `TopicConfig`, `SubscriptionGroupConfig` |
 | kv | namespace | name | text |
 | config | broker | property | text |
 | offsets | broker | `topic@group` | queue number (as text) → offset |

@@ -1,5 +1,5 @@
-"""What the checks measure. Each asks all brokers at once and returns what the others answered when some are
-lost; NoNameServer and NotFound are raised.
+"""Measurements of the checks. Each asks all brokers at once and returns what the others answered when some
+are lost; NoNameServer and NotFound are raised.
 """
 
 from __future__ import annotations

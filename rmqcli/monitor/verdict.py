@@ -1,4 +1,4 @@
-"""What was measured, and what thresholds make of it."""
+"""Measured figures, and the verdict of thresholds on them."""
 
 from __future__ import annotations
 

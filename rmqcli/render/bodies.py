@@ -1,4 +1,4 @@
-"""How much of a body is shown, and in which form."""
+"""The part of a body that is shown, and its form."""
 
 from __future__ import annotations
 

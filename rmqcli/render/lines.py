@@ -28,8 +28,8 @@ def body_text(body: bytes) -> str:
 
 
 def message_tsv(message: MessageExt, bodies: Bodies = WHOLE, *, topic: bool = False) -> bytes:
-    r"""Return one line; with `topic`, this is the first field. A byte that is not UTF-8 is written \xNN; the text \xNN is written \\xNN, as every
-    backslash is doubled.
+    r"""Return one line; with `topic`, this is the first field. A byte that is not UTF-8 is written \xNN; the
+    text \xNN is written \\xNN, as every backslash is doubled.
     """
     place = (message.broker_name, message.queue_id, message.queue_offset, message.store_timestamp)
     first = (message.topic,) if topic else ()

@@ -45,7 +45,7 @@ def whole_body(message: MessageExt) -> bytes:
 
 
 class _Verbs(NamedTuple):
-    """What verbs and modifiers show, as the options want it."""
+    """The texts of verbs and modifiers, as the options want them."""
 
     values: Mapping[str, Value]
     modifiers: Modifiers

@@ -1,7 +1,7 @@
 """Shows rows of values as a table, TSV or JSON.
 
-A table that is too wide for its terminal loses its `minor` columns, the last ones first; what is still too wide
-is shown as records: a line for each value. Nothing `whole` is ever cut or wrapped.
+A table that is too wide for its terminal loses its `minor` columns, the last ones first; what is still too
+wide is shown as records: a line for each value. Nothing `whole` is ever cut or wrapped.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def show_rows(
 ) -> None:
     """Print all rows: a JSON list of objects, TSV lines, or a table.
 
-    On a terminal, standard error gets the text `empty` for no rows, and columns with the keys `hidden` are left
-    out.
+    On a terminal, standard error gets the text `empty` for no rows, and columns with the keys `hidden` are
+    left out.
     """
     if settings.json:
         Output().json(objects(columns, rows))

@@ -159,9 +159,9 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
         """Carries out a plan and reads the offsets back.
 
-        The result has the queues whose offset changes. Waits up to `settle` seconds for running consumers to move;
-        a queue that was not seen to move by then has `confirmed=False`. Failures are reported per queue; OnlineResetUnsupported is raised before
-        anything is changed.
+        The result has the queues whose offset changes. Waits up to `settle` seconds for running consumers to
+        move; a queue that was not seen to move by then has `confirmed=False`. Failures are reported per
+        queue; OnlineResetUnsupported is raised before anything is changed.
         """
         from rmqcli.client.admin.resets import Resets
 

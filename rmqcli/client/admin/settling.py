@@ -94,7 +94,7 @@ async def _committed(
 async def _positions(
     admin: Admin, plan: ResetPlan, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, Seen]:
-    """Where the clients are; the committed offset of a queue that no client reports."""
+    """The positions of the clients; the committed offset of a queue that no client reports."""
     held = await admin.clients.activity(plan.group, plan.clients)
     found = {queue: Seen(held[queue].offset, held[queue].client_id) for queue in queues if queue in held}
     if len(found) < len(queues):

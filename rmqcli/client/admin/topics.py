@@ -127,8 +127,9 @@ class TopicAdmin(FormerMethod, Area):
     async def groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
         """Groups that consume the topic or have offsets on it (code 300), sorted.
 
-        5.x answers with the name of the topic in place of its running groups (ConsumerManager.registerConsumer
-        of 5.3.3); a group of that name is one only if a broker has settings of it.
+        5.x answers with the name of the topic in place of its running groups
+        (ConsumerManager.registerConsumer of 5.3.3); a group of that name is one only if a broker has settings
+        of it.
         """
         header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
         lists = await self.bodies(await self.masters(topic), QUERY_TOPIC_CONSUME_BY_WHO, header, failures)
@@ -184,7 +185,8 @@ class TopicAdmin(FormerMethod, Area):
         return {entry.partition(":")[0]: entry for entry in text.split(";") if entry}
 
     async def put(self, config: TopicConfig, broker: str, attributes: str | None = None) -> None:
-        """Creates a topic on one broker, or overwrites its settings there (17). `attributes` is as in `create`.
+        """Creates a topic on one broker, or overwrites its settings there (17). `attributes` is as in
+        `create`.
 
         An ordered topic also needs `put_layout`.
         """

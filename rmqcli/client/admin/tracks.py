@@ -1,7 +1,7 @@
-"""Which groups consumed a message (Java `DefaultMQAdminExtImpl.messageTrackDetail`).
+"""Tells which groups consumed a message (Java `DefaultMQAdminExtImpl.messageTrackDetail`).
 
-A broker keeps no record of it: the offset of a group in the queue of the message says whether the group is past
-it. Unlike Java, a group without clients that is past the message counts as having consumed it.
+A broker keeps no record of it: the offset of a group in the queue of the message says whether the group is
+past it. Unlike Java, a group without clients that is past the message counts as having consumed it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rmqcli.client.errors import ClientError
 
 
 class TrackType(Enum):
-    """What became of a message in a group (Java `TrackType`)."""
+    """The fate of a message in a group (Java `TrackType`)."""
 
     CONSUMED = "CONSUMED"
     CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
@@ -40,7 +40,7 @@ class Track(NamedTuple):
 
 
 async def tracks(admin: Admin, message: MessageExt) -> list[Track]:
-    """What became of the message in each group that has offsets of its topic or subscribes to it."""
+    """The fate of the message in each group that has offsets of its topic or subscribes to it."""
     failures: dict[str, ClientError] = {}
     groups = await admin.topics.groups(message.topic, failures=failures)
     queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
@@ -72,6 +72,6 @@ def state_of(message: MessageExt, connection: ConsumerConnection | None, offset:
 
 
 def _takes(connection: ConsumerConnection, message: MessageExt) -> bool:
-    """Whether the tags that the group subscribes to include that of the message; SQL92 is not evaluated."""
+    """True if the tags that the group subscribes to include that of the message; SQL92 is not evaluated."""
     subscription = connection.subscription_table.get(message.topic)
     return subscription is None or not subscription.tags_set or message.tags in subscription.tags_set

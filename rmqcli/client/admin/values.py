@@ -77,7 +77,7 @@ class QueueLag(NamedTuple):
 
     @property
     def lag_unknown(self) -> str | None:
-        """Why there is no lag: an offset beyond the end belongs to a former topic of this name."""
+        """The reason why there is no lag: an offset beyond the end belongs to a former topic of this name."""
         if self.broadcasting:
             return BROADCASTING
         return BEYOND_END if (self.consumer_offset or 0) > self.max_offset else None
@@ -135,7 +135,7 @@ class GroupDescription(NamedTuple):
 
     @property
     def lag_unknown(self) -> str | None:
-        """Why the lag of the group is unknown: the first reason among its queues."""
+        """The reason why the lag of the group is unknown: the first among its queues."""
         if self.message_model == MessageModel.BROADCASTING:
             return BROADCASTING
         return next((queue.lag_unknown for queue in self.queues if queue.lag_unknown), None)

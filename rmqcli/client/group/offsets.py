@@ -28,7 +28,7 @@ class OffsetCalls:
     instance: ClientInstance
     group: str = ""
     zero_if_absent: bool | None = None
-    """What is asked of brokers that know no offset: to answer 0 where they can (None, as Java), or never."""
+    """The answer wanted from brokers that know no offset: 0 where they can (None, as Java), or never."""
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The lowest offset that can still be read."""

@@ -1,4 +1,4 @@
-"""Which refusals of a send another broker may not share."""
+"""Knows which refusals of a send another broker may not share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RETRY_CODES = frozenset(
 
 
 def worth_another(error: ClientError, route: Route, tried: Sequence[str]) -> bool:
-    """Whether to send again after the error of the last of the brokers `tried`."""
+    """True if it is worth while to send again after the error of the last of the brokers `tried`."""
     if isinstance(error, NotPermitted):
         # Every broker refuses the same account, and a drained one has no second thoughts
         return error.code in RETRY_CODES - {ResponseCode.SYSTEM_ERROR} and any(

@@ -25,7 +25,9 @@ def check_next_offset(following: int, broker_name: str, *, above: int = -1) -> N
 
 
 def why_moved(offset: int | None, low: int, high: int) -> str:
-    """Why a broker refused an offset: inside of the queue, it holds a reset of its own (`OFFSET_RESET` of 5.x)."""
+    """The reason why a broker refused an offset: inside of the queue, it holds a reset of its own
+    (`OFFSET_RESET` of 5.x).
+    """
     inside = offset is not None and low <= offset <= high
     return "is overridden by a reset" if inside else "is not in the queue"
 

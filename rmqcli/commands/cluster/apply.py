@@ -60,11 +60,11 @@ def apply(
 
     Topics, groups and entries of name servers are applied; broker configuration and offsets only with --only.
     Shows what is to create and to change, and what only the cluster has (extra), and asks for confirmation;
-    without a terminal, --yes is required. Nothing is deleted without --prune. What the file does not name stays
-    as it is, and so do system topics and what belongs to one broker, such as its addresses.
+    without a terminal, --yes is required. Nothing is deleted without --prune. What the file does not name
+    stays as it is, and so do system topics and what belongs to one broker, such as its addresses.
 
-    Piped output: area, broker or namespace, name, create, change, extra or delete, changes. Exit code 3 if some
-    brokers did not apply it.
+    Piped output: area, broker or namespace, name, create, change, extra or delete, changes. Exit code 3 if
+    some brokers did not apply it.
     """
     from rmqcli.metadata.own import without_own
     from rmqcli.metadata.planning import check_applicable, planned

@@ -32,10 +32,10 @@ def dump(
 ) -> None:
     """Print topics, groups, name server entries, broker configuration and offsets as one JSON document.
 
-    Names are sorted, so that equal clusters give equal bytes: keep it under version control. Masters are asked.
-    Of the name servers' entries the layouts of ordered topics are included, and those of --namespace, as a name
-    server does not list its namespaces. Brokers that do not respond are in the member missing, and the exit
-    code is 3, as for entries that the name servers do not all have alike.
+    Names are sorted, so that equal clusters give equal bytes: keep it under version control. Masters are
+    asked. Of the name servers' entries the layouts of ordered topics are included, and those of --namespace,
+    as a name server does not list its namespaces. Brokers that do not respond are in the member missing, and
+    the exit code is 3, as for entries that the name servers do not all have alike.
     """
     from rmqcli.client.admin.topics import ORDER_NAMESPACE
     from rmqcli.metadata.document import document_of, encoded

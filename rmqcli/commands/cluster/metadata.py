@@ -1,4 +1,4 @@
-"""What `rmq cluster dump`, `diff` and `apply` share: options, columns, and the reading of both sides."""
+"""Shared by `rmq cluster dump`, `diff` and `apply`: options, columns, and the reading of both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `create` does with what exists already: it refuses, unless an option says otherwise."""
+"""Refuses to create what exists already, unless an option says otherwise."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ def show_change(
 ) -> None:
     """Report the brokers that applied a change; end as `end_partly` does if some did not.
 
-    `kept` holds topics that could not be deleted, by broker; `existing` the brokers that a creation left alone.
+    `kept` holds topics that could not be deleted, by broker; `existing` the brokers that a creation left
+    alone.
     """
     if settings.json:
         failures = {name: str(error) for name, error in change.failures.items()}

@@ -50,7 +50,7 @@ DryRunOption = Annotated[bool, Option("--dry-run", help="Show the plan only.")]
 
 @dataclass(frozen=True, slots=True)
 class Access(OptionGroup):
-    """How dead letters are read."""
+    """Options of reading dead letters."""
 
     grant_read: GrantOption = False
     progress: ProgressOption = None
@@ -70,7 +70,7 @@ class Access(OptionGroup):
 
 @dataclass(frozen=True, slots=True)
 class Choice(OptionGroup):
-    """Which letters a command is about; nothing given selects all."""
+    """Options that select letters; nothing given selects all."""
 
     key: KeyOption = None
     id: IdOption = None

@@ -24,10 +24,10 @@ def apply(
 ) -> None:
     """Create and change consumer groups as a file lists them.
 
-    The file is a JSON or YAML list of objects with Java's names (groupName, retryMaxTimes, consumeEnable …), as
-    mqadmin's updateSubGroupList reads it; name works, too. What an entry does not name stays as it is; nothing
-    is deleted. Shows the plan and asks for confirmation; without a terminal, --yes is required. Piped output:
-    group, broker, create, change or same, changes. Exit code 3 if some brokers did not apply it.
+    The file is a JSON or YAML list of objects with Java's names (groupName, retryMaxTimes, consumeEnable …),
+    as mqadmin's updateSubGroupList reads it; name works, too. What an entry does not name stays as it is;
+    nothing is deleted. Shows the plan and asks for confirmation; without a terminal, --yes is required. Piped
+    output: group, broker, create, change or same, changes. Exit code 3 if some brokers did not apply it.
     """
     from rmqcli.flows.desired import GROUPS
 

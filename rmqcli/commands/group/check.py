@@ -30,9 +30,9 @@ def check(settings: Settings, groups: GroupsArgument = None) -> None:
     """Check the running clients of groups: subscriptions, owners of queues, versions.
 
     One line for each check: ok, warn, FAIL or skip. A check fails if the clients of a group have unlike
-    subscriptions, or if a queue has no owner, and the exit code is 1. Clients that do not report, several owners,
-    idle clients and several versions are warnings. Piped output: status, check, target, text, remedy. Brokers
-    that do not respond are reported, and the exit code is 3.
+    subscriptions, or if a queue has no owner, and the exit code is 1. Clients that do not report, several
+    owners, idle clients and several versions are warnings. Piped output: status, check, target, text, remedy.
+    Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.commands.common.findings import show_findings
     from rmqcli.doctor.finding import Status, worst

@@ -1,4 +1,4 @@
-"""What a reset says about its plan and its result."""
+"""The lines in which a reset reports its plan and its result."""
 
 from __future__ import annotations
 

@@ -41,12 +41,11 @@ def show(
     """Show the committed offset of each queue of a group.
 
     Piped output: topic, broker, queue, committed offset, maximum offset, lag, time of the last consumed
-    message (epoch ms), client, why the lag is unknown. An offset that was never committed is empty, and so is an
-    unknown lag: clients of broadcasting groups keep their offsets, and an offset beyond the end belongs to a
-    former topic of this name. Clients commit every few seconds;
-    --clients requests their current offsets; piped output: client, broker, queue, offset of the client,
-    committed offset. Brokers and clients that do not respond are reported (exit code 3; 1 if no client
-    responds).
+    message (epoch ms), client, why the lag is unknown. An offset that was never committed is empty, and so is
+    an unknown lag: clients of broadcasting groups keep their offsets, and an offset beyond the end belongs to
+    a former topic of this name. Clients commit every few seconds; --clients requests their current offsets;
+    piped output: client, broker, queue, offset of the client, committed offset. Brokers and clients that do
+    not respond are reported (exit code 3; 1 if no client responds).
     """
     if clients:
         if topic is None:

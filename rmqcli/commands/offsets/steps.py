@@ -23,7 +23,7 @@ from rmqcli.render.text import many
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a reset is carried out: `wait` is the seconds that running clients get."""
+    """The way in which a reset is carried out: `wait` is the seconds that running clients get."""
 
     wait: float
     dry_run: bool

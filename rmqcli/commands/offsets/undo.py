@@ -2,8 +2,8 @@
 
 An undo file is JSON: the old and new offsets of the queues that change, their cluster with its name servers,
 and the command that restores the old ones. It is written before anything changes, to `undo/` in the user's
-state folder, or in the folder that RMQ_STATE_DIR names. A queue without a committed offset has no old one, and
-brokers remove offsets only with the whole group, so an undo leaves it alone.
+state folder, or in the folder that RMQ_STATE_DIR names. A queue without a committed offset has no old one,
+and brokers remove offsets only with the whole group, so an undo leaves it alone.
 """
 
 from __future__ import annotations

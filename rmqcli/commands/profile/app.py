@@ -38,7 +38,7 @@ ProtectedOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions(OptionGroup):
-    """What a profile holds beside its name servers; None: not given."""
+    """The options of a profile beside its name servers; None: not given."""
 
     group: DefaultGroupOption = None
     protected: ProtectedOption = None

@@ -51,8 +51,8 @@ def allocate(
     """Show which client would get which queue, by strategy. Changes nothing.
 
     Every member of a group computes the same division of the readable queues from the same list of clients,
-    in the order of their IDs. Clients that get nothing are named. Piped output: broker, queue, then the client
-    for each strategy, in the order AVG, AVG_BY_CIRCLE, CONSISTENT_HASH.
+    in the order of their IDs. Clients that get nothing are named. Piped output: broker, queue, then the
+    client for each strategy, in the order AVG, AVG_BY_CIRCLE, CONSISTENT_HASH.
     """
     from rmqcli.flows.allocating import STRATEGIES, json_name, owners
     from rmqcli.render import Column, show_rows

@@ -24,11 +24,11 @@ def apply(
 ) -> None:
     """Create and change topics as a file lists them.
 
-    The file is a JSON or YAML list of objects with Java's names (topicName, readQueueNums, writeQueueNums, perm,
-    order, attributes), as mqadmin's updateTopicList reads it; name, queues and a perm such as rw work, too. What
-    an entry does not name stays as it is; nothing is deleted. Shows the plan and asks for confirmation; without
-    a terminal, --yes is required. Piped output: topic, broker, create, change or same, changes. Exit code 3 if
-    some brokers did not apply it.
+    The file is a JSON or YAML list of objects with Java's names (topicName, readQueueNums, writeQueueNums,
+    perm, order, attributes), as mqadmin's updateTopicList reads it; name, queues and a perm such as rw work,
+    too. What an entry does not name stays as it is; nothing is deleted. Shows the plan and asks for
+    confirmation; without a terminal, --yes is required. Piped output: topic, broker, create, change or same,
+    changes. Exit code 3 if some brokers did not apply it.
     """
     from rmqcli.flows.desired import TOPICS
 

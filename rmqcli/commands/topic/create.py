@@ -45,8 +45,8 @@ def create(
     """Create a topic.
 
     The topic is created on all masters, with 8 queues by default. A topic that exists is refused (exit code
-    1): --if-missing leaves it as it is, --replace overwrites its settings, and asks first if that hides stored
-    messages. Groups that kept offsets of a former topic of this name are reported.
+    1): --if-missing leaves it as it is, --replace overwrites its settings, and asks first if that hides
+    stored messages. Groups that kept offsets of a former topic of this name are reported.
     """
     existing.check()
     wanted: dict[str, Any] = {"perm": perm_number(perm), "order": order} | queues.named(8)

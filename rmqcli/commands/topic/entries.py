@@ -64,9 +64,10 @@ def entries(
 ) -> None:
     """Show the entries of consume queues: where each message is in the commit log.
 
-    Asks the brokers; `rmq inspect consumequeue` reads the files. Piped output: broker, queue, offset, position
-    in the commit log, size, tags code, extension (JSON, with enableConsumeQueueExt), true if the filter of
-    --group accepts (empty if that is not known), text of the broker. Brokers that do not respond are reported, and the exit code is 3.
+    Asks the brokers; `rmq inspect consumequeue` reads the files. Piped output: broker, queue, offset,
+    position in the commit log, size, tags code, extension (JSON, with enableConsumeQueueExt), true if the
+    filter of --group accepts (empty if that is not known), text of the broker. Brokers that do not respond
+    are reported, and the exit code is 3.
     """
     from rmqcli.flows.reading import choose_queues, reachable_spans
     from rmqcli.grammar.offset_range import parse_range

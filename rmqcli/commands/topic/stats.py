@@ -27,8 +27,8 @@ def stats(settings: Settings, topic: AnyTopicArgument = None, everything: AllTop
     """Show the offsets of each queue of a topic, or the totals of all topics.
 
     Piped output: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch
-    ms); without TOPIC: topic, brokers, queues, messages, time of the last message, and on standard error their
-    sums. Brokers that do not respond are reported, and the exit code is 3.
+    ms); without TOPIC: topic, brokers, queues, messages, time of the last message, and on standard error
+    their sums. Brokers that do not respond are reported, and the exit code is 3.
     """
     if topic is None:
         _show_all(settings, everything=everything)

@@ -199,7 +199,9 @@ def table_files(store: Path, name: str) -> tuple[TableFile, TableFile]:
 
 
 def backup_in_use(store: Path, name: str) -> TableFile | None:
-    """The file of a table of TABLES that is not sound, if its `.bak` is read instead. `store` may be the file."""
+    """The file of a table of TABLES that is not sound, if its `.bak` is read instead. `store` may be the
+    file.
+    """
     path = store / "config" / name if store.is_dir() else store
     file = _table_file(path, name)
     return None if file.is_sound or not _table_file(_backup(path), name).is_sound else file
