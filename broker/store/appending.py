@@ -15,12 +15,10 @@ from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.holds import Hold
 from broker.store.index import Index
 from broker.store.late_arrivals import LateArrivals
 from broker.store.readiness import Readiness
-from broker.store.segment import Segment
-from broker.store.segment_list import SegmentList
+from broker.store.room import NO_FILE, Room
 from broker.store.statistics import Statistics
 from broker.store.values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag
@@ -29,7 +27,6 @@ from codec.names import SystemTopic
 from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
 from codec.store.record_encoder import RecordEncoder
-from codec.store.record_layout import FILLER_HEAD_SIZE
 
 MAX_TOPIC_BYTES = 127
 MAX_CACHED_TOPICS = 65536
@@ -41,7 +38,6 @@ _SCHEDULE = SystemTopic.SCHEDULE
 _ILLEGAL = AppendResult(PutStatus.MESSAGE_ILLEGAL)
 _TOO_MANY_PROPERTIES = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
 _NOT_AVAILABLE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
-_NO_FILE = AppendResult(PutStatus.CREATE_MAPEDFILE_FAILED)
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +62,7 @@ class Appender:
         self._index = index
         self._statistics = statistics
         self._readiness = readiness
+        self._room = Room(log, readiness)
         self._now_ms = now_ms
         self._encoder = RecordEncoder(store_host)
         self.configure(config)
@@ -93,16 +90,16 @@ class Appender:
         if (
             queue is not None
             and (queue.next_offset >= queue.ready_until or queue.extension is not None)
-            and not self._is_ready(queue, 1)
+            and not self._room.is_ready(queue, 1)
         ):
-            return _NO_FILE
+            return NO_FILE
         queue_offset = 0 if queue is None else queue.next_offset
         timestamp = self._now_ms()
         offset = self._log.end
         record = self._encode(message, sized_topic, queue_offset, offset, timestamp)
         size = len(record)
         if not self._log.write(record):
-            return self._make_room(size) or self.append(message)
+            return self._room.make(size) or self.append(message)
         result = AppendResult(_PUT_OK, offset, size, queue_offset, timestamp)
         self._statistics.last_store_timestamp = timestamp
         try:
@@ -204,12 +201,12 @@ class Appender:
         if batch.is_long and self._readiness.strict:
             self.late.require_room()
         queue = self._queue(batch.topic, batch.queue_id)
-        if not self._is_ready(queue, len(batch.items), batch.hold):
-            return _NO_FILE
+        if not self._room.is_ready(queue, len(batch.items), batch.hold):
+            return NO_FILE
         first, begin, timestamp = queue.next_offset, self._log.end, self._now_ms()
         self._encoder.place(batch.records, batch.starts, batch.message.born_host, first, begin, timestamp)
         if not self._log.write(batch.records):
-            return self._make_room(len(batch.records)) or self.append_batch(batch)
+            return self._room.make(len(batch.records)) or self.append_batch(batch)
         self._statistics.last_store_timestamp = timestamp
         try:
             for item, start, size in batch.spans():
@@ -279,80 +276,11 @@ class Appender:
             self.late.require_room()
         return _TOO_MANY_PROPERTIES if size > MAX_PROPERTIES_BYTES else None
 
-    def _make_room(self, size: int) -> AppendResult | None:
-        """Makes the log ready for a run of `size` bytes, in the next file if need be.
-
-        A refusal if it is too long or the file cannot be created.
-        """
-        segments = self._log.segments
-        if size + FILLER_HEAD_SIZE > segments.size:
-            return _ILLEGAL
-        if not self._log.is_ready:
-            self._readiness.require_pages(self._log.shared_pages(), self._log.set_ready)
-            return None
-        missing = self._log.unreserved(size)
-        if missing is not None:
-            return None if self._has_room(*missing, self._log.note_reserved) else _NO_FILE
-        if self._readiness.strict and self._is_refused(segments, self._log.next_start):
-            return _NO_FILE
-        try:
-            self._log.roll()
-        except OSError as error:
-            _log.error("the next commit log file cannot be created: %s", error)
-            return _NO_FILE
-        return None
-
-    def _is_ready(self, queue: ConsumeQueue, entries: int, hold: Hold | None = None) -> bool:
-        """False if the disk refused the file or the blocks that so many entries need.
-
-        NotReady if it has to be asked for them first, or to read a page that the entries go on, or if the
-        queue is on `hold` for others.
-        """
-        if self._readiness.strict:
-            if queue.hold is not None and queue.hold is not hold:
-                queue.hold.require_end()
-            missing = queue.missing_file(entries)
-            if missing is not None and self._is_refused(*missing):
-                return False
-        if queue.next_offset >= queue.ready_until:
-            self._readiness.require_pages(queue.shared_pages(), queue.set_ready)
-        unreserved = queue.unreserved(entries)
-        return unreserved is None or self._has_room(*unreserved, queue.set_ready)
-
-    def _has_room(self, segment: Segment, end: int, done: Callable[[], None]) -> bool:
-        """Has blocks of a file reserved up to a position, and calls `done`. False if the disk is full.
-
-        NotReady if it has to be asked first.
-        """
-        error = self._readiness.refusals.pop(segment, None)
-        if error is None and self._readiness.strict:
-            raise self._readiness.reserving(segment, end, done)
-        if error is None:
-            try:
-                segment.reserve(end)
-                done()
-                return True
-            except OSError as refusal:
-                error = refusal
-        _log.error("%s cannot grow: %s", segment.path, error)
-        self._log.space_wanted()
-        return False
-
-    def _is_refused(self, segments: SegmentList, start: int) -> bool:
-        if segments.is_ready(start):
-            return False
-        error, segments.refused = segments.refused, None
-        if error is None:
-            raise self._readiness.building(segments, start)
-        _log.error("a file cannot be created in %s: %s", segments.folder, error)
-        self._log.space_wanted()
-        return True
-
     def _half_stored(self, error: OSError) -> AppendResult:
         """Refuses further messages: a record has no entry or index item until the store is opened again."""
         _log.error("the store takes no more messages until it is opened again: %s", error)
         self._statistics.set_damaged()
-        return _NO_FILE
+        return NO_FILE
 
     def _encode(
         self, message: StoreMessage, topic: bytes, queue_offset: int, offset: int, timestamp: int
