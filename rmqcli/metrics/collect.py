@@ -51,11 +51,12 @@ async def collect(
     """
     began = trio.current_time()
     samples: list[Sample] = []
-    try:
-        samples += await _collected(admin, brokers, max_series)
+    up = 0
+    with suppress(ClientError):  # what was read before stays in the scrape
+        info = await admin.brokers.cluster_info()
         up = 1
-    except ClientError:
-        up = 0
+        survey = _Survey(_clusters(info), await admin.brokers.seats(brokers=brokers))
+        await _read(admin, survey, samples, max_series)
     kept = samples[:max_series]
     return [
         Sample(NAME_SERVER_UP, (), up),
@@ -65,19 +66,17 @@ async def collect(
     ]
 
 
-async def _collected(admin: Admin, brokers: Collection[str], max_series: int) -> list[Sample]:
-    info = await admin.brokers.cluster_info()
-    survey = _Survey(_clusters(info), await admin.brokers.seats(brokers=brokers))
-    samples = await _broker_samples(admin, survey)
+async def _read(admin: Admin, survey: _Survey, samples: list[Sample], max_series: int) -> None:
+    """Add to the samples, brokers first."""
+    samples += await _broker_samples(admin, survey)
     if not survey.masters:
-        return samples
+        return
     lags, groups = await _groups(admin, survey)
     samples += group_samples(survey.clusters, lags, groups, admin.instance.now_ms())
     topics = await _topics(admin, survey, samples)
     if len(samples) < max_series:
         consumed = {(one.broker, one.queue.topic, one.group) for one in lags}
         samples += await rate_samples(admin, survey.clusters, survey.masters, topics, sorted(consumed))
-    return samples
 
 
 def _clusters(info: ClusterInfo) -> dict[str, str]:

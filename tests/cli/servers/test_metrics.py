@@ -9,6 +9,8 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.config import NamesrvConfig
+from broker.namesrv import open_name_server
 from rmqcli.client import Admin
 from rmqcli.metrics.collect import collect
 from rmqcli.metrics.server import open_metrics
@@ -108,6 +110,16 @@ async def test_a_scrape_without_a_name_server(pair: Pair) -> None:
     assert status == 200
     assert value(text, "rmq_name_server_up") == 0
     assert not [name for name, _, _ in series(text) if name == "rmq_up"]
+
+
+async def test_a_name_server_that_knows_no_broker_is_up() -> None:
+    config = NamesrvConfig(kv_config_path=None, config_store_path=None)
+    async with open_name_server(config, port=0) as names, Admin(namesrv=names.address, timeout=30) as admin:
+        samples = await collect(admin)
+    assert [(one.family.name, one.value) for one in samples][:2] == [
+        ("rmq_name_server_up", 1),
+        ("rmq_series_dropped", 0),
+    ]
 
 
 @pytest.mark.parametrize("text", ["5557", "localhost", ":x", ":70000", ""])
