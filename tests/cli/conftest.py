@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import typer.main
 
 from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.__main__ import run
@@ -118,3 +119,17 @@ def topic(rmq: Run, request: pytest.FixtureRequest) -> str:
     name = "".join(character if character.isalnum() else "_" for character in full_name)[-120:]
     assert rmq("topic", "create", name, "--queues", "4").code == 0
     return name
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the commands that typer builds from now on, in their order."""
+    names: list[str] = []
+    build = typer.main.get_command_from_info
+
+    def noted(command_info: Any, **options: Any) -> Any:
+        names.append(command_info.name)
+        return build(command_info, **options)
+
+    monkeypatch.setattr(typer.main, "get_command_from_info", noted)
+    return names

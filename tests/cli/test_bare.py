@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-import typer.main
 
 from rmqcli.cli.app import run
 from rmqcli.cli.exit_codes import ExitCode
@@ -50,14 +47,6 @@ def test_another_word_is_no_command(cli: Run) -> None:
     assert (result.code, result.error["message"]) == (2, "No such command 'start' (see: rmq broker --help)")
 
 
-def test_only_run_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    built: list[str] = []
-    build = typer.main.get_command_from_info
-
-    def noted(command_info: Any, **options: Any) -> Any:
-        built.append(command_info.name)
-        return build(command_info, **options)
-
-    monkeypatch.setattr(typer.main, "get_command_from_info", noted)
+def test_only_run_is_built(built: list[str]) -> None:
     run(["namesrv", "--set", WRONG])
     assert built == ["run"]
