@@ -1,7 +1,7 @@
 """Shows rows of values as a table, TSV or JSON.
 
 A table that is too wide for its terminal loses its `minor` columns, the last ones first; what is still too
-wide is shown as records: a line for each value. Nothing `whole` is ever cut or wrapped.
+wide is shown as records: a line for each value. Titles and what is `whole` are never cut or wrapped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Column(NamedTuple):
 
 
 _GAP = 2  # blanks between columns
-_NARROWEST = 8  # characters that a value is wrapped to at least
+_NARROWEST = 8  # characters that a value is wrapped to at least; a title is never wrapped
 
 
 def objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ def show_table(settings: OutputSettings, columns: Sequence[Column], rows: Sequen
     if len(fitting) < len(shown):
         names = ", ".join(one.column.title for one in shown if one not in fitting)
         note(f"left out, as the terminal is narrow: {names}")
-    console.print(_grid(fitting, header))
+    console.print(_grid(fitting, header, console.width))
 
 
 class _Cells(NamedTuple):
@@ -99,12 +99,20 @@ class _Cells(NamedTuple):
     texts: list[str]
 
     @property
-    def least_width(self) -> int:
-        from rich.cells import cell_len
+    def full_width(self) -> int:
+        return _width((self.column.title, *self.texts))
 
-        lines = (line for text in (self.column.title, *self.texts) for line in text.splitlines())
-        width = max(map(cell_len, lines))
-        return width if self.column.number or self.column.whole else min(width, _NARROWEST)
+    @property
+    def least_width(self) -> int:
+        if self.column.number or self.column.whole:
+            return self.full_width
+        return max(_width([self.column.title]), min(_width(self.texts), _NARROWEST))
+
+
+def _width(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(line) for text in texts for line in text.splitlines())
 
 
 def _fitting(cells: Sequence[_Cells], room: int) -> list[_Cells] | None:
@@ -118,15 +126,28 @@ def _fitting(cells: Sequence[_Cells], room: int) -> list[_Cells] | None:
     return kept
 
 
-def _grid(cells: Sequence[_Cells], header: str) -> Table:
+def _widths(cells: Sequence[_Cells], room: int) -> list[int]:
+    """Return the widths of columns that fit into `room`: the widest is narrowed first, none below its least."""
+    widths = [one.full_width for one in cells]
+    least = [one.least_width for one in cells]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - room
+    while excess > 0:
+        # Ties go to the column on the right: what is on the left tells rows apart.
+        widest = max((width, place) for place, width in enumerate(widths) if width > least[place])[1]
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _grid(cells: Sequence[_Cells], header: str, room: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, header_style=header, pad_edge=False)
-    for column, _ in cells:
+    for (column, _), width in zip(cells, _widths(cells, room), strict=True):
         justify: Literal["right", "left"] = "right" if column.number else "left"
         whole = column.number or column.whole
-        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=whole)
+        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=whole, width=width)
     for row in zip(*(texts for _, texts in cells), strict=True):
         table.add_row(*map(Text, row))
     return table

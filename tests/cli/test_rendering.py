@@ -90,6 +90,22 @@ def test_ids_are_never_cut_or_wrapped(
     )
 
 
+@pytest.mark.parametrize("columns", range(34, 120))
+def test_titles_are_never_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    table = [
+        Column("CLIENT", "client", whole=True),
+        Column("SUBSCRIPTIONS", "topics"),
+        Column("NOTE", "note"),
+    ]
+    show_table(Settings(), table, [["c" * 30, "%RETRY%billing: *,orders: *", "a note of some words"]])
+    out = capsys.readouterr().out
+    assert "SUBSCRIPTIONS" in out
+    assert max(map(len, out.splitlines())) <= max(columns, len("SUBSCRIPTIONS  ") + 30)
+
+
 def test_minor_columns_go_before_a_table_becomes_records(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
