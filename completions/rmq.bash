@@ -502,8 +502,8 @@ _rmq_describe() {
             paths="yes"
             ;;
         "up")
-            options="--port --namesrv-port --host --store --metrics --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--port --namesrv-port --host --store --metrics --config --set -n --namesrv --profile --color --timeout --map --confirm"
+            options="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --color --timeout --map --confirm"
             files="--store --config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
@@ -514,8 +514,8 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker run")
-            options="--config --set --port --store --check --metrics -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--config --set --port --store --metrics -n --namesrv --profile --color --timeout --map --confirm"
+            options="--config --set --host --port --store --check --metrics -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--config --set --host --port --store --metrics -n --namesrv --profile --color --timeout --map --confirm"
             files="--config --store"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
@@ -596,8 +596,8 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv run")
-            options="--config --set --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--config --set --listen -n --namesrv --profile --color --timeout --map --confirm"
+            options="--config --set --host --port -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--config --set --host --port -n --namesrv --profile --color --timeout --map --confirm"
             files="--config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;

@@ -213,7 +213,5 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     use_tls: bool = False
     # 5.x: code 222 accepts a queue and an offset; tools check if a broker has this property
     use_server_side_reset_offset: bool = True
-    # ours: the address to bind (Java binds all addresses)
-    bind_address: str = "0.0.0.0"
     # ours: the second port, listenPort - 2, to which Java clients with a VIP channel send
     vip_channel_enabled: bool = True

@@ -38,6 +38,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
     write_buffer_low_water_mark: int = 0
     server_pooled_byte_buf_allocator_enable: bool = True
     use_epoll_native_selector: bool = False
+    # as in 5.x (4.9 binds all addresses)
+    bind_address: str = "0.0.0.0"
     # ours: connections at a time, bytes queued for one peer
     max_connections: int = 16384
     max_outgoing_bytes: int = 64 * 1024 * 1024

@@ -7,7 +7,7 @@ is never rewritten: the new meaning wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rmqcli.cli.help import command_path
@@ -17,12 +17,20 @@ from rmqcli.cli.letters import LETTERS
 class Now(NamedTuple):
     """The present spelling of an option: option `name`, or the argument `name` at `position`.
 
-    `values` maps former values of a present option to present ones.
+    `values` maps former values of a present option to present ones. `words` makes words of a value that several
+    options contain now.
     """
 
     name: str
     position: int | None = None
     values: Mapping[str, str] = {}
+    words: Callable[[str], list[str]] | None = None
+
+
+def _listen(value: str) -> list[str]:
+    """Return `--host HOST --port PORT` for "[HOST:]PORT"; without a host a server listened on all addresses."""
+    host, _, port = value.rpartition(":")
+    return ["--host", host.removeprefix("[").removesuffix("]") or "0.0.0.0", "--port", port]
 
 
 _TOPIC = {"-t": Now("--topic")}
@@ -55,7 +63,7 @@ FORMER: Mapping[str, Mapping[str, Now]] = {
     "import": _TOPIC,
     "up": _CONFIG,
     "broker run": _CONFIG,
-    "namesrv run": _CONFIG,
+    "namesrv run": _CONFIG | {"--listen": Now("--host and --port", words=_listen)},
 }
 EVERYWHERE: Mapping[str, str] = {"--no-color": "--color=never"}
 """Former flags of every command."""
@@ -122,7 +130,7 @@ class _Rewriting:
             options += [name, self._value(name, value, now.values)]
         elif now.position is None:
             self.notes.append(_note(name, now))
-            options += [*self._before(word, name), now.name, value]
+            options += [*self._before(word, name), *(now.words(value) if now.words else (now.name, value))]
         else:
             self.notes.append(_note(name, now))
             options += self._before(word, name)

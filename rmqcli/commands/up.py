@@ -10,26 +10,16 @@ from typing import Annotated, NamedTuple
 from typer import Option
 
 from broker.config import BrokerConfig, NamesrvConfig
-from codec.addresses import DEFAULT_NAMESRV_PORT, join_address
+from codec.addresses import DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.common.listening import Listening, warn_of_open_server
 from rmqcli.commands.common.metrics import MetricsOption, open_own_metrics, require_package
 from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
 
 app = single_command()
 
-PortOption = Annotated[
-    int | None,
-    Option(
-        "--port",
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Port of the broker; 0 for any free port. Default: 10911.",
-        show_default=False,
-    ),
-]
 NamesrvPortOption = Annotated[
     int,
     Option(
@@ -38,16 +28,6 @@ NamesrvPortOption = Annotated[
         min=0,
         max=65535,
         help="Port of the name server; 0 for any free port.",
-    ),
-]
-HostOption = Annotated[
-    str | None,
-    Option(
-        "--host",
-        metavar="IP",
-        help="Address to listen on, 0.0.0.0 for all; clients are told brokerIP1, or else this one or that of the "
-        "default route. Default: 127.0.0.1.",
-        show_default=False,
     ),
 ]
 StoreOption = Annotated[
@@ -61,7 +41,6 @@ _DEFAULTS = {
     "brokerName": "broker-a",
     "brokerClusterName": "DefaultCluster",
     "brokerFastFailureEnable": "false",
-    "bindAddress": "127.0.0.1",
 }
 
 
@@ -71,22 +50,21 @@ _DEFAULTS = {
     example="""rmq up
 rmq up --store ./store --set autoCreateTopicEnable=false
 rmq up --port 0 --namesrv-port 0 --json
-rmq up --host 0.0.0.0 --set brokerIP1=192.168.1.20""",
+rmq up --set brokerIP1=192.168.1.20""",
 )
 def up(
     settings: Settings,
     *,
-    port: PortOption = None,
+    listening: Listening,
     namesrv_port: NamesrvPortOption = DEFAULT_NAMESRV_PORT,
-    host: HostOption = None,
     store: StoreOption = None,
     metrics: MetricsOption = None,
     configuration: Configuration,
 ) -> None:
     """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
 
-    Clients on other machines, or outside of a container, need an address that they reach: --host 0.0.0.0
-    listens on all, --set brokerIP1=IP is what clients are told. With --json, prints one line when both accept
+    Clients on other machines, or outside of a container, need an address that they reach: --set brokerIP1=IP
+    is what clients are told, and listens on all addresses; --host IP listens on one. With --json, prints one line when both accept
     connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
     from broker.config.servers import java_name
@@ -100,10 +78,8 @@ def up(
         # Java opens a folder only with its configured file sizes, so a store that is kept has Java's sizes.
         sizes = {} if store else light_file_sizes(folder)
         defaults = _DEFAULTS | {java_name(name): str(value) for name, value in sizes.items()}
-        options = {"listenPort": None if port is None else str(port), "bindAddress": host}
-        fixed = {name: value for name, value in options.items() if value is not None}
-        fixed |= {"storePathRootDir": str(folder.absolute())}
-        broker = configuration.of(BrokerConfig, defaults, fixed)
+        fixed = {"storePathRootDir": str(folder.absolute())}
+        broker = listening.configure(configuration, BrokerConfig, defaults, fixed)
         ports = _Ports(namesrv_port, metrics)
         run_until_stopped(lambda servers: _start(servers, settings, broker, ports))
 
@@ -130,6 +106,7 @@ async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig
     address = f"{host}:{config.listen_port}"
     broker = await opened(stack, open_broker(config, needs_vip=False), "the broker", address, "--port")
     warn_of_address(broker.address, bound=host)
+    warn_of_open_server(host, namesrv.port, split_address(broker.address)[1])
     names_told = told_address(host, namesrv.port, broker.address)
     words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
     asked = config.namesrv_addr or ""

@@ -41,6 +41,8 @@ def rewritten(line: str) -> str:
         ("pull orders --sql=a=1", "--where a=1 -- orders"),
         ("consume orders -g g --from first", "-g g --from start -- orders"),
         ("inspect salvage DIR -o OUT", "--out OUT -- DIR"),
+        ("namesrv run --listen 10.0.0.5:9876 --json", "--host 10.0.0.5 --port 9876 --json --"),
+        ("namesrv run --listen=9876", "--host 0.0.0.0 --port 9876 --"),
         ("up -c broker.conf", "--config broker.conf --"),
         ("import -t orders -- -file", "--topic orders -- -file"),
     ],

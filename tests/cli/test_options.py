@@ -75,7 +75,7 @@ def test_global_options_stand_anywhere(cli: Run, arguments: list[str]) -> None:
         (["offsets", "reset", "g", "t", "--to", "x"], "target 'x'"),
         (["offsets", "reset", "g", "--undo", "f"], "--undo cannot be combined"),
         (["topic", "list", "-n", "nonsense:x"], "nonsense"),
-        (["namesrv", "--listen", "host:port"], "--listen"),
+        (["namesrv", "--port", "65536"], "--port"),
         (["up", "--set", "novalue"], "NAME=VALUE"),
         (["up", "--set", "listenPort=x"], "listenPort=x: a number is expected"),
         (["up", "--set", "flushDelayOffsetInterval=x"], "flushDelayOffsetInterval"),

@@ -65,7 +65,7 @@ def test_up_with_a_store_of_its_own() -> None:
 def test_a_server_may_open_as_many_files_as_it_is_allowed_to() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limited = ["bash", "-c", 'ulimit -S -n 256 && exec "$@"', "bash", *RMQ]
-    with running(["namesrv", "--listen", "127.0.0.1:0"], limited) as (process, _):
+    with running(["namesrv", "--port", "0"], limited) as (process, _):
         found = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         process.terminate()
         assert process.wait(PATIENCE) == 0
@@ -73,7 +73,7 @@ def test_a_server_may_open_as_many_files_as_it_is_allowed_to() -> None:
 
 
 def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
-    names = started("namesrv", "--listen", "127.0.0.1:0", "--set", f"kvConfigPath={tmp_path}/kv.json")
+    names = started("namesrv", "--port", "0", "--set", f"kvConfigPath={tmp_path}/kv.json")
     config = tmp_path / "broker.conf"
     config.write_text(
         f"brokerName=b1\nbrokerIP1=127.0.0.1\nlistenPort=0\nstorePathRootDir={tmp_path}/store\n"
@@ -96,7 +96,7 @@ def test_an_address_of_another_machine(cli: Run, tmp_path: Path, host: str) -> N
     free = ("--port", "0", "--namesrv-port", "0", "--store", str(tmp_path))
     for command, what in (
         (("up", *free, "--host", host), "name server"),
-        (("namesrv", "--listen", f"{host}:0"), "name server"),
+        (("namesrv", "--host", host, "--port", "0"), "name server"),
         (("broker", "--port", "0", "--store", str(tmp_path), "--set", f"bindAddress={host}"), "broker"),
     ):
         result = cli(*command)
@@ -116,13 +116,13 @@ def test_a_port_that_is_taken(cluster: Cluster, cli: Run, tmp_path: Path) -> Non
         ),
         (("up", *free[2:], "--port", broker), f"the broker cannot listen on 127.0.0.1:{broker}", "--port"),
         (
-            ("namesrv", "--listen", cluster.namesrv),
-            f"the name server cannot listen on {cluster.namesrv}",
-            "--listen",
+            ("namesrv", "--port", taken),
+            f"the name server cannot listen on 127.0.0.1:{taken}",
+            "--port",
         ),
         (
             ("broker", "--port", broker, "--store", str(tmp_path)),
-            f"the broker cannot listen on 0.0.0.0:{broker}",
+            f"the broker cannot listen on 127.0.0.1:{broker}",
             "--port",
         ),
     ):

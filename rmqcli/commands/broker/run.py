@@ -8,28 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from codec.addresses import split_address
 from rmqcli.cli.command import command
 from rmqcli.cli.endpoints import environment_name_servers
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.common.listening import Listening, warn_of_open_server
 from rmqcli.commands.common.metrics import MetricsOption, open_own_metrics, require_package
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from broker.config import BrokerConfig
 
-PortOption = Annotated[
-    int | None,
-    Option(
-        "--port",
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Port to listen on (listenPort); 0 for any free port.",
-    ),
-]
 StoreOption = Annotated[
     Path | None, Option("--store", metavar="DIR", help="Store folder (storePathRootDir).")
 ]
@@ -49,7 +41,7 @@ CheckOption = Annotated[
 def run(
     settings: Settings,
     configuration: Configuration,
-    port: PortOption = None,
+    listening: Listening,
     store: StoreOption = None,
     check: CheckOption = False,
     metrics: MetricsOption = None,
@@ -69,13 +61,12 @@ def run(
     environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}
     options = {
-        "listenPort": None if port is None else str(port),
         "storePathRootDir": None if store is None else str(store.absolute()),
         "checkStoreOnStart": "true" if check else None,
         "namesrvAddr": settings.namesrv if settings.given.namesrv or settings.given.profile else None,
     }
     fixed = {name: value for name, value in options.items() if value is not None}
-    found = configuration.of(BrokerConfig, defaults, fixed)
+    found = listening.configure(configuration, BrokerConfig, defaults, fixed)
     if not (found.namesrv_addr or "").strip("; ,"):
         if metrics is not None:
             raise usage_error("--metrics asks a name server: name it with -n or namesrvAddr")
@@ -92,7 +83,8 @@ async def _start(
 
     address = f"{config.bind_address}:{config.listen_port}"
     node = await opened(stack, open_broker(config), "the broker", address, "--port")
-    warn_of_address(node.address, namesrv=config.namesrv_addr)
+    warn_of_address(node.address, bound=config.bind_address, namesrv=config.namesrv_addr)
+    warn_of_open_server(config.bind_address, split_address(node.address)[1])
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
     asked = config.namesrv_addr or ""
     words |= await open_own_metrics(stack, metrics, config.bind_address, asked, config.broker_name)

@@ -46,10 +46,8 @@ class Configuration(OptionGroup):
         from broker.config.checks import unsupported
         from broker.errors import ConfigError
 
-        given = [_property(text) for text in self.properties or []]
-        found = properties_of(self.config) if self.config else {}
         try:
-            config, unknown = config_from_properties(kind, {**defaults, **found, **dict(given), **fixed})
+            config, unknown = config_from_properties(kind, {**defaults, **self.given(), **fixed})
         except ConfigError as error:
             raise usage_error(str(error)) from error
         for name in unknown:
@@ -58,6 +56,11 @@ class Configuration(OptionGroup):
             for text in unsupported(config):
                 warn(text)
         return config
+
+    def given(self) -> dict[str, str]:
+        """Return the properties of the file, overridden by those of `--set`."""
+        properties = dict(_property(text) for text in self.properties or [])
+        return (properties_of(self.config) if self.config else {}) | properties
 
 
 def properties_of(path: Path) -> dict[str, str]:

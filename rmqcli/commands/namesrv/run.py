@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from typer import Option
-
+from codec.addresses import join_address
 from rmqcli.cli.command import command
-from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.configuration import Configuration
+from rmqcli.commands.common.listening import Listening, warn_of_open_server
 from rmqcli.commands.namesrv.app import app
 
 if TYPE_CHECKING:
     from broker.config import NamesrvConfig
 
-ListenOption = Annotated[
-    str | None,
-    Option(
-        "--listen",
-        metavar="[HOST:]PORT",
-        help="Address to listen on; default: 0.0.0.0 and listenPort (9876). Port 0: any free port.",
-    ),
-]
 
-DEFAULT_HOST = "0.0.0.0"
-
-
-def split_listen(text: str | None) -> tuple[str, int | None]:
-    """Return host and port of `PORT`, `:PORT`, `HOST:PORT`, `[V6]:PORT`; raise a usage error otherwise."""
-    if text is None:
-        return DEFAULT_HOST, None
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise usage_error(f"--listen {text!r}: expected HOST:PORT or PORT")
-    return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
-
-
-@command(app, "run", example="rmq namesrv run\nrmq namesrv run --config namesrv.conf --listen 127.0.0.1:9876")
-def run(settings: Settings, configuration: Configuration, listen: ListenOption = None) -> None:
+@command(app, "run", example="rmq namesrv run\nrmq namesrv run --config namesrv.conf --host 0.0.0.0")
+def run(settings: Settings, configuration: Configuration, listening: Listening) -> None:
     """Run a name server until Ctrl-C or SIGTERM (exit code 0).
 
     Reads the property names of Java's namesrv.conf; unknown properties are reported and ignored.
@@ -48,18 +26,17 @@ def run(settings: Settings, configuration: Configuration, listen: ListenOption =
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
 
     log_to_stderr(settings)
-    host, port = split_listen(listen)
-    found = configuration.of(NamesrvConfig)
-    run_until_stopped(lambda stack: _start(stack, settings, found, host, port))
+    found = listening.configure(configuration, NamesrvConfig)
+    run_until_stopped(lambda stack: _start(stack, settings, found))
 
 
-async def _start(
-    stack: AsyncExitStack, settings: Settings, config: NamesrvConfig, host: str, port: int | None
-) -> None:
+async def _start(stack: AsyncExitStack, settings: Settings, config: NamesrvConfig) -> None:
     from broker.namesrv import open_name_server
     from rmqcli.commands.common.serving import announce, opened
 
-    address = f"{host}:{config.listen_port if port is None else port}"
-    opening = open_name_server(config, host=host, port=port)
-    server = await opened(stack, opening, "the name server", address, "--listen")
+    host = config.bind_address
+    opening = open_name_server(config, host=host)
+    address = join_address(host, config.listen_port)
+    server = await opened(stack, opening, "the name server", address, "--port")
+    warn_of_open_server(host, server.port)
     announce(settings, {"namesrv": server.address}, f"name server listening on {server.address}")

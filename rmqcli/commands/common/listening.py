@@ -1,0 +1,81 @@
+"""The address and port that a server listens on: the same options and the same defaults for all servers.
+
+Requests are not authenticated, so a server listens on 127.0.0.1 unless it was told to serve others: by
+--host, by bindAddress, or by a brokerIP1 that is no address of this machine only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from codec.addresses import join_address
+from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.doctor.addresses import kind_of
+from rmqcli.render.output import warn
+
+if TYPE_CHECKING:
+    from rmqcli.commands.common.configuration import Config, Configuration
+
+LOCAL = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"
+
+HostOption = Annotated[
+    str | None,
+    Option(
+        "--host",
+        metavar="IP",
+        help="Address to listen on (bindAddress), 0.0.0.0 for all. Default: 127.0.0.1, or all addresses if brokerIP1 is "
+        "one that other machines reach.",
+        show_default=False,
+    ),
+]
+PortOption = Annotated[
+    int | None,
+    Option(
+        "--port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port to listen on (listenPort); 0 for any free port.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Listening(OptionGroup):
+    """Where a server listens."""
+
+    host: HostOption = None
+    port: PortOption = None
+
+    def configure(
+        self,
+        configuration: Configuration,
+        kind: type[Config],
+        defaults: Mapping[str, str] = {},
+        fixed: Mapping[str, str] = {},
+    ) -> Config:
+        """Return the configuration of a server with the address and port of these options.
+
+        Raises a usage error as `Configuration.of`.
+        """
+        options = {"bindAddress": self.host, "listenPort": None if self.port is None else str(self.port)}
+        given = {name: value for name, value in options.items() if value is not None}
+        told = configuration.given().get("brokerIP1", "").strip()
+        bound = EVERYWHERE if told and kind_of(join_address(told, 1)) != "loopback" else LOCAL
+        return configuration.of(kind, {"bindAddress": bound, **defaults}, {**fixed, **given})
+
+
+def warn_of_open_server(host: str, *ports: int) -> None:
+    """Warn that a server serves other machines, all of whose users are trusted."""
+    if kind_of(join_address(host, 1)) != "loopback":
+        numbers = " and ".join(map(str, ports))
+        warn(
+            f"listening on {host} without access control: who reaches port {numbers} can read, write and "
+            f"administer everything; --host {LOCAL} serves this machine only"
+        )
