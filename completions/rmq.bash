@@ -13,50 +13,50 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "send")
-            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --color --timeout --map --confirm"
+            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--file"
             specs="-b:brokers --broker:brokers --transaction:=commit,rollback,unknown --check:=commit,rollback,unknown --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -"
             ;;
         "request")
-            options="-k --key -t --tag -p --property -f --format --raw -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            options="-k --key -t --tag -p --property -f --format --raw -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers -o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "tail")
-            options="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-o:=start,end --offset:=start,end -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics..."
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-g:groups --group:groups --from:=start,end --balance:=averagely,circle,hash --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "query")
-            options="-k --key --id --all-topics --time -c --count --where --grep --track -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="-k --key --id --all-topics --time -c --count --where --grep --track -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "id")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "trace")
-            options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--trace-topic -n --namesrv --profile --color --timeout --map --confirm"
+            options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--trace-topic -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--trace-topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "dlq")
@@ -66,22 +66,22 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "dlq list")
-            options="-k --key --id -o --offset --where --grep --grant-read --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --confirm"
+            options="-k --key --id -o --offset --where --grep --grant-read --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--progress"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "dlq show")
-            options="-k --key --id -o --offset --where --grep --grant-read --progress -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key --id -o --offset --where --grep --progress -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm"
+            options="-k --key --id -o --offset --where --grep --grant-read --progress -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-k --key --id -o --offset --where --grep --progress -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--progress"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "dlq redrive")
-            options="-k --key --id -o --offset --where --grep -a --all --to --rate --again --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-k --key --id -o --offset --where --grep --to --rate --progress -n --namesrv --profile --color --timeout --map --confirm"
+            options="-k --key --id -o --offset --where --grep -a --all --to --rate --again --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-k --key --id -o --offset --where --grep --to --rate --progress -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--progress"
             specs="-o:=start,end --offset:=start,end --to:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
@@ -100,43 +100,43 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic list")
-            options="-a --all --long -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-a --all --long -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic describe")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic route")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic stats")
-            options="-a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic top")
-            options="--active -c --count --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-c --count --watch -n --namesrv --profile --color --timeout --map --confirm"
+            options="--active -c --count --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-c --count --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics..."
             ;;
         "topic entries")
-            options="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --color --timeout --map --confirm"
+            options="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers -o:=start,end --offset:=start,end -g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic allocate")
-            options="-g --group --strategy -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group --strategy -n --namesrv --profile --color --timeout --map --confirm"
+            options="-g --group --strategy -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-g --group --strategy -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-g:groups --group:groups --strategy:=AVG,AVG_BY_CIRCLE,CONSISTENT_HASH --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -..."
             ;;
@@ -153,8 +153,8 @@ _rmq_describe() {
             arguments="topics"
             ;;
         "topic apply")
-            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
@@ -171,20 +171,20 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic order show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic order set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -"
             ;;
         "topic order clear")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
@@ -195,19 +195,19 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group describe")
-            options="-T --topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic -n --namesrv --profile --color --timeout --map --confirm"
+            options="-T --topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-T --topic -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group settings")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
@@ -224,8 +224,8 @@ _rmq_describe() {
             arguments="groups"
             ;;
         "group apply")
-            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
@@ -236,26 +236,26 @@ _rmq_describe() {
             arguments="groups"
             ;;
         "group clients")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group status")
-            options="--client -T --topic --rates --stack -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--client -T --topic -n --namesrv --profile --color --timeout --map --confirm"
+            options="--client -T --topic --rates --stack -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--client -T --topic -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group check")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups..."
             ;;
         "group deliver")
-            options="-T --topic --id --client -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic --id --client -n --namesrv --profile --color --timeout --map --confirm"
+            options="-T --topic --id --client -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-T --topic --id --client -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
@@ -266,21 +266,21 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "offsets show")
-            options="-T --topic --clients -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic -n --namesrv --profile --color --timeout --map --confirm"
+            options="-T --topic --clients -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-T --topic -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "offsets reset")
-            options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--to -q --queue --undo --wait -n --namesrv --profile --color --timeout --map --confirm"
+            options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--to -q --queue --undo --wait -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--undo"
             specs="--to:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups topics"
             ;;
         "offsets clone")
-            options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--wait -n --namesrv --profile --color --timeout --map --confirm"
+            options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--wait -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups groups topics"
             ;;
@@ -291,13 +291,13 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster producers")
-            options="-g --group -b --broker -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group -b --broker -n --namesrv --profile --color --timeout --map --confirm"
+            options="-g --group -b --broker -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-g --group -b --broker -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-g:groups --group:groups -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster dump")
@@ -306,20 +306,20 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster diff")
-            options="-b --broker --cluster --only -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --only -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "cluster apply")
-            options="-b --broker --cluster --only --prune --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --only --prune --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "doctor")
-            options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group -n --namesrv --profile --color --timeout --map --confirm"
+            options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-g --group -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
@@ -373,8 +373,8 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "top")
-            options="--once --interval --filter --sort -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --confirm"
+            options="--once --interval --filter --sort -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --header --csv -h --help"
+            values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --confirm --columns"
             specs="--sort:=name,in,out,lag,change,eta --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=groups,topics,brokers"
             ;;
@@ -385,20 +385,20 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench send")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--compare"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench consume")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--compare"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench e2e")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--compare"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
@@ -409,21 +409,21 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --color --timeout --map --confirm"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--commit-log"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect store")
-            options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic -q --queue -g --group --where -n --namesrv --profile --color --timeout --map --confirm"
+            options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-T --topic -q --queue -g --group --where -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
@@ -434,38 +434,38 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect index")
-            options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect offsets")
-            options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect topics")
-            options="-T --topic --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-T --topic --where -n --namesrv --profile --color --timeout --map --confirm"
+            options="-T --topic --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-T --topic --where -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect groups")
-            options="-g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-g --group --where -n --namesrv --profile --color --timeout --map --confirm"
+            options="-g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-g --group --where -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect delay")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --color --timeout --map --confirm"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect transactions")
-            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm"
+            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
@@ -520,29 +520,29 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker status")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker lag")
-            options="-b --broker --cluster --least -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --least -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --least -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --least -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ping")
-            options="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker drain")
-            options="--wait-idle --limit --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--limit -n --namesrv --profile --color --timeout --map --confirm"
+            options="--wait-idle --limit --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--limit -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="brokers"
             ;;
         "broker undrain")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="brokers"
             ;;
@@ -553,18 +553,18 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config set")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config diff")
-            options="-b --broker --cluster --file --defaults -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --file --defaults -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
@@ -575,18 +575,18 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean queues")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean topics")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean log")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv")
@@ -608,13 +608,13 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv kv")
@@ -624,8 +624,8 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv kv list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG"
             ;;
@@ -636,14 +636,14 @@ _rmq_describe() {
             arguments="=ORDER_TOPIC_CONFIG -"
             ;;
         "namesrv kv set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG - -"
             ;;
         "namesrv kv delete")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG -"
             ;;
@@ -678,25 +678,25 @@ _rmq_describe() {
             arguments="profiles"
             ;;
         "profile current")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile show")
-            options="--resolved -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="--resolved -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "profile test")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "profile list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile import")
@@ -713,8 +713,8 @@ _rmq_describe() {
             arguments="profiles"
             ;;
         "cheat")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rmqcli.cli import row_options
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.former import present_words
 from rmqcli.cli.help import GLOBAL_PANEL, write_group_help, write_help
@@ -64,21 +65,26 @@ GIVEN = "rmq.given"
 """The key of the global options in the values that all contexts of a command line share (Click's `meta`)."""
 
 
-def global_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the global options to a command; pass them as `settings: Settings` if it has such a parameter."""
+def global_options(function: Callable[..., None], path: str = "") -> Callable[..., None]:
+    """Add the global options to a command, and those of rows if that of `path` prints rows; pass them as
+    `settings: Settings` if it has such a parameter.
+    """
     signature = inspect.signature(function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
+    rows = row_options.OPTIONS if row_options.prints_rows(path) else {}
+    added = {name: one for name, one in (_GLOBALS | rows).items() if name not in signature.parameters}
 
     @functools.wraps(function)
     def wrapper(rmq_context: Any, **values: Any) -> None:
         given = rmq_context.obj if isinstance(rmq_context.obj, Given) else Given()
-        rmq_context.obj = given.overlaid({name: _frozen(values.pop(name)) for name in _GLOBALS})
+        rmq_context.obj = given.overlaid({name: _frozen(values.pop(name)) for name in added})
+        row_options.check(path, rmq_context.obj)
         rmq_context.meta[GIVEN] = rmq_context.obj
         extra = {"settings": Settings(rmq_context.obj)} if "settings" in signature.parameters else {}
         function(**gather(own, values), **extra)
 
     parameters = [keyword("rmq_context", typer.Context), *expand(own)]
-    parameters += [keyword(name, Annotated[kind, option], None) for name, (kind, option) in _GLOBALS.items()]
+    parameters += [keyword(name, Annotated[kind, option], None) for name, (kind, option) in added.items()]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -179,7 +185,7 @@ def command(
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         decorate = app.command(name, cls=SectionedCommand, epilog=f"\b\n{label}:\n{lines}", **settings)
-        wrapped = global_options(function)
+        wrapped = global_options(function, row_options.path_of(app.info.name, name))
         wrapped.application = app  # type: ignore[attr-defined]
         wrapped.usage_code = usage_code  # type: ignore[attr-defined]
         return decorate(wrapped)

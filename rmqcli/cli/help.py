@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rmqcli.cli.panels import PANELS
+from rmqcli.cli.row_options import PANEL
 
 LINES = 24
 """Lines of the common part."""
@@ -58,6 +59,12 @@ def is_global(parameter: Any) -> bool:
     return getattr(parameter, "rich_help_panel", None) == GLOBAL_PANEL
 
 
+def panel_title(parameter: Any) -> str:
+    """Return the title of the panel that an option declares itself, "" if none."""
+    title = getattr(parameter, "rich_help_panel", None)
+    return "" if title is None or title == GLOBAL_PANEL else str(title)
+
+
 def summary_and_details(text: str) -> tuple[str, str]:
     """Return the first paragraph of a docstring, and the others."""
     summary, _, details = text.replace("\b\n", "").strip().partition("\n\n")
@@ -87,7 +94,7 @@ def write_help(command: Any, context: Any, formatter: Any) -> None:
     _lines(formatter, "Examples" if len(lines) > 1 else "Example", lines[:_EXAMPLES])
     _rows(formatter, "Arguments", _named(command, context, "argument").values())
     options = _named(command, context, "option")
-    panels = _panels(command_path(context), options)
+    panels = _panels(command_path(context), options) | _rows_panel(command, options)
     _common_options(formatter, list(options.values()), panels)
     for title, rows in panels.items():
         _rows(formatter, title, rows)
@@ -132,6 +139,12 @@ def _panels(path: str, options: dict[str, Row]) -> dict[str, list[Row]]:
         title: [options.pop(name) for name in names.split() if name in options] for title, names in titles
     }
     return {title: rows for title, rows in found.items() if rows}
+
+
+def _rows_panel(command: Any, options: dict[str, Row]) -> dict[str, list[Row]]:
+    """Take the options of rows out of `options`; return them by the title of their panel."""
+    names = [max(one.opts, key=len) for one in command.params if panel_title(one) == PANEL]
+    return {PANEL: [options.pop(name) for name in names]} if names else {}
 
 
 def _common_options(formatter: Any, rows: list[Row], panels: dict[str, list[Row]]) -> None:

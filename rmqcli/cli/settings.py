@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import usage_error
 
 if TYPE_CHECKING:
     from rmqcli.cli.endpoints import Endpoint
+    from rmqcli.render.row_form import RowForm
 
 COLORS = frozenset((None, "auto", "always", "never"))
 
@@ -27,16 +28,29 @@ class Given:
     timeout: float | None = None
     map: tuple[str, ...] | None = None
     confirm: str | None = None
+    columns: tuple[str, ...] | None = None
+    sort: tuple[str, ...] | None = None
+    header: bool | None = None
+    csv: bool | None = None
 
     def overlaid(self, values: dict[str, Any]) -> Given:
         """Return these options, replaced by those of `values` that are given; raise a usage error for an
-        unknown --color.
+        unknown --color, and for two forms of output.
         """
         if values.get("color") not in COLORS:
             raise usage_error(f"--color {values['color']}: expected auto, always or never")
         known = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in values.items() if value is not None and value != ()}
-        return Given(**known | given)
+        found = Given(**known | given)
+        wrong = [f"--{name}" for name in ("csv", "header") if getattr(found, name)] if found.json else []
+        if wrong:
+            raise usage_error(f"{wrong[0]} and --json cannot be combined: JSON has its own names")
+        return found
+
+
+def _names(lists: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the names of lists whose commas separate them."""
+    return tuple(name.strip() for text in lists or () for name in text.split(",") if name.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +68,36 @@ class Settings:
         return bool(self.given.verbose)
 
     @property
-    def terminal(self) -> bool:
+    def tty(self) -> bool:
         """True if standard output is a terminal."""
         return sys.stdout.isatty()
+
+    @property
+    def terminal(self) -> bool:
+        """True if a terminal shows results in the way that suits people: no columns, order or CSV are asked for."""
+        return self.tty and not self.rows.chosen
+
+    @property
+    def table(self) -> bool:
+        """True if rows are shown as a table."""
+        return self.terminal or (self.tty and not self.rows.csv)
+
+    @property
+    def rows(self) -> RowForm:
+        """The columns and the order of rows, and the form of their lines."""
+        from rmqcli.render.row_form import ALL, RowForm
+
+        given = self.given
+        if (given.columns, given.sort, given.header, given.csv) == (None,) * 4:
+            return ALL
+        return RowForm(_names(given.columns), _names(given.sort), bool(given.header), bool(given.csv))
 
     @property
     def color(self) -> bool:
         """True if texts for people are colored; tab-separated lines and JSON never are."""
         if self.given.color in ("always", "never"):
             return self.given.color == "always"
-        return self.terminal and not os.environ.get("NO_COLOR")
+        return self.tty and not os.environ.get("NO_COLOR")
 
     @property
     def endpoint(self) -> Endpoint:

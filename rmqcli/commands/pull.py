@@ -110,7 +110,7 @@ def _print(settings: Settings, asked: Asked, render: Callable[[MessageExt], byte
 
     output = Output()
     try:
-        return _pull(settings, asked, lambda message: output.write(render(message)), quiet=settings.terminal)
+        return _pull(settings, asked, lambda message: output.write(render(message)), quiet=settings.tty)
     finally:
         output.flush()
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import typer
 
 from rmqcli.cli.app import COMMANDS, command_tree
-from rmqcli.cli.help import is_global, row_of
+from rmqcli.cli.help import is_global, panel_title, row_of
 from rmqcli.cli.panels import panel_of
 from rmqcli.manual.values import Values, argument_values, option_values
 
@@ -112,7 +112,7 @@ def _option(parameter: Any, context: Any, path: tuple[str, ...]) -> Option:
         takes_value=takes_value,
         is_path=takes_value and str(parameter.metavar) in _PATH_METAVARS,
         is_global=is_global(parameter),
-        panel=panel_of(" ".join(path), max(names, key=len)),
+        panel=panel_title(parameter) or panel_of(" ".join(path), max(names, key=len)),
         values=option_values(path, max(parameter.opts, key=len), str(parameter.metavar))
         if takes_value
         else Values(),

@@ -47,7 +47,7 @@ _OPTIONS: Mapping[str, Values] = {
     "--perm": Values(words=("r", "w", "rw")),
     "--profile": Values("profiles"),
     "--queues HOW": Values(words=("keep", "hash", "round-robin")),
-    "--sort COLUMN": Values(words=("name", "in", "out", "lag", "change", "eta")),
+    "top --sort": Values(words=("name", "in", "out", "lag", "change", "eta")),
     "--strategy": Values(words=tuple(STRATEGIES)),
     "--to TARGET": Values(words=("start", "end")),
     "--to TOPIC": Values("topics"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rmqcli.render.output import Output, OutputSettings
-from rmqcli.render.table import show_rows
+from rmqcli.render.output import OutputSettings
+from rmqcli.render.table import Column, show_document, show_rows
 from rmqcli.render.text import duration, local_time, many, printable, size
 from rmqcli.store.stats.distribution import Distribution, Rate
 from rmqcli.store.stats.index_load import IndexSpread
@@ -15,6 +15,7 @@ TOP_KEYS = 10
 SHOWN_LENGTHS = 20
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _BAR = 40
+_CHAINS = (Column("LENGTH", "length", number=True), Column("SLOTS", "slots", number=True))
 
 
 def sparkline(counts: Sequence[int]) -> str:
@@ -57,10 +58,12 @@ def show_index_spread(settings: OutputSettings, found: IndexSpread) -> None:
     if settings.json:
         listed = [{"length": length, "slots": count} for length, count in chains]
         document = {"files": found.files, "items": items, "chains": listed}
-        Output().json(document | {"rate": _rate_document(found.rate, "items")})
+        show_document(
+            settings, document | {"rate": _rate_document(found.rate, "items")}, "the JSON of --stats"
+        )
         return
     if not settings.terminal:
-        show_rows(settings, (), chains)
+        show_rows(settings, _CHAINS, chains)
         return
     print(f"{many(items, 'item')} in {many(found.files, 'file')}")
     if chains:

@@ -13,8 +13,8 @@ from codec.properties import decode_properties
 from codec.store.record_explain import ExplainedField
 from rmqcli.render.columns import MESSAGES, QUEUE, QUEUES, TOPIC
 from rmqcli.render.output import Output, OutputSettings, json_line
-from rmqcli.render.table import Column, objects, show_rows, show_table
-from rmqcli.render.text import local_seconds, local_time, many, printable, size, tsv_line
+from rmqcli.render.table import Column, objects, show_document, show_rows
+from rmqcli.render.text import local_seconds, local_time, many, printable, size
 from rmqcli.store import Finding, LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 from rmqcli.words import plural
 
@@ -82,16 +82,29 @@ def entry_row(queue: Queue, entry: QueueEntry) -> tuple[Any, ...]:
 def stream_rows(
     settings: OutputSettings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str
 ) -> None:
-    """Print JSON objects or TSV lines, or tables of BLOCK rows. `empty`: a terminal's text for no rows."""
-    iterator, output = iter(rows), Output()
-    if settings.json or not settings.terminal:
-        keys = [column.key for column in columns]
-        for row in iterator:
-            output.line(json_line(dict(zip(keys, row, strict=True))) if settings.json else tsv_line(row))
+    """Print JSON objects, TSV or CSV lines, or tables of BLOCK rows. `empty`: a terminal's text for no rows.
+
+    Raise GrammarError for an order: rows are printed as they are read.
+    """
+    settings.rows.refuse_sort()
+    iterator, keys = iter(rows), [column.key for column in columns]
+    if settings.json or not settings.table:
+        _stream_lines(settings, keys, iterator)
         return
     show_rows(settings, columns, list(islice(iterator, BLOCK)), empty=empty)
     while block := list(islice(iterator, BLOCK)):
-        show_table(settings, columns, block)
+        show_rows(settings, columns, block)
+
+
+def _stream_lines(settings: OutputSettings, keys: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    output, form = Output(), settings.rows
+    places = form.places(keys)
+    shown = [keys[place] for place in places]
+    for line in [] if settings.json else form.head(shown):
+        output.line(line)
+    for row in rows:
+        values = [row[place] for place in places]
+        output.line(json_line(dict(zip(shown, values, strict=True))) if settings.json else form.line(values))
 
 
 def finding_object(found: Finding) -> dict[str, Any]:
@@ -102,6 +115,7 @@ def finding_object(found: Finding) -> dict[str, Any]:
 
 def show_report(settings: OutputSettings, report: Report, items: str) -> None:
     """Show the findings, one per line, and the totals. `items` names what is counted, in the singular."""
+    settings.rows.refuse("--verify")
     if settings.json:
         counts = {"files": report.files, plural(items): report.items, "bytes": report.size}
         findings = list(map(finding_object, report.findings))
@@ -136,7 +150,7 @@ def show_log_statistics(
     messages, total = sum(row[2] for row in rows), sum(row[3] for row in rows)
     if settings.json:
         counts = {"topics": objects(_TOPIC_COLUMNS, rows), "total": {"messages": messages, "bytes": total}}
-        Output().json(counts | (more or {}))
+        show_document(settings, counts | (more or {}), "the JSON of --stats")
         return
     show_rows(settings, _TOPIC_COLUMNS, rows, empty="no records", hidden=["bodyBytes"])
     if settings.terminal and rows:
@@ -160,6 +174,7 @@ def show_fields(
 
     On a terminal, the bytes of adjacent fields differ in color.
     """
+    settings.rows.refuse("--explain")
     output = Output()
     if settings.json:
         listed = [

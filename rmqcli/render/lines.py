@@ -7,7 +7,6 @@ body. Control bytes, and bytes that are not UTF-8, are written \xNN.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from codec.message import MessageExt
@@ -15,10 +14,10 @@ from rmqcli.grammar.errors import GrammarError
 from rmqcli.render.bodies import WHOLE, Bodies, screenful
 from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_line
+from rmqcli.render.message_rows import member_renderer, row_renderer, tsv_body, tsv_bytes
 from rmqcli.render.output import OutputSettings, encode_text
 from rmqcli.render.text import local_time, printable, size, tsv_line
 
-_NO_TEXT = re.compile("[\udc80-\udcff]")
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -34,10 +33,7 @@ def message_tsv(message: MessageExt, bodies: Bodies = WHOLE, *, topic: bool = Fa
     place = (message.broker_name, message.queue_id, message.queue_offset, message.store_timestamp)
     first = (message.topic,) if topic else ()
     about = (message.msg_id, message.tags, message.keys)
-    text = bodies.cut(message.body).decode("utf-8", "surrogateescape")
-    last = len(message.body) if bodies.meta_only else text
-    line = tsv_line((*first, *place, *about, last))
-    return encode_text(_NO_TEXT.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", line) + "\n")
+    return tsv_bytes(tsv_line((*first, *place, *about, tsv_body(message, bodies))))
 
 
 def message_view(message: MessageExt, *, color: bool, bodies: Bodies = WHOLE, topic: bool = False) -> bytes:
@@ -81,10 +77,18 @@ def message_renderer(
             body=lambda message: bodies.cut(message.body),
             line=lambda message: message_line(message, bodies),
         )
+    form = settings.rows
     if settings.json:
-        return lambda message: message_line(message, bodies) + b"\n"
+        whole = not form.columns
+        return (
+            (lambda message: message_line(message, bodies) + b"\n")
+            if whole
+            else member_renderer(form, bodies)
+        )
     if bodies.raw:
         return lambda message: bodies.cut(message.body) + b"\n"
+    if not settings.terminal and (form.chosen or form.header):
+        return row_renderer(form, bodies, topic=topic)
     if not settings.terminal:
         return lambda message: message_tsv(message, bodies, topic=topic)
     color = settings.color
@@ -93,10 +97,14 @@ def message_renderer(
 
 def _check(settings: OutputSettings, format_text: str | None, bodies: Bodies) -> None:
     """Raise GrammarError for options that contradict each other."""
+    settings.rows.refuse_sort()
     form, cut = format_text is not None, bodies.limit is not None
+    lines = settings.rows.chosen or settings.rows.header
     for wrong, options, why in (
         (form and settings.json, "--format and --json", ""),
         (bodies.raw and settings.json, "--raw and --json", ": JSON has escapes or base64 for all bytes"),
+        (lines and form, "--format and --columns, --header or --csv", ": FORMAT names the fields"),
+        (lines and bodies.raw, "--raw and --columns, --header or --csv", ""),
         (bodies.meta_only and form, "--meta-only and --format", ": leave %v out"),
         (bodies.meta_only and (bodies.raw or cut), "--meta-only and --raw or --max-body", ""),
     ):

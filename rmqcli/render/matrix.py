@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rmqcli.render.output import Output, OutputSettings
-from rmqcli.render.table import Column, show_rows
+from rmqcli.render.output import OutputSettings
+from rmqcli.render.table import Column, show_objects, show_rows
 
 
 class Line(Protocol):
@@ -28,8 +28,9 @@ def show_matrix(
     JSON has an object for each line: the name under the key of `first`, `values` by server, and `differs`.
     """
     if settings.json:
-        Output().json(
-            [{first.key: line.name, "values": dict(line.values), "differs": line.differs} for line in lines]
+        show_objects(
+            settings,
+            [{first.key: line.name, "values": dict(line.values), "differs": line.differs} for line in lines],
         )
         return
     columns = [first, *(Column(server, server) for server in servers), Column("DIFFERS", "differs", _mark)]

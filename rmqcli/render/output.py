@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+if TYPE_CHECKING:
+    from rmqcli.render.row_form import RowForm
 
 JSON_VERSION = 1
 """The version of JSON documents: members are only added to it (docs/output.md, `schema.json`)."""
@@ -67,6 +70,12 @@ class OutputSettings(Protocol):
     def verbose(self) -> bool: ...
     @property
     def terminal(self) -> bool: ...
+    @property
+    def tty(self) -> bool: ...
+    @property
+    def table(self) -> bool: ...
+    @property
+    def rows(self) -> RowForm: ...
     @property
     def color(self) -> bool: ...
 

@@ -52,6 +52,7 @@ _INDEX_RANGES = {"beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffs
 
 def show_facts(settings: OutputSettings, facts: dict[str, tuple[str, Any]]) -> None:
     """Show names and values in two columns; `facts` maps JSON names to (text, value)."""
+    settings.rows.refuse("this view")
     if settings.json:
         Output().json({name: value for name, (_, value) in facts.items()})
         return
@@ -70,9 +71,7 @@ def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) 
         Output().json(_document(found, topics))
         return
     if not settings.terminal:
-        output = Output()
-        for one in found.queues:
-            output.line("\t".join(map(str, queue_row(one))))
+        show_rows(settings, _QUEUE_COLUMNS, [queue_row(one) for one in found.queues])
         return
     show_table(settings, _FOLDER_COLUMNS, found.folders)
     print()

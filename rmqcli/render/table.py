@@ -6,15 +6,17 @@ wide is shown as records: a line for each value. Titles and what is `whole` are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rmqcli.render.output import Output, OutputSettings, note
-from rmqcli.render.text import printable, tsv_cell, tsv_line
+from rmqcli.render.text import printable, tsv_cell
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from rmqcli.render.row_form import RowForm
 
 
 class Column(NamedTuple):
@@ -50,28 +52,58 @@ def show_rows(
     empty: str = "",
     hidden: Collection[str] = (),
 ) -> None:
-    """Print all rows: a JSON list of objects, TSV lines, or a table.
+    """Print all rows: a JSON list of objects, TSV or CSV lines, or a table; `settings.rows` says which columns,
+    and in which order.
 
     On a terminal, standard error gets the text `empty` for no rows, and columns with the keys `hidden` are
-    left out.
+    left out unless they are asked for.
     """
+    form = settings.rows
+    keys = [column.key for column in columns]
+    places, rows = form.places(keys), form.ordered(keys, rows)
+    shown, cells = [columns[place] for place in places], [[row[place] for place in places] for row in rows]
     if settings.json:
-        Output().json(objects(columns, rows))
-    elif not settings.terminal:
-        output = Output()
-        for row in rows:
-            output.line(tsv_line(row))
-    elif rows:
-        shown = [place for place, column in enumerate(columns) if column.key not in hidden]
+        Output().json(objects(shown, cells))
+    elif not settings.table:
+        _show_lines(form, shown, cells)
+    elif not rows:
+        note(empty) if empty else None
+    elif form.columns:
+        show_table(settings, [column._replace(minor=False) for column in shown], cells, whole=True)
+    else:
+        kept = [place for place, column in enumerate(columns) if column.key not in hidden]
         show_table(
-            settings, [columns[place] for place in shown], [[row[place] for place in shown] for row in rows]
+            settings, [columns[place] for place in kept], [[row[place] for place in kept] for row in rows]
         )
-    elif empty:
-        note(empty)
 
 
-def show_table(settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table for a terminal."""
+def show_objects(settings: OutputSettings, documents: Sequence[Mapping[str, Any]]) -> None:
+    """Print a JSON list of objects that have more members than rows have columns."""
+    Output().json(settings.rows.arranged(documents))
+
+
+def show_document(settings: OutputSettings, document: Mapping[str, Any], what: str = "this document") -> None:
+    """Print one JSON object; raise GrammarError if columns or an order are asked for."""
+    settings.rows.refuse(what)
+    Output().json(document)
+
+
+def _show_lines(form: RowForm, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+    output = Output()
+    for line in form.head([column.key for column in columns]):
+        output.line(line)
+    for row in rows:
+        output.line(form.line(row))
+
+
+def show_table(
+    settings: OutputSettings,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Any]],
+    *,
+    whole: bool = False,
+) -> None:
+    """Print a table for a terminal, without its empty columns unless it is `whole`."""
     from rich.console import Console
 
     cells = [
@@ -79,7 +111,7 @@ def show_table(settings: OutputSettings, columns: Sequence[Column], rows: Sequen
         for place, column in enumerate(columns)
     ]
     # Empty columns would take space from the others.
-    shown = [one for one in cells if any(one.texts)]
+    shown = [one for one in cells if whole or any(one.texts)]
     header = "bold" if settings.color else ""
     console = Console(no_color=not settings.color, highlight=False)
     fitting = _fitting(shown, console.width)

@@ -20,6 +20,10 @@ _EVERYWHERE = {
     "--map",
     "--confirm",
     "--help",
+    "--columns",
+    "--sort",
+    "--header",
+    "--csv",
 }
 
 

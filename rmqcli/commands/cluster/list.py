@@ -42,11 +42,14 @@ def list_clusters(settings: Settings) -> None:
     Piped output: cluster, broker, ID (0 is the master), address, version, messages in and out per second,
     messages stored today, disk usage. Brokers that do not respond have empty fields, and the exit code is 3.
     """
-    from rmqcli.render import Output, show_rows
+    from rmqcli.render import show_rows
+    from rmqcli.render.table import show_objects
 
     found = with_admin(settings, lambda admin: admin.brokers.summaries())
     if settings.json:
-        Output().json([_object([column.key for column in BROKER_COLUMNS], broker) for broker in found])
+        show_objects(
+            settings, [_object([column.key for column in BROKER_COLUMNS], broker) for broker in found]
+        )
     else:
         show_rows(
             settings, BROKER_COLUMNS, [broker_row(broker) for broker in found], empty="no brokers registered"

@@ -11,15 +11,16 @@ from rmqcli.doctor.finding import Finding, Status
 
 def show_findings(settings: Settings, findings: Sequence[Finding]) -> None:
     """Print one line for each finding, or one JSON document."""
-    from rmqcli.render import Output
-    from rmqcli.render.text import tsv_line
+    from rmqcli.render import Column, Output, show_rows
 
     output = Output()
     if settings.json:
         output.json({"namesrv": settings.namesrv, "checks": [finding._asdict() for finding in findings]})
-        return
-    for finding in findings:
-        output.line(_line(finding) if settings.terminal else tsv_line(finding))
+    elif settings.terminal:
+        for finding in findings:
+            output.line(_line(finding))
+    else:
+        show_rows(settings, [Column(name.upper(), name) for name in Finding._fields], findings)
 
 
 def _line(finding: Finding) -> str:

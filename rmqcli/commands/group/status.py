@@ -113,20 +113,20 @@ def _status_document(infos: dict[str, ConsumerRunningInfo]) -> None:
 
 
 def _show_stacks(settings: Settings, infos: dict[str, ConsumerRunningInfo]) -> None:
-    from rmqcli.render import Output
+    from rmqcli.render import Output, show_rows
     from rmqcli.render.output import warn
-    from rmqcli.render.text import printable, tsv_line
+    from rmqcli.render.text import printable
 
-    output = Output()
+    rows: list[list[str]] = []
     for client_id, info in infos.items():
         if not info.jstack:
             warn(f"{client_id}: reports no stacks")
-            continue
-        if settings.terminal:
-            output.line(f"client {client_id}\n\n{printable(info.jstack)}\n")
-            continue
-        for line in info.jstack.splitlines():
-            output.line(tsv_line([client_id, line]))
+        elif settings.terminal:
+            Output().line(f"client {client_id}\n\n{printable(info.jstack)}\n")
+        else:
+            rows += [[client_id, line] for line in info.jstack.splitlines()]
+    if not settings.terminal:
+        show_rows(settings, (CLIENT, Column("LINE", "line")), rows)
 
 
 def _held(held: ProcessQueueInfo) -> list[Any]:

@@ -81,7 +81,7 @@ def commitlog(
     records = selection.filter(where)
     size = sum(map(data_size, log.files))
     with damage_report() as on_damage:
-        with progress("inspect", size, quiet=settings.terminal and not view.stats, sizes=True) as advance:
+        with progress("inspect", size, quiet=settings.tty and not view.stats, sizes=True) as advance:
             found = log_records(log, wanted, records, advance)
             if view.stats:
                 counts = count_chosen(log, wanted, records, count, advance, on_damage)

@@ -13,8 +13,9 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row, warn_of_lost_topics
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.offsets.app import GroupArgument, app
-from rmqcli.render import Column, Output, show_rows
+from rmqcli.render import Column, show_rows
 from rmqcli.render.columns import BROKER, CLIENT, QUEUE
+from rmqcli.render.table import show_objects
 
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
@@ -56,7 +57,7 @@ def show(
     failures: Failures = {}
     found = with_admin(settings, lambda admin: admin.offsets.lags(group, topic, failures=failures))
     if settings.json:
-        Output().json([lag_object(queue) for queue in found])
+        show_objects(settings, [lag_object(queue) for queue in found])
     else:
         show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found])
     warn_of_lost_topics(settings, group, found)

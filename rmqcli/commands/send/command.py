@@ -160,7 +160,7 @@ def send(
                 stamp = stamp.delayed(await level_of(producer, topic, queues, wanted))
             start = trio.current_time()
             # A progress bar would break up lines on the same terminal.
-            quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)
+            quiet = body is not None or os.isatty(0) or (settings.json and settings.tty)
             with progress(topic, quiet=quiet) as advance:
                 report = SendReport(settings, advance)
                 sender = Sender(

@@ -19,7 +19,7 @@ from rmqcli.flows.sending import Acknowledged, InDoubt, Job, Sender, Tally
 from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import Output, json_line, warn
 from rmqcli.render.table import Column, show_table
-from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
+from rmqcli.render.text import duration, many, number_ranges, size
 
 UNKNOWN = "UNKNOWN"  # in place of a SendStatus: the broker did not answer
 NAMED = 5  # ids on standard error of messages that may be stored; all are on standard output
@@ -32,6 +32,7 @@ _COLUMNS = (
     Column("MESSAGE ID", "msgId", whole=True),
     Column("STATUS", "status"),
 )
+_MEMBERS = ("msgId", "brokerName", "queueId", "queueOffset", "offsetMsgId", "status")
 
 
 class SendReport:
@@ -41,6 +42,9 @@ class SendReport:
         self._settings = settings
         self._advance = advance
         self._output = Output()
+        default = _MEMBERS if settings.json else [column.key for column in _COLUMNS]
+        self._names = settings.rows.names(_MEMBERS, default)
+        self._heads = [] if settings.json else settings.rows.head(self._names)
         self._first: list[Acknowledged] = []
         self._unwritable: OSError | None = None
         self.reasons: list[str] = []
@@ -58,10 +62,12 @@ class SendReport:
         if self._unwritable is not None:
             return
         try:
-            if self._settings.json:
-                self._output.line(json_line(_as_json(item)))
-            else:
-                self._output.line(tsv_line(_row(item)))
+            if self._heads:
+                self._output.line(self._heads.pop())
+            found = {name: value for name, value in _as_json(item).items() if name in self._names}
+            values = [found[name] for name in self._names]
+            form = self._settings.rows
+            self._output.line(json_line(found) if self._settings.json else form.line(values))
             self._output.flush()
         except OSError as error:
             self._unwritable = error
