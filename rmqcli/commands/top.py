@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -12,14 +13,14 @@ from typer import Argument, Option
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.outcome import end_partly
 from rmqcli.commands.common.watching import watched
 
 if TYPE_CHECKING:
-    from rmqcli.flows.loads import Carried
-    from rmqcli.flows.trends import Trend, Trends
     from rmqcli.render import Column
+    from rmqcli.top.board import Board
+    from rmqcli.top.loads import Reading
+    from rmqcli.top.view import View
 
 app = single_command()
 
@@ -30,8 +31,7 @@ FilterOption = Annotated[str, Option("--filter", metavar="TEXT", help="Only name
 SortOption = Annotated[str, Option("--sort", metavar="COLUMN", help="name, in, out, lag, change or eta.")]
 RowsOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=1, help="Show at most N lines.")]
 
-_PLACES = {"name": 0, "in": 2, "out": 3, "lag": 4, "change": 5, "eta": 6}
-_WHAT = frozenset(("groups", "topics", "brokers"))
+_LIMIT_S = 2.0  # for a request, unless --timeout or the profile has another
 
 
 @command(
@@ -48,65 +48,90 @@ def top(
     sort: SortOption = "lag",
     count: RowsOption = None,
 ) -> None:
-    """Show what groups, topics or brokers carry, again every --interval, until Ctrl-C.
+    """Show what groups, topics or brokers carry, again every --interval, until q or Ctrl-C.
 
     Rates are messages per second. TREND is the lag over the last five minutes (of brokers, the rate in),
-    CHANGE what it gains per second over the last minute, ETA the time until it is zero. Piped output: name,
-    group, in, out, lag, change, seconds to zero, trend, lost; JSON has one list a line. A broker that does
-    not respond is reported (with --once, exit code 3) and does not end the command.
+    CHANGE what it gains per second over the last minute, ETA the time until it is zero. On a terminal, ? shows
+    the keys: filter, sort, scroll, groups, topics or brokers. A broker that does not answer does not end the
+    command: what it has a part in stays, dimmed, with the time since it is lost.
+
+    Piped output: name, group, in, out, lag, change, seconds to zero, trend, lost, seconds since then; JSON has
+    one list a line. Figures there are those of the brokers that answer; with --once, the exit code is 3 if one
+    did not.
     """
-    from rmqcli.flows.trends import Trends
+    from rmqcli.top.view import COLUMNS, KINDS, View
 
-    if what not in _WHAT:
+    if what not in KINDS:
         raise usage_error(f"{what}: expected groups, topics or brokers")
-    if sort not in _PLACES:
-        raise usage_error(f"--sort {sort}: expected {', '.join(_PLACES)}")
-    trends = Trends()
-    if once:
-        _read(settings, what, trends, {})
-        time.sleep(interval)
-    show = partial(_show, settings, what, trends, filter_, _PLACES[sort], count)
-    watched(settings, None if once else interval, show)
+    if sort not in COLUMNS:
+        raise usage_error(f"--sort {sort}: expected {', '.join(COLUMNS)}")
+    view = View(what, sort, filter=filter_)
+    if settings.terminal and not (settings.json or once or os.environ.get("TERM", "dumb") == "dumb"):
+        _live(settings, view, interval, count)
+    else:
+        _repeated(settings, view, None if once else interval, interval, count)
 
 
-def _show(settings: Settings, what: str, trends: Trends, text: str, place: int, count: int | None) -> None:
+def _live(settings: Settings, view: View, interval: float, count: int | None) -> None:
+    from rmqcli.cli.running import run_until_terminated
+
+    async def main() -> None:
+        from rmqcli.client import Admin
+        from rmqcli.top.live import Options, show_live
+
+        options = Options(settings.endpoint.label, interval, count)
+        async with Admin(**_client_options(settings)) as admin:
+            await show_live(admin, view, options, color=settings.color)
+
+    run_until_terminated(main)
+
+
+def _repeated(settings: Settings, view: View, every: float | None, pause: float, count: int | None) -> None:
+    from rmqcli.top.board import Board
+
+    board = Board()
+    if every is None:
+        _read(settings, view.what, board)
+        time.sleep(pause)
+    watched(settings, every, partial(_show, settings, view, board, count))
+
+
+def _show(settings: Settings, view: View, board: Board, count: int | None) -> None:
     from rmqcli.render import show_rows
+    from rmqcli.top.board import chosen, plain
 
-    failures: Failures = {}
-    found = [row for row in _read(settings, what, trends, failures) if text in row[0]]
-    columns = _columns(what)
-    show_rows(settings, columns, _sorted(found, place)[:count], empty=f"no {what}")
-    end_partly(failures)
-
-
-def _read(settings: Settings, what: str, trends: Trends, failures: Failures) -> list[list[Any]]:
-    from rmqcli.flows.loads import KINDS
-
-    found = with_admin(settings, lambda admin: KINDS[what](admin, failures))
-    now = time.monotonic()
-    return [_row(one, trends.note((one.name, one.group), one.figure, now)) for one in found]
+    reading = _read(settings, view.what, board)
+    found = chosen(board.answered, view.sort, view.filter)[:count]
+    rows = [plain(row, time.monotonic()) for row in found]
+    show_rows(settings, _columns(view.what), rows, empty=f"no {view.what}", hidden=("lost",))
+    end_partly(reading.lost)
 
 
-def _row(one: Carried, trend: Trend) -> list[Any]:
-    change = None if trend.change is None else round(trend.change, 2)
-    eta = None if trend.eta is None else round(trend.eta, 1)
-    return [*one[:5], change, eta, list(trend.values), one.lost]
+def _read(settings: Settings, what: str, board: Board) -> Reading:
+    from rmqcli.cli.running import run_async
+
+    async def main() -> Reading:
+        from rmqcli.client import Admin
+        from rmqcli.top.loads import KINDS
+
+        async with Admin(**_client_options(settings)) as admin:
+            return await KINDS[what](admin)
+
+    reading = run_async(main)
+    board.update(reading, time.monotonic())
+    return reading
 
 
-def _sorted(rows: list[list[Any]], place: int) -> list[list[Any]]:
-    """Return the largest first, names in order; what is unknown comes last."""
-    if not place:
-        return sorted(rows, key=lambda row: (row[0], row[1] or ""))
-    return sorted(rows, key=lambda row: (row[place] is None, -(row[place] or 0), row[0], row[1] or ""))
+def _client_options(settings: Settings) -> dict[str, Any]:
+    """A broker that is lost delays the others by the time limit, so it is short."""
+    return {"timeout": _LIMIT_S} | settings.client_options
 
 
 def _columns(what: str) -> Sequence[Column]:
     from rmqcli.render import Column
     from rmqcli.render.distribution import sparkline
     from rmqcli.render.text import duration, short_number
-
-    def eta(seconds: float | None) -> str:
-        return "" if seconds is None else duration(seconds)
+    from rmqcli.top.table import age, signed
 
     return [
         Column(what[:-1].upper(), "name", whole=True),
@@ -114,16 +139,13 @@ def _columns(what: str) -> Sequence[Column]:
         Column("IN/S", "inTps", short_number, number=True),
         Column("OUT/S", "outTps", short_number, number=True),
         Column("RATE" if what == "brokers" else "LAG", "lag", short_number, number=True),
-        Column("CHANGE/S", "change", _signed, number=True),
-        Column("ETA", "etaSeconds", eta, number=True),
+        Column("CHANGE/S", "change", signed, number=True),
+        Column(
+            "ETA", "etaSeconds", lambda seconds: "" if seconds is None else duration(seconds), number=True
+        ),
         Column("TREND", "trend", sparkline, whole=True, minor=True),
-        Column("", "lost", lambda lost: "lost" if lost else ""),
+        Column("", "lost"),
+        Column(
+            "", "lostSeconds", lambda since: "" if since is None else f"lost {age(since)} ago", whole=True
+        ),
     ]
-
-
-def _signed(change: float | None) -> str:
-    from rmqcli.render.text import short_number
-
-    if not change:
-        return short_number(change)
-    return f"{'-' if change < 0 else '+'}{short_number(abs(change))}"

@@ -17,7 +17,7 @@ class TopicRate(NamedTuple):
     """A topic and one of its groups, None without any.
 
     Rates are messages per second of the last minute, totals those of the last 24 h, as long as the brokers
-    run. `lag` is in messages.
+    run. `lag` is in messages. `brokers` have queues of the topic.
     """
 
     topic: str
@@ -27,6 +27,7 @@ class TopicRate(NamedTuple):
     out_tps: float | None
     in_total: int
     out_total: int | None
+    brokers: frozenset[str] = frozenset()
 
     @property
     def is_active(self) -> bool:
@@ -46,14 +47,14 @@ async def topic_rates(admin: Admin, topics: Sequence[str], failures: Failures) -
 async def _rates_of(admin: Admin, topic: str, failures: Failures) -> list[TopicRate]:
     brokers = await admin.topics.masters(topic)
     puts = await admin.brokers.statistics(brokers, "TOPIC_PUT_NUMS", topic, failures=failures)
-    came = rate_of(puts), total_of(puts)
+    came, names = (rate_of(puts), total_of(puts)), frozenset(brokers)
     rows = []
     for group in await _groups(admin, topic, failures):
         key = f"{topic}@{group}"
         gets = await admin.brokers.statistics(brokers, "GROUP_GET_NUMS", key, failures=failures)
         lag = await _lag(admin, topic, group, brokers, failures)
-        rows.append(TopicRate(topic, group, lag, came[0], rate_of(gets), came[1], total_of(gets)))
-    return rows or [TopicRate(topic, None, None, came[0], None, came[1], None)]
+        rows.append(TopicRate(topic, group, lag, came[0], rate_of(gets), came[1], total_of(gets), names))
+    return rows or [TopicRate(topic, None, None, came[0], None, came[1], None, names)]
 
 
 async def _groups(admin: Admin, topic: str, failures: Failures) -> list[str]:

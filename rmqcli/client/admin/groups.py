@@ -90,7 +90,10 @@ class GroupAdmin(FormerMethod, Area):
         if lost is not None and failures is not None:
             _note_lost(failures, lost)
         lag, unknown = lag_of(stats, broadcasting=model == MessageModel.BROADCASTING)
-        return GroupSummary(name, clients, consume_type, model, stats.consume_tps, lag, None, unknown)
+        brokers = frozenset(queue.broker_name for queue in stats.offset_table)
+        return GroupSummary(
+            name, clients, consume_type, model, stats.consume_tps, lag, None, unknown, brokers
+        )
 
     async def settings(
         self, group: str, *, failures: dict[str, ClientError] | None = None

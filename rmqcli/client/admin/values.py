@@ -101,7 +101,7 @@ def lag_of(stats: ConsumeStats, *, broadcasting: bool = False) -> tuple[int | No
 
 
 class GroupSummary(NamedTuple):
-    """A group in a list of groups."""
+    """A group in a list of groups. `brokers` have offsets of it."""
 
     name: str
     clients: int
@@ -111,6 +111,7 @@ class GroupSummary(NamedTuple):
     lag: int | None
     error: ClientError | None = None
     lag_unknown: str | None = None
+    brokers: frozenset[str] = frozenset()
 
     @property
     def online(self) -> bool:

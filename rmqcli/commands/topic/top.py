@@ -59,7 +59,7 @@ def _show(settings: Settings, topics: list[str], active: bool, count: int | None
         Column("OUT 24H", "outTotal24h", short_number, number=True),
     ]
     found = with_admin(settings, lambda admin: _read(admin, topics, failures))
-    rows = [row for row in found if row.is_active or not active][:count]
+    rows = [row[: len(columns)] for row in found if row.is_active or not active][:count]
     show_rows(settings, columns, rows, empty="no active topics" if active else "no topics")
     end_partly(failures)
 

@@ -33,7 +33,7 @@ async def test_rates_and_totals(autojump_clock: Any) -> None:
             first, second = await topic_rates(admin, ["calm", "busy", "deleted"], failures)
     assert (first.topic, first.group, first.in_total, first.lag) == ("busy", "readers", 10, 6)
     assert 0.1 < first.in_tps < 0.3 and first.out_total == 10 and first.is_active
-    assert second == ("calm", None, None, second.in_tps, None, 5, None)
+    assert second[:7] == ("calm", None, None, second.in_tps, None, 5, None)
     assert not failures
 
 

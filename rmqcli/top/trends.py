@@ -37,6 +37,10 @@ class Trends:
         change = _change([one for one in known if one[0] >= now - WINDOW])
         return Trend(_thinned([one for _, one in known]), change, _eta(value, change))
 
+    def drop(self, name: Hashable) -> None:
+        """Forget the values of a name."""
+        self._known.pop(name, None)
+
 
 def _change(found: list[tuple[float, int]]) -> float | None:
     if len(found) < 2 or found[-1][0] <= found[0][0]:

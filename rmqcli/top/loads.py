@@ -1,0 +1,97 @@
+"""The load of groups, topics and brokers at a moment, for `rmq top`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from codec.bodies.route import ClusterInfo
+from codec.codes import MASTER_ID
+from rmqcli.client import Admin, BrokerSummary, ClientError
+from rmqcli.flows.topic_names import application_topics
+from rmqcli.flows.topic_rates import topic_rates
+
+Failures = dict[str, ClientError]
+
+
+class Carried(NamedTuple):
+    """`name` is that of a group, topic or broker (NAME:ID for a slave), `group` one of a topic's.
+
+    Rates are messages per second, None where unknown. `figure` is watched: the lag, of a broker its rate in.
+    `brokers` have a part in the figures. `lost`: it has no figures.
+    """
+
+    name: str
+    group: str | None
+    rate_in: float | None
+    rate_out: float | None
+    figure: int | None
+    brokers: frozenset[str] = frozenset()
+    lost: bool = False
+
+
+class Reading(NamedTuple):
+    """What was found. `registered` brokers are known to the name server; `lost` did not answer, and why.
+
+    Figures lack what lost brokers have.
+    """
+
+    found: list[Carried]
+    registered: frozenset[str]
+    lost: Mapping[str, ClientError]
+
+
+async def of_groups(admin: Admin) -> Reading:
+    failures: Failures = {}
+    info = await admin.brokers.cluster_info()
+    found = await admin.groups.summaries(failures=failures)
+    rows = [
+        Carried(one.name, None, None, one.consume_tps, one.lag, one.brokers, one.error is not None)
+        for one in found
+    ]
+    return Reading(rows, _masters(info), failures)
+
+
+async def of_topics(admin: Admin) -> Reading:
+    failures: Failures = {}
+    info = await admin.brokers.cluster_info()
+    found = await topic_rates(admin, application_topics(await admin.topics.names(), info), failures)
+    rows = [Carried(one.topic, one.group, one.in_tps, one.out_tps, one.lag, one.brokers) for one in found]
+    return Reading(rows, _masters(info), failures)
+
+
+async def of_brokers(admin: Admin) -> Reading:
+    found = await admin.brokers.summaries()
+    failures = {_label(one): one.error for one in found if one.error is not None}
+    return Reading([_of_broker(one) for one in found], frozenset(map(_label, found)), failures)
+
+
+def _masters(info: ClusterInfo) -> frozenset[str]:
+    return frozenset(name for name, data in info.broker_addr_table.items() if MASTER_ID in data.broker_addrs)
+
+
+def _of_broker(found: BrokerSummary) -> Carried:
+    name, table = _label(found), found.runtime
+    if table is None:
+        return Carried(name, None, None, None, None, frozenset({name}), lost=True)
+    came = _first(table.get("putTps"))
+    went = _first(table.get("getTransferredTps") or table.get("getTransferedTps"))  # of 5.x, of 4.x
+    return Carried(name, None, came, went, None if came is None else round(came), frozenset({name}))
+
+
+def _label(found: BrokerSummary) -> str:
+    return f"{found.broker_name}:{found.broker_id}" if found.broker_id else found.broker_name
+
+
+def _first(text: str | None) -> float | None:
+    try:
+        return float((text or "").split()[0])
+    except (IndexError, ValueError):
+        return None
+
+
+KINDS: Mapping[str, Callable[[Admin], Awaitable[Reading]]] = {
+    "groups": of_groups,
+    "topics": of_topics,
+    "brokers": of_brokers,
+}

@@ -1,0 +1,137 @@
+"""Rows as blocks of text of a given width: a line each, or for names that leave no room, several.
+
+Names are never cut. Columns that matter less are left out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len, chop_cells
+
+from rmqcli.render.distribution import sparkline
+from rmqcli.render.text import duration, printable, short_number
+from rmqcli.top.board import Row
+from rmqcli.top.view import View
+
+_GAP: Final = 2
+_TREND_LEAST: Final = 6  # characters
+_DROPPED: Final = ("trend", "in", "out", "eta", "change")  # the first one first
+
+
+class _Column(NamedTuple):
+    """`key` is the name to sort by. Names align to the left."""
+
+    key: str
+    title: str
+    texts: list[str]
+    is_name: bool = False
+
+    @property
+    def width(self) -> int:
+        return max(map(cell_len, (self.title, *self.texts)))
+
+
+class Table(NamedTuple):
+    """The head, and a block of lines for each row."""
+
+    head: str
+    blocks: list[list[str]]
+
+
+def age(seconds: float) -> str:
+    """Return `12 s`, and whole seconds in any case."""
+    return duration(max(round(seconds), 0))
+
+
+def table_of(view: View, rows: Sequence[Row], now: float, width: int) -> Table:
+    """Return the table that fits; without a head, and with a title at each figure, if names need all the width."""
+    columns = [one for one in _columns(view, rows, now) if any(one.texts)]
+    fitting = _fitting(columns, view.sort, width)
+    if not columns or fitting is None:
+        return Table("", list(_records(columns, len(rows), width)))
+    cells = [[_aligned(one, one.title), *(_aligned(one, text) for text in one.texts)] for one in fitting]
+    head, *body = ((" " * _GAP).join(texts).rstrip() for texts in zip(*cells, strict=True))
+    return Table(head, [[line] for line in body])
+
+
+def _columns(view: View, rows: Sequence[Row], now: float) -> list[_Column]:
+    mark = "↑" if view.backwards != (view.sort == "name") else "↓"
+
+    def title(key: str, text: str) -> str:
+        return f"{text}{mark}" if key == view.sort else text
+
+    figure = "RATE" if view.what == "brokers" else "LAG"
+    return [
+        _Column("name", title("name", view.what[:-1].upper()), [printable(row.name) for row in rows], True),
+        _Column("group", "GROUP", [printable(row.group or "") for row in rows], True),
+        _Column("in", title("in", "IN/S"), [short_number(row.rate_in) for row in rows]),
+        _Column("out", title("out", "OUT/S"), [short_number(row.rate_out) for row in rows]),
+        _Column("lag", title("lag", figure), [short_number(row.figure) for row in rows]),
+        _Column("change", title("change", "CHANGE/S"), [signed(row.trend.change) for row in rows]),
+        _Column("eta", title("eta", "ETA"), [_eta(row) for row in rows]),
+        _Column("trend", "TREND", [sparkline(row.trend.values) for row in rows], True),
+        _Column("lost", "", [_lost(row, now) for row in rows], True),
+    ]
+
+
+def signed(change: float | None) -> str:
+    """Return `+1.5k`, `-3` or `0`; empty for None."""
+    if not change:
+        return short_number(change)
+    return f"{'-' if change < 0 else '+'}{short_number(abs(change))}"
+
+
+def _eta(row: Row) -> str:
+    return "" if row.trend.eta is None else duration(row.trend.eta)
+
+
+def _lost(row: Row, now: float) -> str:
+    return "" if row.lost_at is None else f"lost {age(now - row.lost_at)} ago"
+
+
+def _fitting(columns: Sequence[_Column], sort: str, width: int) -> list[_Column] | None:
+    """Return the columns that fit, the trend as short as must be; None if not even the main ones do."""
+    dropped = [key for key in _DROPPED if key != sort]
+    for count in range(len(dropped) + 1):
+        kept = [one for one in columns if one.key not in dropped[:count]]
+        left = width - sum(one.width + _GAP for one in kept if one.key != "trend") + _GAP
+        if all(one.key != "trend" for one in kept):
+            if left >= 0:
+                return kept
+        elif left - _GAP >= _TREND_LEAST:
+            return [_shortened(one, left - _GAP) if one.key == "trend" else one for one in kept]
+    return None
+
+
+def _shortened(trend: _Column, width: int) -> _Column:
+    return trend._replace(texts=[text[-width:] for text in trend.texts])
+
+
+def _aligned(column: _Column, text: str) -> str:
+    blanks = " " * (column.width - cell_len(text))
+    return f"{text}{blanks}" if column.is_name else f"{blanks}{text}"
+
+
+def _records(columns: Sequence[_Column], count: int, width: int) -> Iterator[list[str]]:
+    for place in range(count):
+        names = [one.texts[place] for one in columns if one.key in ("name", "group") and one.texts[place]]
+        figures = [
+            f"{one.title} {one.texts[place]}".strip()
+            for one in columns
+            if one.key not in ("name", "group", "trend") and one.texts[place]
+        ]
+        wrapped = [part for name in names for part in chop_cells(name, width)]
+        yield [*wrapped, *_packed(figures, width)]
+
+
+def _packed(figures: Sequence[str], width: int) -> Iterator[str]:
+    """Yield as few lines of indented figures as fit."""
+    line = ""
+    for figure in figures:
+        if line and cell_len(line) + cell_len(figure) + _GAP > width:
+            yield line
+            line = ""
+        line += " " * _GAP + figure
+    yield line
