@@ -17,8 +17,8 @@ from rmqcli.cli.letters import LETTERS
 class Now(NamedTuple):
     """The present spelling of an option: option `name`, or the argument `name` at `position`.
 
-    `values` maps former values of a present option to present ones. `words` makes words of a value that several
-    options contain now.
+    `values` maps former values of a present option to present ones. `words` makes words of a value that
+    several options contain now.
     """
 
     name: str

@@ -64,8 +64,8 @@ def up(
     """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
 
     Clients on other machines, or outside of a container, need an address that they reach: --set brokerIP1=IP
-    is what clients are told, and listens on all addresses; --host IP listens on one. With --json, prints one line when both accept
-    connections: {"namesrv": "...", "broker": "...", "store": "..."}.
+    is what clients are told, and listens on all addresses; --host IP listens on one. With --json, prints one
+    line when both accept connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
     from broker.config.servers import java_name
     from broker.testing.embedded import light_file_sizes

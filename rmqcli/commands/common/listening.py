@@ -48,7 +48,7 @@ PortOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Listening(OptionGroup):
-    """Where a server listens."""
+    """The address and port of a server."""
 
     host: HostOption = None
     port: PortOption = None
