@@ -51,13 +51,13 @@ def top(
     """Show what groups, topics or brokers carry, again every --interval, until q or Ctrl-C.
 
     Rates are messages per second. TREND is the lag over the last five minutes (of brokers, the rate in),
-    CHANGE what it gains per second over the last minute, ETA the time until it is zero. On a terminal, ? shows
-    the keys: filter, sort, scroll, groups, topics or brokers. A broker that does not answer does not end the
-    command: what it has a part in stays, dimmed, with the time since it is lost.
+    CHANGE what it gains per second over the last minute, ETA the time until it is zero. On a terminal, ?
+    shows the keys: filter, sort, scroll, groups, topics or brokers. A broker that does not answer does not
+    end the command: what it has a part in stays, dimmed, with the time since it is lost.
 
-    Piped output: name, group, in, out, lag, change, seconds to zero, trend, lost, seconds since then; JSON has
-    one list a line. Figures there are those of the brokers that answer; with --once, the exit code is 3 if one
-    did not.
+    Piped output: name, group, in, out, lag, change, seconds to zero, trend, lost, seconds since then; JSON
+    has one list a line. Figures there are those of the brokers that answer; with --once, the exit code is 3
+    if one did not.
     """
     from rmqcli.top.view import COLUMNS, KINDS, View
 

@@ -1,4 +1,4 @@
-"""Which columns of rows are shown, in which order rows come, and the lines of TSV and CSV.
+"""The columns of rows that are shown, the order of rows, and the lines of TSV and CSV.
 
 CSV follows RFC 4180 (a header, CR LF, quotes doubled) with the values of TSV, so no control character is in
 it.

@@ -1,4 +1,5 @@
-"""What groups, topics or brokers carry, and a live view of it on a terminal.
+"""The load that groups, topics or brokers carry, and a live view of it on a terminal.
 
-Readings, trends, the view and its keys are values without I/O; `screen` is the terminal, and `live` joins them.
+Readings, trends, the view and its keys are values without I/O; `screen` is the terminal, and `live` joins
+them.
 """

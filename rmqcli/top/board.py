@@ -58,8 +58,8 @@ class _Known(NamedTuple):
 class Board:
     """The rows of one kind. A broker is lost from the first reading without it to the next with it.
 
-    A row that a lost broker has a part in keeps its figures; one that is found while a broker is lost has those
-    of the others.
+    A row that a lost broker has a part in keeps its figures; one that is found while a broker is lost has
+    those of the others.
     """
 
     def __init__(self) -> None:

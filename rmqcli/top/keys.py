@@ -1,7 +1,7 @@
 """Bytes of a terminal in, names of keys out.
 
-A key is named by its character, or `up`, `down`, `left`, `right`, `home`, `end`, `pageup`, `pagedown`, `enter`,
-`backspace`, `tab`, `escape`. Sequences are those of xterm (ctlseqs); unknown ones are no key.
+A key is named by its character, or `up`, `down`, `left`, `right`, `home`, `end`, `pageup`, `pagedown`,
+`enter`, `backspace`, `tab`, `escape`. Sequences are those of xterm (ctlseqs); unknown ones are no key.
 """
 
 from __future__ import annotations

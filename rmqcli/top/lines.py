@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is told beside the rows: of which cluster, at what time, seconds between readings, and how many names
+    """The facts beside the rows: of which cluster, at what time, seconds between readings, and how many names
     there are in all.
 
     `trouble`: since how many seconds nothing could be read, and why. `read` is false before the first answer.

@@ -31,7 +31,7 @@ class Carried(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What was found. `registered` brokers are known to the name server; `lost` did not answer, and why.
+    """The rows that were found. `registered` brokers are known to the name server; `lost` did not answer, and why.
 
     Figures lack what lost brokers have.
     """

@@ -1,4 +1,4 @@
-"""What the live view shows, and what each key makes of it: `press(view, key, …)` is the next view."""
+"""The state of the live view, and what each key makes of it: `press(view, key, …)` is the next view."""
 
 from __future__ import annotations
 
