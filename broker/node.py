@@ -24,7 +24,7 @@ from broker.context import BrokerContext
 from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 from broker.filters import Compiler, FilterTable
-from broker.handlers import DIRECT_READERS, handler_table, run_table
+from broker.handlers import direct_readers, handler_table, run_table
 from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Listener, Network, open_listeners, own_address, packed_address
@@ -310,7 +310,7 @@ async def _run(
                 handler_table(broker),
                 limits=ServerLimits.of(config),
                 batches=broker.store,
-                direct=DIRECT_READERS,
+                direct=direct_readers(),
                 runs=run_table(broker),
                 turns=broker.turns,
                 fast_failure=broker.fast_failure,

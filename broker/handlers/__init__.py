@@ -28,7 +28,8 @@ from broker.net.dispatch import Handler, RunHandler
 from broker.net.handling import by_code, serve
 from broker.net.session import Session
 from codec.codes import RequestCode, ResponseCode
-from codec.headers.send import SendMessageRequestHeaderV2
+from codec.headers.base import Header
+from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.operations import brokers as brokers_ops
 from codec.operations import clients as clients_ops
 from codec.operations import groups as groups_ops
@@ -37,7 +38,7 @@ from codec.operations import offsets as offsets_ops
 from codec.operations import topics as topics_ops
 from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand
 
-__all__ = ["DIRECT_READERS", "HANDLERS", "handler_table", "run_table"]
+__all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
 
 
 def _reply_ext(broker: BrokerContext) -> Mapping[str, str]:
@@ -107,14 +108,18 @@ HANDLERS = by_code(
     serve(brokers_ops.DELETE_EXPIRED_COMMITLOG, admin_broker.delete_expired_files),
 )
 
-DIRECT_READERS: DirectReaders = {
-    reader.beginning: reader
-    for reader in (
-        DirectReader(operation.code, SendMessageRequestHeaderV2)
-        for operation in (messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE)
-    )
+SEND_HEADERS: dict[int, type[Header]] = {
+    messages_ops.SEND_MESSAGE.code: SendMessageRequestHeader,
+    messages_ops.SEND_MESSAGE_V2.code: SendMessageRequestHeaderV2,
+    messages_ops.SEND_BATCH_MESSAGE.code: SendMessageRequestHeaderV2,
 }
-"""The most frequent requests are read straight into their typed header."""
+
+
+def direct_readers() -> DirectReaders:
+    """Readers of the most frequent requests, for the connections of one server."""
+    operations = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
+    readers = [DirectReader(operation.code, SendMessageRequestHeaderV2) for operation in operations]
+    return DirectReaders(readers, SEND_HEADERS)
 
 
 def handler_table(broker: BrokerContext) -> dict[int, Handler]:

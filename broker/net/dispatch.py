@@ -31,7 +31,7 @@ NO_RUNS: RunTable = {}
 
 Gate = Callable[[Session, RemotingCommand], None]
 """Admits a request or raises Refusal. Every request passes it once, before its handler: checks of signatures
-and permissions, counts and limits belong there. A request that a DirectReader read has a `header`, no ext
+and permissions, counts and limits belong there. A request that DirectReaders read has a `header`, no ext
 fields."""
 
 Barrier = Callable[[], Awaitable[object]]

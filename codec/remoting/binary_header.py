@@ -48,6 +48,8 @@ BINARY_HEADER = Struct(
 """The whole binary header as a declaration; tests compare the fast reader below with it."""
 
 _HEAD: Final = fused(_BINARY_HEAD)
+OPAQUE: Final = _HEAD.part("opaque")
+OPAQUE_AT: Final = _HEAD.offsets["opaque"]
 _LENGTH16: Final = fused(Struct("length" / Int16sb))
 _LENGTH32: Final = fused(Struct("length" / Int32ub))
 _read16: Final = _LENGTH16.unpack_from
@@ -63,6 +65,11 @@ def encode_binary_header(command: RemotingCommand) -> bytes:
     )
     block = b"".join(_entry_parts(command.ext_fields)) if command.ext_fields else b""
     return b"".join((head, remark, _LENGTH32.pack(len(block)), block))
+
+
+def binary_entry(name: str, value: str) -> bytes:
+    """One ext field as it is written. Raises what `encode_binary_header` raises."""
+    return b"".join(_entry_parts({name: value}))
 
 
 def _entry_parts(ext_fields: dict[str, str]) -> list[bytes]:

@@ -22,7 +22,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
 
     `language` is a `LanguageCode`, or any other number from a binary header. `body` may be a view in a
     command to be sent; `decode_frame` returns a body of its own. `header` replaces `ext_fields` in a
-    request that a DirectReader read.
+    request that DirectReaders read.
     """
 
     code: int

@@ -9,13 +9,14 @@ All integers are big-endian. A frame, with its length field, has at most 16 MiB.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from construct import Int32sb, Int32ub, Struct
 
 from codec.codes import RPC_RESPONSE, SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.headers.base import Header
 from codec.layout import fused
 from codec.remoting.binary_header import decode_binary_header, encode_binary_header
 from codec.remoting.command import RemotingCommand
@@ -26,6 +27,7 @@ from codec.remoting.json_header import (
     end_of_header,
     write_json,
 )
+from codec.remoting.learned import Layouts
 
 __all__ = [
     "FRAME_HEAD",
@@ -46,8 +48,24 @@ MAX_FRAME: Final = 16 * 1024 * 1024
 """Bytes of the longest frame, its length field included (JVM property
 ``com.rocketmq.remoting.frameMaxLength``)."""
 
-DirectReaders = Mapping[bytes, DirectReader[Any]]
-NO_DIRECT: Final[DirectReaders] = {}
+
+class DirectReaders:
+    """Readers of the most frequent requests, which make their typed header: of JSON by how a header begins;
+    of both kinds what `layouts` have learned about the requests of some codes and their header classes.
+
+    Connections of one server share them.
+    """
+
+    __slots__ = ("layouts", "readers")
+
+    def __init__(
+        self, readers: Iterable[DirectReader[Any]] = (), headers: Mapping[int, type[Header]] = {}
+    ) -> None:
+        self.readers = {reader.beginning: reader for reader in readers}
+        self.layouts = Layouts(headers)
+
+
+NO_DIRECT: Final = DirectReaders()
 
 # `mark` is the serialize type in the top byte and the length of the header in the other three
 FRAME_HEAD: Final = fused(Struct("length" / Int32sb, "mark" / Int32ub))
@@ -112,7 +130,7 @@ def decode_span(
 ) -> RemotingCommand:
     """Reads the frame, again without its length, in ``data[start:end]``; the body is copied.
 
-    `direct` maps the beginnings of headers to their readers.
+    A request that `direct` reads gets a typed `header`.
     """
     if end - start < 4:
         raise RemoteProtocolError(f"a frame of {end - start} bytes has no room for its header length")
@@ -127,11 +145,20 @@ def decode_marked(
     if body_at > end:
         raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - header_at + 4}")
     if isinstance(data, bytes):
+        learned = direct.layouts.read(data, mark, header_at, body_at, end)
+        if learned is not None:
+            return learned
         header, body = data[header_at:body_at], data[body_at:end]
     else:
         header, body = bytes(data[header_at:body_at]), bytes(data[body_at:end])
+    command = _decode(mark, header, body, direct)
+    direct.layouts.learn(mark, header, command.code)
+    return command
+
+
+def _decode(mark: int, header: bytes, body: bytes, direct: DirectReaders) -> RemotingCommand:
     if mark < _BINARY_MARK:
-        reader = direct.get(header[:_BEGINNING_SIZE])
+        reader = direct.readers.get(header[:_BEGINNING_SIZE])
         return (reader and reader.decode(header, body)) or decode_json_header(header, body)
     if mark < 2 * _BINARY_MARK:
         return decode_binary_header(header, body)

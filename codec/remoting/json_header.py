@@ -114,7 +114,7 @@ class _LooseHeader(msgspec.Struct):
 
 _read_strict: Final = msgspec.json.Decoder(_StrictHeader).decode
 _read_loose: Final = msgspec.json.Decoder(_LooseHeader).decode
-_read_text: Final = msgspec.json.Decoder(str).decode
+read_json_text: Final = msgspec.json.Decoder(str).decode
 _BAD_JSON: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 _INTEGER: Final = re.compile(r"\s*[+-]?[0-9]{1,10}\s*", re.ASCII)
 
@@ -222,7 +222,7 @@ def _raw_text(raw: msgspec.Raw) -> str | None:
     if written == b"null":
         return None
     if written.startswith(b'"'):
-        return _read_text(written)
+        return read_json_text(written)
     return msgspec.json.format(written, indent=-1).decode()
 
 

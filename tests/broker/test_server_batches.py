@@ -12,7 +12,7 @@ from broker.net.server import Server
 from broker.net.session import Session
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.frame import DirectReader, RemotingCommand, encode_frame
+from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand, encode_frame
 from tests.broker.serving import ECHO, Wire, echo, request
 from tests.broker.support import send_header
 
@@ -72,7 +72,7 @@ async def test_a_direct_reader_gives_handlers_the_typed_header() -> None:
         seen.append(command.header)
 
     reader = DirectReader(310, SendMessageRequestHeaderV2)
-    server = Server({310: handler}, direct={reader.beginning: reader})
+    server = Server({310: handler}, direct=DirectReaders([reader]))
     frame = encode_frame(RemotingCommand(310, to_ext(header), opaque=1))
     await server.serve_transport(Wire(frame))
     assert seen == [header]

@@ -13,12 +13,12 @@ from codec.headers.base import from_ext, to_ext
 from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.connection import Connection
-from codec.remoting.frame import DirectReader, RemotingCommand, decode_frame, encode_frame
+from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand, decode_frame, encode_frame
 from tests.codec.values import structs
 
 CODE = 310
 READER = DirectReader(CODE, SendMessageRequestHeaderV2)
-DIRECT = {READER.beginning: READER}
+DIRECT = DirectReaders([READER])
 EXT = {
     "a": "group",
     "b": "Topic",

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from broker.errors import NotReady, Refusal
-from broker.handlers import DIRECT_READERS, HANDLERS, handler_table, run_table
+from broker.handlers import HANDLERS, direct_readers, handler_table, run_table
 from broker.net.server import Server
 from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, RequestCode, ResponseCode, SerializeType
@@ -60,7 +60,7 @@ async def served(broker: FakeBroker, gate: GateFunction, *frames: bytes) -> dict
     context = broker.context
     runs = run_table(context)
     server = Server(
-        handler_table(context), batches=context.store, direct=DIRECT_READERS, runs=runs, gate=gate
+        handler_table(context), batches=context.store, direct=direct_readers(), runs=runs, gate=gate
     )
     await server.serve_transport(wire)
     return {reply.opaque: reply for reply in wire.replies()}

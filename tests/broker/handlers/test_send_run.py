@@ -11,7 +11,7 @@ import pytest
 import trio
 from msgspec import structs
 
-from broker.handlers import DIRECT_READERS, handler_table, run_table
+from broker.handlers import direct_readers, handler_table, run_table
 from broker.net.server import Server
 from broker.store import MessageStore
 from broker.store.segment import Segment
@@ -41,7 +41,7 @@ async def answered(broker: FakeBroker, data: bytes, *, together: bool = True) ->
     wire = Wire(data)
     runs = run_table(broker.context) if together else {}
     server = Server(
-        handler_table(broker.context), batches=broker.context.store, direct=DIRECT_READERS, runs=runs
+        handler_table(broker.context), batches=broker.context.store, direct=direct_readers(), runs=runs
     )
     await server.serve_transport(wire, PEER)
     return sorted(wire.replies(), key=lambda reply: reply.opaque)

@@ -1,0 +1,229 @@
+"""Requests read by layouts that were learned equal those read in the general way, or are left to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codec.codes import SerializeType
+from codec.errors import HeaderError, RemoteProtocolError
+from codec.headers.base import Header, from_ext, to_ext
+from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.remoting import learned
+from codec.remoting.connection import Connection, ReceiveError
+from codec.remoting.frame import DirectReaders, RemotingCommand, decode_frame, encode_frame
+from tests.codec.wire import KINDS, load_wire
+
+HEADERS: dict[int, type[Header]] = {
+    10: SendMessageRequestHeader,
+    310: SendMessageRequestHeaderV2,
+    320: SendMessageRequestHeaderV2,
+}
+BYTES = b'"{}[],:\\ 019-+ae_\x00\x01\x02\xc3\xff'
+
+
+def header(code: int = 310, **values: Any) -> Header:
+    return HEADERS[code](
+        **{
+            "producer_group": "a group of producers",
+            "topic": "Topic",
+            "default_topic": "TBW102",
+            "default_topic_queue_nums": 4,
+            "queue_id": 3,
+            "sys_flag": 0,
+            "born_timestamp": 1_700_000_000_000,
+            "flag": 0,
+            "properties": "KEYS\x01k\x02UNIQ_KEY\x01C000020218BC5FFD2B27675EEBFC002A",
+            **values,
+        }
+    )
+
+
+def frame(kind: SerializeType, code: int = 310, opaque: int = 7, ext: Any = (), **values: Any) -> bytes:
+    fields = {**to_ext(header(code, **values)), **dict(ext)}
+    return encode_frame(RemotingCommand(code, fields, b"body", opaque, language=0, serialize_type=kind))
+
+
+def general(data: bytes) -> RemotingCommand | None:
+    """The command with a typed header, where that can be made; None for bytes that end a connection."""
+    try:
+        command = decode_frame(data[4:])
+    except RemoteProtocolError:
+        return None
+    header_class = HEADERS.get(command.code)
+    if header_class is not None:
+        try:
+            command.header = from_ext(header_class, command.ext_fields)
+        except HeaderError:
+            return command
+    return command
+
+
+def compare(connection: Connection, data: bytes) -> bool:
+    """Compares what a connection reads with the general reader's; True if a layout read it."""
+    expected = general(data)
+    try:
+        (command,) = connection.receive(data)
+    except ReceiveError:
+        assert expected is None
+        return False
+    assert expected is not None
+    is_learned = command.header is not None
+    if is_learned:
+        expected.ext_fields = None
+    else:
+        expected.header = None
+    assert command == expected
+    return is_learned
+
+
+class Wanted:
+    """A connection that has read some frames."""
+
+    def __init__(self, *frames: bytes) -> None:
+        self.direct = DirectReaders(headers=HEADERS)
+        for data in frames:
+            compare(self.connection(), data)
+
+    def connection(self) -> Connection:
+        return Connection(direct=self.direct)
+
+    def reads(self, data: bytes) -> bool:
+        return compare(self.connection(), data)
+
+
+@pytest.mark.parametrize("kind", SerializeType)
+@pytest.mark.parametrize("code", HEADERS)
+def test_the_second_of_a_kind_is_read_by_what_the_first_taught(kind: SerializeType, code: int) -> None:
+    wanted = Wanted(frame(kind, code))
+    other = "KEYS\x01l\x02UNIQ_KEY\x01D000020218BC5FFD2B27675EEBFC002B"
+    same = {"queue_id": 1, "born_timestamp": 1_799_999_999_999}
+    assert wanted.reads(frame(kind, code, 9, properties=other, **same))
+    assert not wanted.reads(frame(kind, code, 9, flag=1, **same))
+    assert not wanted.reads(frame(kind, code, 9, ext={"Signature": "s"}, **same))
+    assert not wanted.reads(frame(kind, code, 9, ext={"Signature": "s"}, **same))
+
+
+@pytest.mark.parametrize("kind", SerializeType)
+def test_every_byte_of_a_learned_header_counts(kind: SerializeType) -> None:
+    """Each byte is replaced by those that have a meaning somewhere."""
+    whole = frame(kind)
+    wanted = Wanted(whole)
+    read = 0
+    for position in range(4, len(whole) - 4):
+        for byte in BYTES:
+            changed = whole[:position] + bytes((byte,)) + whole[position + 1 :]
+            wanted.direct.layouts._credit = -1000  # the variants are not to be learned
+            read += wanted.reads(changed)
+    assert read > 900
+
+
+values = {
+    "queue_id": st.integers(0, 1100) | st.integers(-(2**31), 2**31 - 1),
+    "born_timestamp": st.integers(10**12, 10**13) | st.integers(-(2**63), 2**63 - 1),
+    "properties": st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.none(),
+    "topic": st.sampled_from(["Topic", "Other", "Ü", 'quo"ted']),
+    "flag": st.integers(0, 2),
+    "batch": st.booleans(),
+    "max_reconsume_times": st.none() | st.integers(0, 20),
+}
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(SerializeType),
+            st.sampled_from([*HEADERS]),
+            st.integers(0, 200) | st.integers(-(2**31), 2**31 - 1),
+            st.fixed_dictionaries({}, optional=values),
+        ),
+        min_size=2,
+        max_size=12,
+    )
+)
+def test_any_mix_is_read_as_in_the_general_way(
+    mix: list[tuple[SerializeType, int, int, dict[str, Any]]],
+) -> None:
+    wanted = Wanted()
+    for kind, code, opaque, fields in mix * 2:
+        wanted.reads(frame(kind, code, opaque, **fields))
+
+
+@settings(max_examples=40)
+@given(st.binary(min_size=13, max_size=13), st.binary(min_size=3, max_size=3), st.binary(max_size=3))
+def test_any_bytes_in_the_slots_are_read_as_in_the_general_way(
+    born: bytes, queue: bytes, text: bytes
+) -> None:
+    for kind in SerializeType:
+        known = "xyz"[: len(text)]
+        whole = frame(kind, queue_id=987, born_timestamp=1_234_512_345_123, properties=known)
+        wanted = Wanted(whole)
+        for old, new in ((b"1234512345123", born), (b"987", queue), (known.encode(), text)):
+            wanted.reads(whole.replace(old, new) if old else whole)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_recorded_frames_are_read_as_in_the_general_way(name: str) -> None:
+    wire = load_wire(name)
+    sends = [one for row, one in zip(wire.index, wire.frames, strict=True) if row["code"] in HEADERS]
+    wanted = Wanted()
+    wanted.direct.layouts._credit = 1 << 20
+    learned_ones = sum([wanted.reads(one) for one in sends * 2])
+    assert learned_ones > len(sends) * 1.4
+
+
+@pytest.mark.parametrize("kind", SerializeType)
+def test_any_chunking_gives_the_same(kind: SerializeType) -> None:
+    frames = [frame(kind, opaque=n, queue_id=n % 13) for n in range(40)]
+    data, rng = b"".join(frames), random.Random(1)
+    whole = [general(one) for one in frames]
+    wanted = Wanted(*frames)
+    for _ in range(20):
+        connection, commands = wanted.connection(), []
+        for chunk in pieces(data, rng):
+            commands += connection.receive(chunk)
+        assert [(c.opaque, c.header or from_ext(HEADERS[310], c.ext_fields), c.body) for c in commands] == [
+            (c.opaque, c.header, c.body) for c in whole if c is not None
+        ]
+
+
+def pieces(data: bytes, rng: random.Random) -> Iterator[bytes]:
+    while data:
+        size = rng.choice((1, 3, 50, 500, 5000))
+        yield data[:size]
+        data = data[size:]
+
+
+def test_the_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned, "MOST", 16)
+    wanted = Wanted()
+    for n in range(100):
+        wanted.direct.layouts._credit = learned.COST
+        wanted.reads(frame(SerializeType.JSON, topic=f"Topic{n}", flag=n))
+        kept = wanted.direct.layouts._layouts.values()
+        assert sum(len(one._known) for alike in kept for one in alike) <= 16
+    assert wanted.reads(frame(SerializeType.JSON, topic="Topic99", flag=99))
+
+
+def test_learning_is_paid_from_what_is_read_in_the_general_way() -> None:
+    wanted = Wanted()
+    wanted.direct.layouts._credit = 0
+    for n in range(learned.COST):
+        assert not wanted.reads(frame(SerializeType.ROCKETMQ, topic=f"Topic{n}"))
+    assert wanted.reads(frame(SerializeType.ROCKETMQ, topic=f"Topic{learned.COST - 1}"))
+    assert not wanted.reads(frame(SerializeType.ROCKETMQ, topic="Topic1"))
+
+
+def test_a_header_is_a_copy() -> None:
+    wanted = Wanted(frame(SerializeType.JSON))
+    (first,) = wanted.connection().receive(frame(SerializeType.JSON, queue_id=1))
+    (second,) = wanted.connection().receive(frame(SerializeType.JSON, queue_id=2))
+    assert first.header is not None and second.header is not None
+    assert first.header == msgspec.structs.replace(second.header, queue_id=1)
