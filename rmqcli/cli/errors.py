@@ -92,19 +92,32 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
 
 class Ended(typer.Exit):
     """The end of a command with an exit code and `reasons`, which are printed as lines, or with `--json` as
-    the document of an error; `failures` are reasons by broker or client.
+    the document of an error; `failures` are reasons by broker or client. `summary` is for the document of a
+    command whose output or lines have said everything.
     """
 
-    def __init__(self, code: ExitCode, reasons: Sequence[str], failures: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        code: ExitCode,
+        reasons: Sequence[str] = (),
+        failures: Mapping[str, str] = {},
+        *,
+        summary: str = "",
+    ) -> None:
         super().__init__(code)
         self.code = code
         self.reasons = reasons
         self.failures = failures
+        self._summary = summary
 
     def document(self) -> str:
         """Return the JSON document of the error."""
-        text = "; ".join(self.reasons) or EXIT_TEXTS[self.code]
+        text = "; ".join(self.reasons) or self._summary or EXIT_TEXTS[self.code]
         return error_document(text, self.code, failures=self.failures)
+
+
+class Judged(typer.Exit):
+    """The end of a command whose exit code is its result, as that of a monitoring plug-in: it is no error."""
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -121,13 +134,14 @@ def report(error: BaseException, settings: Settings | None = None) -> ExitCode:
     settings = settings or Settings()
     found = list(leaves(error))
     if any(_is_interrupt(leaf) for leaf in found):
+        if settings.json:
+            text = "; ".join(_notes(error)) or EXIT_TEXTS[ExitCode.INTERRUPTED]
+            _say(error_document(text, ExitCode.INTERRUPTED))
         return ExitCode.INTERRUPTED
     worst = _decisive(found)
-    if isinstance(worst, Ended) and worst.code:
-        _print_end(worst, settings)
     if isinstance(worst, (BrokenPipeError, typer.Exit, SystemExit)):
-        return _exit_status(worst)
-    _print(worst, settings)
+        return _end(worst, settings)
+    _print(worst, settings, _notes(error))
     if settings.verbose and not isinstance(worst, ClickException):
         traceback.print_exception(error, file=sys.stderr)
     return exit_code_of(worst)
@@ -147,27 +161,52 @@ def _decisive(found: list[BaseException]) -> BaseException:
     return (quiet or found)[0]
 
 
+def note_end(error: BaseException, lines: Sequence[str]) -> None:
+    """Add what was done until an error or Ctrl-C to its document. The error is raised again then."""
+    for line in lines:
+        error.add_note(line)
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    """Return what `note_end` has added to an error, to those in its group, and to those it came from."""
+    if error is None:
+        return []
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    found = [*getattr(error, "__notes__", ()), *(text for one in inner for text in _notes(one))]
+    return list(dict.fromkeys([*found, *_notes(error.__context__)]))
+
+
+def _end(error: BaseException, settings: Settings) -> ExitCode:
+    """Print the lines or the document of an end, and return its exit code; a code that is a result has none."""
+    code = _exit_status(error)
+    if code is ExitCode.DONE or isinstance(error, (BrokenPipeError, Judged)):
+        return code
+    end = error if isinstance(error, Ended) else Ended(code)
+    for line in [end.document()] if settings.json else [_lined(reason) for reason in end.reasons]:
+        _say(line)
+    return code
+
+
+def _lined(reason: str) -> str:
+    from rmqcli.render.text import printable
+
+    return f"rmq: {printable(reason)}"
+
+
 def _exit_status(error: BaseException) -> ExitCode:
     status = getattr(error, "exit_code", getattr(error, "code", 0))
     return ExitCode(status) if isinstance(status, int) and status in set(ExitCode) else ExitCode.DONE
 
 
-def _print(error: BaseException, settings: Settings) -> None:
+def _print(error: BaseException, settings: Settings, notes: Sequence[str]) -> None:
     from rmqcli.render.text import printable
 
     hint = remedy(error, settings)
     text = message_of(error) + printable(hint.text)
     if settings.json:
-        _say(error_document(text, exit_code_of(error), hint.names))
+        _say(error_document("; ".join([text, *map(printable, notes)]), exit_code_of(error), hint.names))
     else:
         _say(f"rmq: {text}")
-
-
-def _print_end(end: Ended, settings: Settings) -> None:
-    from rmqcli.render.text import printable
-
-    for line in [end.document()] if settings.json else [f"rmq: {printable(line)}" for line in end.reasons]:
-        _say(line)
 
 
 def _say(line: str) -> None:

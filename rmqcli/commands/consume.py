@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Exit, Option
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import (
     CountOption,
@@ -204,9 +205,12 @@ def consume(
         if listener.failed:
             warn(f"{many(listener.consumed, 'message')} consumed, {many(listener.failed, 'command')} failed")
         if listener.failed or troubles:
-            raise Exit(partial_code(done=listener.consumed > 0))
+            raise Ended(
+                partial_code(done=listener.consumed > 0),
+                summary=f"{many(listener.consumed, 'message')} consumed, {many(listener.failed, 'command')} failed",
+            )
         if untraced:
-            raise Exit(untraced)
+            raise Ended(untraced, summary="not all traces were written")
 
     with client_log(verbose=settings.verbose):
         run_until_terminated(main)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
@@ -82,6 +82,6 @@ def _end(answered: bool, findings: list[Finding]) -> None:
     from rmqcli.doctor.finding import Status, worst
 
     if not answered:
-        raise typer.Exit(ExitCode.NO_CONNECTION)
+        raise Ended(ExitCode.NO_CONNECTION)
     if worst(findings) is Status.FAIL:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Ended(ExitCode.FAILED, summary="a check failed")

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from typer import Exit, Option
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
@@ -166,7 +167,10 @@ def export(
         summary = _export_topic(settings, topic, wanted, target)
     _show(settings, summary)
     if summary.failed:
-        raise Exit(partial_code(done=True))
+        raise Ended(
+            partial_code(done=True),
+            summary="the export is incomplete; --resume continues where each queue ended",
+        )
 
 
 class _Target(NamedTuple):

@@ -7,14 +7,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
-from rmqcli.cli.errors import exit_code_of
+from rmqcli.cli.errors import Ended, exit_code_of
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.outcome import partial_code
+from rmqcli.commands.common.outcome import partial_code, say_done
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -107,9 +107,10 @@ def import_(
                 try:
                     with nullcontext() if dry_run else done:
                         tally = await importer.run(rows())
-                except BaseException:
+                except BaseException as error:
                     if importer.tally.is_begun and not dry_run:
-                        warn(f"interrupted: {_counts(importer.tally)}; continue with --resume")
+                        line = f"interrupted: {_counts(importer.tally)}; continue with --resume"
+                        say_done(settings, error, [line])
                     raise
             return tally, trio.current_time() - start
 
@@ -117,7 +118,7 @@ def import_(
     _show(settings, topic, tally, seconds, dry_run=dry_run)
     code = _report(tally, dry_run=dry_run)
     if code is not ExitCode.DONE:
-        raise Exit(code)
+        raise Ended(code, summary=_counts(tally))
 
 
 def _check(path: Path, queues: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Exit, Option
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import (
     BrokerOption,
@@ -101,7 +102,7 @@ def pull(
         warn(f"{many(done.messages, 'message')} from {many(done.queues, 'queue')}")
     end_partly(done.missing)
     if done.unread:
-        raise Exit(partial_code(done=True))
+        raise Ended(partial_code(done=True), summary=f"{many(len(done.unread), 'queue')} not read to the end")
     fail_if_empty(done.messages, fail=fail_empty, what=f"topic {topic}")
 
 

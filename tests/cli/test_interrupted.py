@@ -58,6 +58,16 @@ def test_send(rmq: Run, topic: str, interrupt_at: Callable[[int], None], options
     assert 5 <= went < 100
 
 
+def test_as_json(rmq: Run, topic: str, interrupt_at: Callable[[int], None]) -> None:
+    interrupt_at(5)
+    done = rmq("send", topic, "-q", "0", "--json", stdin=LINES)
+    went = len(done.json_lines)
+    assert (done.code, done.err.count("\n")) == (ExitCode.INTERRUPTED, 1)
+    assert done.error["message"].startswith(f"interrupted: {went} sent, 0 failed; line {went + 1} and all")
+    missing = rmq("send", topic, "--file", "/no/such/file", "--json")
+    assert missing.error["exitCode"] == missing.code == ExitCode.NOT_FOUND
+
+
 def test_an_input_that_ends_in_an_error(rmq: Run, topic: str, tmp_path: Path) -> None:
     first = tmp_path / "first"
     first.write_bytes(b"1\n2\n")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from rmqcli.cli.errors import Ended, report
+from rmqcli.cli.errors import Ended, Judged, note_end, report
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.message_json import MESSAGE_FIELDS
 from tests.cli.conftest import Run
 from tests.json_schema import SCHEMA, definition, faults
+
+ROOT = Path(__file__).parents[2]
 
 
 def wrong(text: str | bytes, name: str | None = None) -> list[str]:
@@ -42,7 +47,7 @@ def test_errors(cli: Run) -> None:
     assert unsent.error["message"].startswith("not sent: cannot connect to name server 127.0.0.1:1: ")
     assert "start a broker with `rmq up`" in unsent.error["message"]
     facts = definition("error")["properties"]["error"]["properties"]
-    own = {code for code in ExitCode if code not in (ExitCode.DONE, ExitCode.INTERRUPTED)}
+    own = {code for code in ExitCode if code is not ExitCode.DONE}
     assert set(facts["kind"]["enum"]) == {code.name.lower() for code in own}
     assert set(facts["exitCode"]["enum"]) == {int(code) for code in own}
 
@@ -58,6 +63,49 @@ def test_failures_of_a_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["failures"] == {"broker-b": "did not answer; kept a topic"}
     assert report(caught.value) is ExitCode.PARTLY
     assert capsys.readouterr().err == ("rmq: broker-b: did not answer\nrmq: broker-b: kept a topic\n")
+
+
+@pytest.mark.parametrize("code", [code for code in ExitCode if code])
+@pytest.mark.parametrize("kind", [Ended, typer.Exit, SystemExit])
+def test_every_end_has_a_document(
+    capsys: pytest.CaptureFixture[str], code: ExitCode, kind: type[BaseException]
+) -> None:
+    assert report(kind(code), Settings(Given(json=True))) is code
+    (document,) = capsys.readouterr().err.splitlines()
+    assert wrong(document, "error") == []
+    assert json.loads(document)["error"]["exitCode"] == code
+    assert report(kind(code)) is code
+    assert capsys.readouterr().err == "", "its lines are printed before"
+
+
+def test_ends_without_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(Given(json=True))
+    assert [report(end, settings) for end in (Ended(ExitCode.DONE), Judged(2), BrokenPipeError())] == [
+        0,
+        2,
+        0,
+    ]
+    assert capsys.readouterr().err == ""
+
+
+def test_commands_end_with_a_reason() -> None:
+    """A bare Exit would leave the document of an error with the text of its code only."""
+    bare = re.compile(r"raise (typer\.)?Exit\b|sys\.exit|raise SystemExit")
+    files = (ROOT / "rmqcli" / "commands").rglob("*.py")
+    assert [str(path) for path in files if bare.search(path.read_text("utf-8"))] == []
+
+
+def test_ctrl_c_has_a_document_with_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
+    inner = KeyboardInterrupt()
+    note_end(inner, ["interrupted: 5 sent"])
+    for error in (inner, BaseExceptionGroup("", [inner])):
+        assert report(error, Settings(Given(json=True))) is ExitCode.INTERRUPTED
+        (document,) = capsys.readouterr().err.splitlines()
+        assert wrong(document, "error") == []
+        facts = {"message": "interrupted: 5 sent", "kind": "interrupted", "exitCode": 130}
+        assert json.loads(document)["error"] == facts
+    assert report(KeyboardInterrupt()) is ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

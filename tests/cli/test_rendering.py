@@ -257,7 +257,7 @@ def test_line_numbers() -> None:
 
 def test_results_as_they_come(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     item = Acknowledged(1, "ID", MessageQueue("orders", "broker-a", 2), 5, "OFFSETID", "SEND_OK")
-    SendReport(Settings(Given(json=True))).sent(item)
+    SendReport(Settings(Given(json=True)), "orders").sent(item)
     assert json.loads(capsysbinary.readouterr().out) == {
         "msgId": "ID",
         "brokerName": "broker-a",
@@ -266,7 +266,7 @@ def test_results_as_they_come(capsysbinary: pytest.CaptureFixture[bytes]) -> Non
         "offsetMsgId": "OFFSETID",
         "status": "SEND_OK",
     }
-    SendReport(Settings()).sent(item)
+    SendReport(Settings(), "orders").sent(item)
     assert capsysbinary.readouterr().out == b"broker-a\t2\t5\tID\tSEND_OK\n"
 
 

@@ -263,7 +263,7 @@ def test_one_message_has_no_line(capfd: pytest.CaptureFixture[str]) -> None:
 def report(
     tally: Tally, capfd: pytest.CaptureFixture[str], *, unit: str | None = "line", **given: Any
 ) -> tuple[ExitCode, str, str]:
-    code = SendReport(Settings(Given(**given))).finish(tally, 2.0, oneway=False, unit=unit)
+    code = SendReport(Settings(Given(**given)), "orders").finish(tally, 2.0, oneway=False, unit=unit)
     out, err = capfd.readouterr()
     return code, out, err
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from rmqcli.cli.command import command_group
+from rmqcli.cli.errors import Judged
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.settings import Settings
@@ -81,4 +81,4 @@ def run_check(
             report(error, settings)
         verdict = unknown(measure, message_of(next(leaves(error))))
     Output().line(FORMATS.get(form, FORMATS["nagios"])(verdict))
-    raise typer.Exit(int(verdict.state))
+    raise Judged(int(verdict.state))

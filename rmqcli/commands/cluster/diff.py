@@ -6,10 +6,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Argument
 
 from rmqcli.cli.command import command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import Masters
 from rmqcli.cli.settings import Settings
@@ -29,6 +29,7 @@ from rmqcli.commands.cluster.metadata import (
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, objects, show_rows
+from rmqcli.render.text import many
 
 OtherArgument = Annotated[
     Path | None,
@@ -86,4 +87,4 @@ def diff(
         show_rows(settings, columns, rows, empty="" if problems else "no differences")
     end_partly(problems)
     if found:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Ended(ExitCode.FAILED, summary=many(len(found), "difference"))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from rmqcli.cli.errors import Ended, exit_code_of
+from rmqcli.cli.errors import Ended, exit_code_of, note_end
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.render.output import Output, note, warn
@@ -49,6 +49,15 @@ def end_partly(
             by_name[name] = f"{by_name[name]}; {text}" if name in by_name else text
         lines = [f"{name}: {text}" for name, text in named]
         raise Ended(partial_code(done=done, code=code), lines, by_name)
+
+
+def say_done(settings: Settings, error: BaseException, lines: Sequence[str]) -> None:
+    """Say what was done until an error or Ctrl-C: in its document, or as lines. Raise the error again then."""
+    if settings.json:
+        note_end(error, lines)
+        return
+    for line in lines:
+        warn(line)
 
 
 def confirm(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument
 
 from rmqcli.cli.command import command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
@@ -43,7 +43,7 @@ def check(settings: Settings, groups: GroupsArgument = None) -> None:
     if not findings and not settings.json:
         note("no running clients")
     if worst(findings) is Status.FAIL:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Ended(ExitCode.FAILED, summary="a check failed")
     end_partly(failures)
 
 

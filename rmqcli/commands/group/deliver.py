@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Exit, Option
+from typer import Option
 
 from rmqcli.cli.command import command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
@@ -57,7 +58,7 @@ def deliver(
     chosen, result = with_admin(settings, lambda admin: _delivered(admin, group, topic, msg_id, client))
     show_rows(settings, columns, [[chosen, result.consume_result, result.spent_time_mills, result.remark]])
     if result.consume_result not in _CONSUMED:
-        raise Exit(ExitCode.FAILED)
+        raise Ended(ExitCode.FAILED, summary=f"{chosen} did not consume the message: {result.consume_result}")
 
 
 async def _delivered(

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 from rmqcli.cli.command import command_group
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.render.text import listed
+from rmqcli.render.text import listed, many
 
 if TYPE_CHECKING:
     from codec.store.delay_levels import DelayLevels
@@ -134,7 +135,7 @@ def show_verified(settings: Settings, report: Any, items: str) -> None:
 
     show_report(settings, report, items)
     if not report.sound:
-        raise Exit(ExitCode.CORRUPT)
+        raise Ended(ExitCode.CORRUPT, summary=f"damaged in {many(report.damaged, 'place')}")
 
 
 def require_store(path: Path) -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import typer
-
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.options import FormatOption, TagOption
@@ -23,6 +22,7 @@ from rmqcli.commands.inspect.app import (
     TopicsOption,
     one_view,
 )
+from rmqcli.render.text import many
 
 if TYPE_CHECKING:
     from codec.message import MessageExt
@@ -92,7 +92,7 @@ def damage_report() -> Iterator[OnDamage]:
     if count > _MAX_REPORTED:
         warn(f"… and {count - _MAX_REPORTED:,} more")
     if count:
-        raise typer.Exit(ExitCode.CORRUPT)
+        raise Ended(ExitCode.CORRUPT, summary=f"{many(count, 'record')} damaged")
 
 
 def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-import typer
-
 from rmqcli.cli.command import command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import JobsOption, StoreArgument, app
@@ -31,4 +30,4 @@ def verify(settings: Settings, path: StoreArgument, jobs: JobsOption = None) -> 
         report = verify_store(path, lambda part, size: progress(f"verify {part}", size, sizes=True), workers)
     show_store_report(settings, report, time.monotonic() - begin)
     if not report.sound:
-        raise typer.Exit(ExitCode.CORRUPT)
+        raise Ended(ExitCode.CORRUPT, summary=f"{path} is damaged")

@@ -6,13 +6,12 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.settings import Settings
 from rmqcli.client import Admin, ClientError, GroupNotFound, ResetPlan, ResetResult, ResetTarget
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import confirm, partial_code
+from rmqcli.commands.common.outcome import confirm, partial_code, say_done
 from rmqcli.commands.offsets.report import PLAN_COLUMNS, document, failure_lines, plan_lines, plan_row
 from rmqcli.commands.offsets.undo import Home, undo_command, write_undo
 from rmqcli.render import Output
@@ -93,9 +92,10 @@ class Reset:
         path = write_undo(plan, self._home, self._settings)
         try:
             result = with_admin(self._settings, lambda admin: self._changed(admin, plan, way))
-        except BaseException:
+        except BaseException as error:
             if path is not None:
-                warn(f"the old offsets are in {path}; undo with: {undo_command(path, self._settings)}")
+                line = f"the old offsets are in {path}; undo with: {undo_command(path, self._settings)}"
+                say_done(self._settings, error, [line])
             raise
         self._report(plan, result, path)
 
@@ -123,7 +123,8 @@ class Reset:
             if result.online:
                 words = shlex.join([plan.group, "-T", plan.topic])
                 warn(f"check later with: rmq offsets show {words} {self._settings.endpoint_words}")
-            raise typer.Exit(partial_code(done=moved > 0))
+            summary = f"{moved} of {many(len(plan.changed), 'queue')} moved"
+            raise Ended(partial_code(done=moved > 0), summary=summary)
 
     def _say_moved(self, plan: ResetPlan, moved: int, path: Path | None) -> None:
         there = len(plan.queues) - len(plan.changed)

@@ -162,11 +162,13 @@ def send(
             # A progress bar would break up lines on the same terminal.
             quiet = body is not None or os.isatty(0) or (settings.json and settings.tty)
             with progress(topic, quiet=quiet) as advance:
-                report = SendReport(settings, advance)
+                report = SendReport(settings, topic, advance)
                 sender = Sender(
                     transacting or producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent
                 )
-                tally = await sent_all(sender, jobs_of(sources, stamp, cut, jsonl=jsonl), topic, unit)
+                tally = await sent_all(
+                    settings, sender, jobs_of(sources, stamp, cut, jsonl=jsonl), topic, unit
+                )
             code, reasons = (
                 report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit),
                 report.reasons,

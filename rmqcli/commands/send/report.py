@@ -13,7 +13,7 @@ from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.remedies import address_remedy
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.outcome import partial_code
+from rmqcli.commands.common.outcome import partial_code, say_done
 from rmqcli.flows.errors import NotAttempted
 from rmqcli.flows.sending import Acknowledged, InDoubt, Job, Sender, Tally
 from rmqcli.render.columns import BROKER, QUEUE
@@ -38,8 +38,11 @@ _MEMBERS = ("msgId", "brokerName", "queueId", "queueOffset", "offsetMsgId", "sta
 class SendReport:
     """Collects and prints results."""
 
-    def __init__(self, settings: Settings, advance: Callable[[int], None] = lambda count: None) -> None:
+    def __init__(
+        self, settings: Settings, topic: str, advance: Callable[[int], None] = lambda count: None
+    ) -> None:
         self._settings = settings
+        self._topic = topic
         self._advance = advance
         self._output = Output()
         default = _MEMBERS if settings.json else [column.key for column in _COLUMNS]
@@ -89,7 +92,7 @@ class SendReport:
         """Print why messages were not sent, unless the command ends with a document, and return the exit
         code.
         """
-        found = list(_reasons(tally, unit, self._settings))
+        found = list(_reasons(tally, self._topic, unit, self._settings))
         if self._settings.json:
             self.reasons = found
         else:
@@ -133,7 +136,7 @@ def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
     return f"{many(tally.sent, 'message')} {done} ({size(tally.size)}) in {duration(seconds)}, {rate}"
 
 
-def _reasons(tally: Tally, unit: str | None, settings: Settings | None = None) -> Iterator[str]:
+def _reasons(tally: Tally, topic: str, unit: str | None, settings: Settings | None = None) -> Iterator[str]:
     """Yield why messages were not sent; with `settings`, also how to reach a name server."""
     for words, failures in (
         ("not sent", tally.failed),
@@ -146,7 +149,8 @@ def _reasons(tally: Tally, unit: str | None, settings: Settings | None = None) -
         for reason, numbers in reasons.items():
             yield f"{words}: {_place(unit, numbers)}{reason}"
     if tally.unknown:
-        yield f"{_may_be_stored(tally.unknown)}; look before you send again: rmq query TOPIC --id ID"
+        said = f"{_may_be_stored(tally.unknown)}; look before you send again: "
+        yield f"{said}rmq query {topic} --id {tally.unknown[0].msg_id}"
     if tally.stopped and unit is not None:
         yield f"stopped: input after {unit} {tally.last} was not sent"
     if (tally.sent and tally.failed) or (tally.unknown and unit is not None):
@@ -183,23 +187,25 @@ def _first_code(tally: Tally) -> ExitCode:
     return exit_code_of((attempted or [tally.failed[0][1]])[0])
 
 
-async def sent_all(sender: Sender, jobs: AsyncIterator[Job], topic: str, unit: str | None) -> Tally:
+async def sent_all(
+    settings: Settings, sender: Sender, jobs: AsyncIterator[Job], topic: str, unit: str | None
+) -> Tally:
     """Send all jobs. After Ctrl-C or a failure of the input, say what went and how to send the rest."""
     try:
         return await sender.run(jobs)
-    except BaseException:
-        _report_interrupted(sender.tally, topic, unit)
+    except BaseException as error:
+        say_done(settings, error, list(_interrupted(sender.tally, topic, unit)))
         raise
 
 
-def _report_interrupted(tally: Tally, topic: str, unit: str | None) -> None:
+def _interrupted(tally: Tally, topic: str, unit: str | None) -> Iterator[str]:
+    """Yield what went and how to send the rest."""
     if not tally.read:
         return
-    for reason in _reasons(tally, unit):
-        warn(reason)
+    yield from _reasons(tally, topic, unit)
     if unit is None:
-        warn(f"interrupted: {_counts(tally)}")
+        yield f"interrupted: {_counts(tally)}"
         return
     rest = tally.untried[0] if tally.untried else tally.last + 1
     how = f"; continue with: tail -n +{rest} INPUT | rmq send {topic}" if unit == "line" else ""
-    warn(f"interrupted: {_counts(tally)}; {unit} {rest} and all after it were not sent{how}")
+    yield f"interrupted: {_counts(tally)}; {unit} {rest} and all after it were not sent{how}"
