@@ -93,7 +93,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
 class Ended(typer.Exit):
     """The end of a command with an exit code and `reasons`, which are printed as lines, or with `--json` as
     the document of an error; `failures` are reasons by broker or client. `summary` is for the document of a
-    command whose output or lines have said everything.
+    command whose output or lines have said everything, `names` are those that were meant perhaps.
     """
 
     def __init__(
@@ -103,17 +103,19 @@ class Ended(typer.Exit):
         failures: Mapping[str, str] = {},
         *,
         summary: str = "",
+        names: Sequence[str] = (),
     ) -> None:
         super().__init__(code)
         self.code = code
         self.reasons = reasons
         self.failures = failures
         self._summary = summary
+        self._names = names
 
     def document(self) -> str:
         """Return the JSON document of the error."""
         text = "; ".join(self.reasons) or self._summary or EXIT_TEXTS[self.code]
-        return error_document(text, self.code, failures=self.failures)
+        return error_document(text, self.code, self._names, failures=self.failures)
 
 
 class Judged(typer.Exit):

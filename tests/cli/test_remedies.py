@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from broker.testing.embedded import embedded_in_thread
+from rmqcli.__main__ import run
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.profiles import profiles_path
 from rmqcli.cli.remedies import close_names
@@ -32,6 +35,39 @@ def test_a_topic_was_meant(rmq: Run, topic: str) -> None:
     described = rmq("topic", "describe", topic[:-1], "--json")
     assert json.loads(described.err)["error"]["didYouMean"][0] == topic
     assert "did you mean" not in rmq("pull", "Zq").err
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[str]:
+    """The name server of a cluster that creates no topics by itself; it has a topic `orders`."""
+    with embedded_in_thread(auto_create_topic_enable=False) as cluster:
+        assert run(["-n", cluster.namesrv, "topic", "create", "orders"]) == ExitCode.DONE
+        yield cluster.namesrv
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "send ordes x",
+        "send ordes x -q 0 -b broker-a",
+        "send ordes x --oneway",
+        "send ordes x --transaction commit",
+        "request ordes x",
+        "import {} --topic ordes",
+        "tail ordes --idle 0",
+        "query ordes --key k",
+        "consume ordes -g billing --idle 0",
+        "bench send --topic ordes --seconds 0.1",
+    ],
+)
+def test_the_topic_of_a_send_was_meant(cli: Run, strict: str, tmp_path: Path, words: str) -> None:
+    lines = tmp_path / "in.jsonl"
+    lines.write_text('{"body": "x"}\n')
+    command = [*words.format(lines).split(), "-n", strict]
+    result = cli(*command)
+    assert (result.code, result.out) == (ExitCode.NOT_FOUND, b"")
+    assert result.err.endswith("; did you mean orders?\n") and result.err.count("\n") == 1, result.err
+    assert cli(*command, "--json").error["didYouMean"] == ["orders"]
 
 
 def test_a_group_was_meant(rmq: Run, topic: str) -> None:

@@ -16,6 +16,7 @@ from codec.message_batch import decode_batch
 from codec.message_queue import MessageQueue
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
+from rmqcli.cli.errors import report as end
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerRefused, ConnectionFailed, Producer
@@ -263,7 +264,9 @@ def test_one_message_has_no_line(capfd: pytest.CaptureFixture[str]) -> None:
 def report(
     tally: Tally, capfd: pytest.CaptureFixture[str], *, unit: str | None = "line", **given: Any
 ) -> tuple[ExitCode, str, str]:
-    code = SendReport(Settings(Given(**given)), "orders").finish(tally, 2.0, oneway=False, unit=unit)
+    settings = Settings(Given(**given))
+    shown = SendReport(settings, "orders")
+    code = end(shown.ended(shown.finish(tally, 2.0, oneway=False, unit=unit)), settings)
     out, err = capfd.readouterr()
     return code, out, err
 

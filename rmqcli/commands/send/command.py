@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
-from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import BrokerOption, KeyOption, PropertyOption, TagsOption, TopicArgument, TraceOption
 from rmqcli.cli.running import run_async
@@ -20,6 +19,7 @@ from rmqcli.commands.common.outcome import traces_outcome
 from rmqcli.commands.send.transaction import CheckOption, Ending, TransactionOption, WaitOption
 
 if TYPE_CHECKING:
+    from rmqcli.commands.send.report import SendReport
     from rmqcli.flows.outgoing import Source
 
 app = single_command()
@@ -131,15 +131,14 @@ def send(
     cut = None if whole else unescape("--delimiter", delimiter)
     in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
     unit = None if body is not None else "message" if whole or cut != b"\n" else "line"
-    code, reasons = ExitCode.DONE, list[str]()
     ending = Ending(transaction, check, wait)
     ending.verify(
         **{"--oneway": oneway, "--batch": batch > 1, "--queue": queue is not None, "--broker": broker},
         **{"--delay-level": delay_level, "--delay": delay},
     )
 
-    async def main() -> None:
-        nonlocal code, reasons, stamp
+    async def main() -> tuple[SendReport, ExitCode]:
+        nonlocal stamp
         import trio
 
         from rmqcli.client import Producer
@@ -169,20 +168,17 @@ def send(
                 tally = await sent_all(
                     settings, sender, jobs_of(sources, stamp, cut, jsonl=jsonl), topic, unit
                 )
-            code, reasons = (
-                report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit),
-                report.reasons,
-            )
+            code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
             if transacting is not None:
                 settled = await ending.settle(transacting)
                 code = code or settled
         untraced = traces_outcome(producer)
-        code = code or untraced
+        return report, code or untraced
 
     _hint_for_terminal(body, file)
     with client_log(verbose=settings.verbose):
-        run_async(main)
-    raise Ended(code, reasons)
+        report, code = run_async(main)
+    raise report.ended(code)
 
 
 def _sources(body: str | None, files: Sequence[Path], *, whole: bool, jsonl: bool) -> list[Source]:

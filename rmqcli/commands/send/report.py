@@ -8,21 +8,24 @@ can no longer be written, e.g. because the reader of the pipe has gone (`| head 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 
-from rmqcli.cli.errors import exit_code_of
+from rmqcli.cli.errors import Ended, exit_code_of
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.remedies import address_remedy
+from rmqcli.cli.remedies import remedy
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
 from rmqcli.flows.errors import NotAttempted
 from rmqcli.flows.sending import Acknowledged, InDoubt, Job, Sender, Tally
 from rmqcli.render.columns import BROKER, QUEUE
-from rmqcli.render.output import Output, json_line, warn
+from rmqcli.render.output import Output, json_line, note, warn
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size
 
 UNKNOWN = "UNKNOWN"  # in place of a SendStatus: the broker did not answer
 NAMED = 5  # ids on standard error of messages that may be stored; all are on standard output
+Hint = Callable[[Exception], str]
+"""Returns the remedy for an error, or nothing."""
 SHOWN = 20  # results listed one by one on a terminal; more are summarized
 
 _COLUMNS = (
@@ -50,8 +53,7 @@ class SendReport:
         self._heads = [] if settings.json else settings.rows.head(self._names)
         self._first: list[Acknowledged] = []
         self._unwritable: OSError | None = None
-        self.reasons: list[str] = []
-        """For the document of an error."""
+        self._reasons: Callable[[Hint], Iterator[str]] = lambda hint: iter(())
 
     def sent(self, item: Acknowledged) -> None:
         """Record one acknowledged message."""
@@ -76,29 +78,33 @@ class SendReport:
             self._unwritable = error
 
     def finish(self, tally: Tally, seconds: float, *, oneway: bool, unit: str | None) -> ExitCode:
-        """Print the summary and failures by `unit` of the input (None: one message); return the exit code."""
+        """Print the summary and the results that are not known; return the exit code. `ended` says why messages
+        were not sent, by `unit` of the input (None: one message).
+        """
         if self._settings.terminal and not self._settings.json:
             self._show(tally, seconds, oneway=oneway)
         elif self._settings.verbose:
             warn(_summary(tally, seconds, oneway=oneway))
         self._write_all(tally.unknown)
-        code = self.report_failures(tally, unit)
+        self._reasons = partial(_reasons, tally, self._topic, unit)
+        code = _code(tally)
         if self._unwritable is None or isinstance(self._unwritable, BrokenPipeError):
             return code
         warn(f"cannot write the results: {self._unwritable.strerror}; sending continued")
         return code or ExitCode.FAILED
 
-    def report_failures(self, tally: Tally, unit: str | None) -> ExitCode:
-        """Print why messages were not sent, unless the command ends with a document, and return the exit
-        code.
+    def ended(self, code: ExitCode) -> Ended:
+        """Return the end with why messages were not sent, and remedies, for which the cluster is asked once
+        more.
         """
-        found = list(_reasons(tally, self._topic, unit, self._settings))
-        if self._settings.json:
-            self.reasons = found
-        else:
-            for reason in found:
-                warn(reason)
-        return _code(tally)
+        names: list[str] = []
+
+        def hint(error: Exception) -> str:
+            found = remedy(error, self._settings)
+            names.extend(found.names)
+            return found.text
+
+        return Ended(code, list(self._reasons(hint)), names=tuple(dict.fromkeys(names)))
 
     def _write_all(self, unknown: Sequence[InDoubt]) -> None:
         if self._settings.json or not self._settings.terminal:
@@ -109,7 +115,7 @@ class SendReport:
         if self._first and len(self._first) <= SHOWN:
             show_table(self._settings, _COLUMNS, [_row(item) for item in self._first])
         elif tally.sent:
-            self._output.line(_summary(tally, seconds, oneway=oneway))
+            note(_summary(tally, seconds, oneway=oneway))
 
 
 def _row(item: Acknowledged | InDoubt) -> list[object]:
@@ -136,18 +142,17 @@ def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
     return f"{many(tally.sent, 'message')} {done} ({size(tally.size)}) in {duration(seconds)}, {rate}"
 
 
-def _reasons(tally: Tally, topic: str, unit: str | None, settings: Settings | None = None) -> Iterator[str]:
-    """Yield why messages were not sent; with `settings`, also how to reach a name server."""
+def _reasons(tally: Tally, topic: str, unit: str | None, hint: Hint = lambda error: "") -> Iterator[str]:
+    """Yield why messages were not sent, each reason with its hint."""
     for words, failures in (
         ("not sent", tally.failed),
         ("outcome unknown", [(item.number, item.error) for item in tally.unknown]),
     ):
-        reasons: dict[str, list[int]] = {}
+        reasons: dict[str, tuple[Exception, list[int]]] = {}
         for number, error in failures:
-            remedy = "" if settings is None else address_remedy(error, settings)
-            reasons.setdefault(" ".join(str(error).split()) + remedy, []).append(number)
-        for reason, numbers in reasons.items():
-            yield f"{words}: {_place(unit, numbers)}{reason}"
+            reasons.setdefault(" ".join(str(error).split()), (error, []))[1].append(number)
+        for reason, (error, numbers) in reasons.items():
+            yield f"{words}: {_place(unit, numbers)}{reason}{hint(error)}"
     if tally.unknown:
         said = f"{_may_be_stored(tally.unknown)}; look before you send again: "
         yield f"{said}rmq query {topic} --id {tally.unknown[0].msg_id}"
