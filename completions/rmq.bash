@@ -44,7 +44,7 @@ _rmq_describe() {
             arguments="topics"
             ;;
         "query")
-            options="-k --key --id --all-topics --time -c --count --where --grep --track -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            options="-k --key --id --all-topics --time -c --count --where --grep --track --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"

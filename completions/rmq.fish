@@ -225,6 +225,7 @@ complete --command rmq --condition '__rmq_at \' query\'' --short-option c --long
 complete --command rmq --condition '__rmq_at \' query\'' --long-option where --exclusive --description 'Select by columns and properties (SQL92), e.g. \'queue_id = 3 AND price > 5\'.'
 complete --command rmq --condition '__rmq_at \' query\'' --long-option grep --exclusive --description 'Select by a regular expression that the body contains.'
 complete --command rmq --condition '__rmq_at \' query\'' --long-option track --description 'Show which groups consumed the messages, instead of the messages.'
+complete --command rmq --condition '__rmq_at \' query\'' --long-option fail-empty --description 'End with exit code 4 if there is no message to show: so it is without this option.'
 complete --command rmq --condition '__rmq_at \' query\'' --short-option f --long-option format --exclusive --description 'Format of each message, e.g. \'%o %k %v\\n\': `rmq help formats`.'
 complete --command rmq --condition '__rmq_at \' query\'' --long-option raw --description 'Print bodies (or the values of --format) as they are, without escapes.'
 complete --command rmq --condition '__rmq_at \' query\'' --long-option full --description 'Show long bodies whole on a terminal, not only a screenful.'

@@ -28,7 +28,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "End": "--until --idle --fail-empty",
         "Bodies": _BODIES,
     },
-    "query": {"Bodies": _BODIES},
+    "query": {"Content": "--grep --fail-empty", "Bodies": _BODIES},
     "consume": {
         "Bodies": _BODIES,
         "Membership": "--orderly --broadcast --balance",

@@ -16,7 +16,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code
-from rmqcli.render.output import warn
+from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
     from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, RowFilter
@@ -308,7 +308,7 @@ def _show(settings: Settings, summary: ExportSummary) -> None:
         Output().json(facts)
     elif settings.terminal:
         counts = f"{many(files, 'file')}, {many(rows, 'row')}, {size(written)}"
-        print(f"{out}: {counts} in {duration(seconds)}")
+        note(f"{out}: {counts} in {duration(seconds)}")
     else:
         Output().line(tsv_line([out, files, rows, written, round(seconds, 3)]))
     for end in failed:

@@ -15,7 +15,7 @@ from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
-from rmqcli.render.output import warn
+from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
     from rmqcli.import_.rows import ImportRow
@@ -141,7 +141,7 @@ def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *,
         what = "would be imported" if dry_run else "imported"
         before = f", {tally.skipped:,} skipped" if tally.skipped else ""
         sent = f"{many(tally.sent, 'message')} {what} ({size(tally.size)})"
-        print(f"{topic}: {sent}{before} in {duration(seconds)}")
+        note(f"{topic}: {sent}{before} in {duration(seconds)}")
     else:
         Output().line(
             tsv_line(

@@ -43,6 +43,14 @@ CountOption = Annotated[
 AllOption = Annotated[
     bool, Option("--all-topics", help="With --id of a unique ID: look in every topic, not only in TOPIC.")
 ]
+FailEmptyOption = Annotated[
+    bool,
+    Option(
+        "--fail-empty",
+        show_default=False,
+        help="End with exit code 4 if there is no message to show: so it is without this option.",
+    ),
+]
 TrackOption = Annotated[
     bool, Option("--track", help="Show which groups consumed the messages, instead of the messages.")
 ]
@@ -70,15 +78,16 @@ def query(
     count: CountOption = 64,
     conditions: Conditions,
     track: TrackOption = False,
+    fail_empty: FailEmptyOption = True,
     form: Form,
 ) -> None:
     """Find messages by key or message ID, using the index of the brokers.
 
-    Exit code 4 if there is none. Messages are printed as by `rmq pull`. An offset message ID names its
-    broker, so it needs no TOPIC; a unique ID does. --track compares the offset of each group with that of the
-    message: CONSUMED, CONSUMED_BUT_FILTERED (by its tags), NOT_CONSUME_YET, NOT_ONLINE, PULL,
-    CONSUME_BROADCASTING, UNKNOWN. A group that consumed the message by other means, or skipped it, is past it
-    as well.
+    Exit code 4 if there is none, with and without --fail-empty. Messages are printed as by `rmq pull`. An
+    offset message ID names its broker, so it needs no TOPIC; a unique ID does. --track compares the
+    offset of each group with that of the message: CONSUMED, CONSUMED_BUT_FILTERED (by its tags),
+    NOT_CONSUME_YET, NOT_ONLINE, PULL, CONSUME_BROADCASTING, UNKNOWN. A group that consumed the message by
+    other means, or skipped it, is past it as well.
     """
     from rmqcli.grammar.offset_range import parse_range
 
@@ -104,7 +113,7 @@ def query(
     if found.may_be_more and key is not None:
         warn(_more(found.messages, count))
     end_partly(found.failures, done=bool(chosen))
-    if not chosen:
+    if fail_empty and not chosen:
         what = f"key {key}" if key is not None else f"ID {msg_id}"
         where = f"topic {topic}" if topic else "any topic" if all_topics else "its broker"
         how = f" meets the condition ({len(found.messages)} found)" if found.messages else ""

@@ -178,6 +178,11 @@ def _try_time(text: str, now_ms: int) -> int | None:
     return _iso_time(text)
 
 
+def epoch_ms(number: int) -> int:
+    """Return the epoch milliseconds of a number of a file: ten digits are seconds, others milliseconds."""
+    return number * 1000 if number in _SECONDS else number
+
+
 def _epoch_time(number: int) -> int | None:
     if number in _SECONDS:
         return number * 1000

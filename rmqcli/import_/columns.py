@@ -1,7 +1,7 @@
 """Columns of Parquet files, from exports and other tools, as Python values.
 
 Text is any of Arrow's string types, dictionary-encoded or not; properties are a map of texts or a struct of
-them; times are timestamps (without a zone: UTC) or epoch milliseconds.
+them; times are timestamps (without a zone: UTC), epoch milliseconds, or epoch seconds (ten digits).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.types as t
 
+from rmqcli.grammar.offset_range import epoch_ms
 from rmqcli.import_.errors import InputError
 
 
@@ -74,14 +75,16 @@ def _check(name: str, kind: Any) -> None:
 
 def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:
     """Yields the rows of a batch, times in milliseconds, without nulls."""
-    columns = {name: _values(batch[name]) for name in batch.schema.names}
+    columns = {name: _values(batch[name], _COLUMNS[name]) for name in batch.schema.names}
     for values in zip(*columns.values(), strict=True):
         yield {name: value for name, value in zip(columns, values, strict=True) if value is not None}
 
 
-def _values(column: Any) -> list[Any]:
+def _values(column: Any, kind: _Kind) -> list[Any]:
     if t.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    elif kind is _MOMENT:
+        return [None if value is None else epoch_ms(value) for value in column.to_pylist()]
     values: list[Any] = column.to_pylist()
     if t.is_map(column.type) or t.is_struct(column.type):
         return [None if value is None else _without_nulls(value) for value in values]

@@ -20,6 +20,7 @@ import msgspec
 from codec.message import Message
 from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
 from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.offset_range import epoch_ms
 from rmqcli.import_.errors import ImportFailed, InputDamaged, InputError, InputNotFound
 from rmqcli.render.message_json import message_from_json, message_of, sendable
 
@@ -118,13 +119,18 @@ def _of_line(name: str, number: int, line: bytes, topic: str) -> ImportRow:
     except GrammarError as error:
         return ImportRow(name, number, error)
     place = _place(line)
-    born, stored = (_number(value) for value in (place.born_timestamp, place.store_timestamp))
+    born, stored = (_moment(value) for value in (place.born_timestamp, place.store_timestamp))
     broker = place.broker_name if isinstance(place.broker_name, str) else None
     return ImportRow(name, number, _again(message, born, stored), broker, _number(place.queue_id))
 
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _moment(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None else epoch_ms(number)
 
 
 def _again(message: Message, born: int | None, stored: int | None) -> Message:

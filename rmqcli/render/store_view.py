@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -64,11 +64,16 @@ def show_facts(settings: OutputSettings, facts: dict[str, tuple[str, Any]]) -> N
         )
 
 
-def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) -> None:
-    """Show the overview. JSON: a document; TSV: a row per queue, on request below a terminal's topics."""
+def show_overview(
+    settings: OutputSettings, found: Overview, *, by_queue: bool, sources: Mapping[str, str]
+) -> None:
+    """Show the overview. JSON: a document; TSV: a row per queue, on request below a terminal's topics.
+
+    `sources`: tables whose `.bak` was read, with its name.
+    """
     topics = _topics(found.queues)
     if settings.json:
-        Output().json(_document(found, topics))
+        Output().json(_document(found, topics) | ({"sources": dict(sources)} if sources else {}))
         return
     if not settings.terminal:
         show_rows(settings, _QUEUE_COLUMNS, [queue_row(one) for one in found.queues])

@@ -104,6 +104,13 @@ def test_times_of_the_first_original_stay(rmq: Run, topic: str, tmp_path: Path) 
     assert [found["properties"][name] for name in TIMES] == ["5", "8"]
 
 
+def test_times_in_seconds(rmq: Run, topic: str, tmp_path: Path) -> None:
+    line = {"body": "x", "bornTimestamp": 1_577_836_800, "storeTimestamp": 1_577_836_800_001}
+    rmq("import", str(lines_of(tmp_path / "a.jsonl", [line])), "--topic", topic)
+    (found,) = rmq("pull", topic, "--json").json_lines
+    assert [found["properties"][name] for name in TIMES] == ["1577836800000", "1577836800001"]
+
+
 def test_equal_keys_meet(rmq: Run, topic: str, tmp_path: Path) -> None:
     lines = [{"body": "x", "keys": [f"k{n % 7}"], "queueId": 3} for n in range(70)]
     rmq("import", str(lines_of(tmp_path / "a.jsonl", lines)), "--topic", topic, "--queues", "hash")

@@ -48,6 +48,14 @@ def rows_of(folder: Path, columns: dict[str, Any]) -> list[ImportRow]:
             {"body": BODY, "born_timestamp": pa.array([MOMENT]), "store_timestamp": pa.array([7])},
             {"ORIGINAL_BORN_TIMESTAMP": "1577836800000", "ORIGINAL_STORE_TIMESTAMP": "7"},
         ),
+        (
+            {
+                "body": BODY,
+                "born_timestamp": pa.array([1577836800]),
+                "store_timestamp": pa.array([1577836800], pa.timestamp("ms")),
+            },
+            {"ORIGINAL_BORN_TIMESTAMP": "1577836800000", "ORIGINAL_STORE_TIMESTAMP": "1577836800"},
+        ),
     ],
 )
 def test_types_that_mean_something(tmp_path: Path, columns: dict[str, Any], expected: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import QueueResetResult, ResetPlan, ResetResult
 from rmqcli.client.admin.offsets import OffsetAdmin
 from tests.cli.conftest import Result, Run
+
+FIVE = 479  # V5_3_3
 
 
 class Desk:
@@ -119,6 +122,7 @@ def test_there_is_no_undo_without_offsets_before(desk: Desk, tmp_path: Path) -> 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits as brokers of 5.x take them: only of groups that exist."""
+    monkeypatch.setattr("broker.handlers.admin_broker.CURRENT_VERSION", FIVE)
     commit = OffsetAdmin.commit
 
     async def refusing(self: OffsetAdmin, queue: MessageQueue, offset: int, group: Any = None) -> None:
@@ -135,6 +139,23 @@ def test_a_refusal_of_all_queues_is_said_once(desk: Desk, strict: None) -> None:
     assert absent.startswith(f"rmq: group {desk.group} does not exist yet on broker-a: ")
     assert reason.startswith(f"rmq: {desk.topic}@broker-a:0-3: ")
     assert reason.endswith("--create-group creates it first")
+
+
+def test_brokers_of_4_take_offsets_of_any_group(desk: Desk) -> None:
+    first = desk.reset("1")
+    assert (first.code, "does not exist" in first.err) == (0, False)
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_terminal_is_asked_whether_to_create_the_group(
+    desk: Desk, strict: None, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    typed = io.StringIO(f"{answer}\ny\n")
+    monkeypatch.setattr(typed, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", typed)
+    result = desk.rmq("offsets", "reset", desk.group, desk.topic, "--to", "1")
+    assert f"create group {desk.group} on broker-a first? [y/N] " in result.err
+    assert (result.code == 0, f"group {desk.group} created on broker-a" in result.err) == (answer == "y",) * 2
 
 
 def test_the_group_is_created_first(desk: Desk, strict: None) -> None:

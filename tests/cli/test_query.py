@@ -34,6 +34,7 @@ def test_an_offset_id_needs_no_topic(rmq: Run, topic: str) -> None:
     unknown = sent["offsetMsgId"][:16] + "0000000000FFFFFF"
     missing = rmq("query", "--id", unknown)
     assert (missing.code, missing.err) == (4, f"rmq: no message with ID {unknown} in its broker\n")
+    assert rmq("query", "--id", unknown, "--fail-empty") == missing
 
 
 def test_a_unique_id_needs_a_topic_or_all(rmq: Run, topic: str) -> None:

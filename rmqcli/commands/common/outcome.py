@@ -87,6 +87,18 @@ def ask(question: str, *, yes: bool) -> None:
         _ask(question, {}, wanted=None, remedy="use --yes")
 
 
+def agreed(question: str) -> bool:
+    """Ask on the terminal, and return the answer."""
+    from rmqcli.render.text import printable
+
+    print(f"{printable(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    return _is_yes(sys.stdin.readline())
+
+
+def _is_yes(answer: str) -> bool:
+    return answer.strip().lower() in ("y", "yes")
+
+
 def _ask(question: str, facts: Mapping[str, str], *, wanted: str | None, remedy: str) -> None:
     from rmqcli.render.text import printable
 
@@ -98,7 +110,7 @@ def _ask(question: str, facts: Mapping[str, str], *, wanted: str | None, remedy:
     prompt = "[y/N]" if wanted is None else f"Type {wanted} to confirm:"
     print(f"{printable(question)} {prompt} ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline().strip()
-    if answer != wanted if wanted is not None else answer.lower() not in ("y", "yes"):
+    if answer != wanted if wanted is not None else not _is_yes(answer):
         raise CommandError("aborted: nothing was changed")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,23 +88,31 @@ def show_table_rows(
     settings: Settings,
     columns: Sequence[Column],
     rows: Sequence[Sequence[Any]],
-    table: tuple[Path, str],
+    source: str | None,
     empty: str,
+    hidden: Collection[str] = (),
 ) -> None:
-    """Show rows of `table`, a store or file and the name of the table.
+    """Show rows of a table; if they come from its `.bak`, a column `source` names that file."""
+    from rmqcli.render.table import Column, show_rows
 
-    If they come from its `.bak`, a warning says why, and a column `source` names that file.
+    if source is not None:
+        columns, rows = (*columns, Column("SOURCE", "source")), [[*row, source] for row in rows]
+    show_rows(settings, columns, rows, empty=empty, hidden=hidden)
+
+
+def backup_of(store: Path, name: str) -> str | None:
+    """Return the name of the `.bak` that is read for a table of a store, or for a table file, and warn of
+    it; None if the table itself is read.
     """
     from rmqcli.render.output import warn
-    from rmqcli.render.table import Column, show_rows
     from rmqcli.store.read.tables import backup_in_use
 
-    file = backup_in_use(*table)
-    if file is not None:
-        source = f"{file.path.name}.bak"
-        warn(f"{file.path} cannot be used ({file.problem}): the rows are those of {source}, an older version")
-        columns, rows = (*columns, Column("SOURCE", "source")), [[*row, source] for row in rows]
-    show_rows(settings, columns, rows, empty=empty)
+    file = backup_in_use(store, name)
+    if file is None:
+        return None
+    source = f"{file.path.name}.bak"
+    warn(f"{file.path} cannot be used ({file.problem}): the rows are those of {source}, an older version")
+    return source
 
 
 def delays_of(text: str | None) -> DelayLevels:

@@ -15,13 +15,15 @@ from rmqcli.commands.inspect.app import (
     StoreArgument,
     WhereOption,
     app,
+    backup_of,
     delays_of,
     range_option,
+    show_table_rows,
 )
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.render.columns import MAX
-from rmqcli.render.table import Column, show_rows
+from rmqcli.render.table import Column
 from rmqcli.render.text import duration, local_seconds
 
 if TYPE_CHECKING:
@@ -51,7 +53,8 @@ def delay(
     Shows a row for each level; -f, --stats and --explain show messages. --where selects levels by level,
     delay, pending, offset, max_offset, first_due and last_due; a condition with any other name selects
     messages, by due (ms) and all columns of `inspect commitlog --where`. The other options select messages by
-    the topic and queue of their delivery. -N selects the last N messages of each level.
+    the topic and queue of their delivery. -N selects the last N messages of each level. If delayOffset.json
+    is damaged, its .bak is read: standard error and the column source say so.
     """
     from rmqcli.store.read import pending
     from rmqcli.store.read.tables import store_folder
@@ -71,6 +74,7 @@ def delay(
         Column("LAST DUE", "lastDue", local_seconds, whole=True),
     )
     condition = DelayCondition(where)
+    source = backup_of(store, "delayOffset.json")
     levels = pending.delay_levels(store, delays_of(delay_levels))
 
     def chosen_of(level: DelayLevel) -> Iterator[DelayedMessage]:
@@ -90,7 +94,7 @@ def delay(
     else:
         rows = [_chosen_row(level, [one.due for one in chosen_of(level)]) for level in levels]
     chosen_rows = list(islice(filter(condition.takes, rows), count))
-    show_rows(settings, shown, chosen_rows, empty="no delayed messages", hidden=["offset"])
+    show_table_rows(settings, shown, chosen_rows, source, "no delayed messages", hidden=["offset"])
 
 
 def _span(milliseconds: int | None) -> str:

@@ -9,6 +9,7 @@ from rmqcli.commands.inspect.app import (
     TableArgument,
     WhereOption,
     app,
+    backup_of,
     matching,
     require_store,
     show_table_rows,
@@ -52,4 +53,4 @@ def groups(
         Column("BROKER", "brokerId", number=True),
     )
     found = matching(shown, rows, where)
-    show_table_rows(settings, shown, found, (path, "subscriptionGroup.json"), empty="no groups")
+    show_table_rows(settings, shown, found, backup_of(path, "subscriptionGroup.json"), empty="no groups")

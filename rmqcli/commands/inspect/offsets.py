@@ -18,6 +18,7 @@ from rmqcli.commands.inspect.app import (
     TopicsOption,
     WhereOption,
     app,
+    backup_of,
     matching,
     one_view,
     range_option,
@@ -84,7 +85,7 @@ def offsets(
         nexts = next_messages(path, found)
         coming = [(one, next_) for one, next_ in nexts if wanted.holds_time(next_[1].store_timestamp)]
         found = [one for one, _ in coming]
-    table = (path, "consumerOffset.json")
+    source = backup_of(path, "consumerOffset.json")
     if format_text is not None:
         show_records(settings, (next_ for _, next_ in coming), View(format_text), count)
         return
@@ -97,9 +98,9 @@ def offsets(
             LAG,
             Column("GREATEST", "greatest", number=True),
         )
-        show_table_rows(settings, summed, topic_lags(found)[:count], table, empty="no offsets")
+        show_table_rows(settings, summed, topic_lags(found)[:count], source, empty="no offsets")
         return
-    show_table_rows(settings, shown, found[:count], table, empty="no offsets")
+    show_table_rows(settings, shown, found[:count], source, empty="no offsets")
 
 
 def _holds(wanted: OffsetRange, one: GroupPosition) -> bool:

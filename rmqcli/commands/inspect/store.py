@@ -11,8 +11,12 @@ from rmqcli.commands.inspect.app import (
     TopicsOption,
     WhereOption,
     app,
+    backup_of,
 )
 from rmqcli.commands.inspect.meant import note_meant
+
+_TABLES = ("consumerOffset.json", "delayOffset.json")
+"""The tables that the overview reads."""
 
 
 @command(
@@ -41,6 +45,7 @@ def store(
 
     meets = row_test(QUEUE_KEYS, where)
     found = overview(path)
+    sources = {name: source for name in _TABLES if (source := backup_of(path, name)) is not None}
     note_meant(path, topics=topics, group=group)
     is_choice = bool(topics) or queue is not None or where is not None
     if is_choice:
@@ -54,4 +59,4 @@ def store(
         found = found._replace(queues=queues, groups=groups)
     if group is not None:
         found = found._replace(groups=[one for one in found.groups if one.group == group])
-    show_overview(settings, found, by_queue=is_choice or settings.verbose)
+    show_overview(settings, found, by_queue=is_choice or settings.verbose, sources=sources)

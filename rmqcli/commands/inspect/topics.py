@@ -9,6 +9,7 @@ from rmqcli.commands.inspect.app import (
     TopicsOption,
     WhereOption,
     app,
+    backup_of,
     matching,
     require_store,
     show_table_rows,
@@ -44,4 +45,4 @@ def topics_table(
         Column("ORDER", "order"),
     )
     found = matching(shown, rows, where)
-    show_table_rows(settings, shown, found, (path, "topics.json"), empty="no topics")
+    show_table_rows(settings, shown, found, backup_of(path, "topics.json"), empty="no topics")

@@ -14,12 +14,14 @@ from rmqcli.commands.inspect.app import (
     StoreArgument,
     WhereOption,
     app,
+    backup_of,
     range_option,
+    show_table_rows,
 )
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import parse_range
 from rmqcli.render.columns import TOPIC
-from rmqcli.render.table import Column, show_rows
+from rmqcli.render.table import Column
 from rmqcli.render.text import local_seconds
 
 if TYPE_CHECKING:
@@ -65,9 +67,11 @@ def transactions(
     )
     meets = row_test([column.key for column in shown], where)
     messages = selection.filter()
+    store = store_folder(path)
+    source = backup_of(store, "consumerOffset.json")
     accepted = (
         one
-        for one in pending.half_messages(store_folder(path))
+        for one in pending.half_messages(store)
         if group in (None, one.group) and messages.accepts(one.message) and meets(_half_row(one))
     )
     wanted = parse_range(range_text, now_ms())
@@ -76,7 +80,7 @@ def transactions(
         show_records(settings, ((one.place, one.message) for one in found), view, count)
         return
     rows = [_half_row(one) for one in islice(found, count)]
-    show_rows(settings, shown, rows, empty="no pending transactions", hidden=["msgId"])
+    show_table_rows(settings, shown, rows, source, "no pending transactions", hidden=["msgId"])
 
 
 def _half_row(one: HalfMessage) -> tuple[object, ...]:

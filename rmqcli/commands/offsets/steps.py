@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rmqcli.cli.errors import Ended
@@ -11,7 +13,7 @@ from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.settings import Settings
 from rmqcli.client import Admin, ClientError, GroupNotFound, ResetPlan, ResetResult, ResetTarget
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import confirm, partial_code, say_done
+from rmqcli.commands.common.outcome import agreed, confirm, partial_code, say_done
 from rmqcli.commands.offsets.report import PLAN_COLUMNS, document, failure_lines, plan_lines, plan_row
 from rmqcli.commands.offsets.undo import Home, undo_command, write_undo
 from rmqcli.render import Output
@@ -41,6 +43,7 @@ class Reset:
         self._queue_id = queue_id
         self._output = Output()
         self._missing: tuple[str, ...] = ()
+        self._refusing: tuple[str, ...] = ()
         self._home = Home(settings.namesrv, ())
 
     def run(self, way: Way, question: str, home: Home | None = None) -> None:
@@ -58,6 +61,7 @@ class Reset:
         if way.dry_run:
             return
         if plan.changed:
+            way = self._offered(plan, way)
             lost = [f"{many(plan.skipped, 'message')} skipped"] if plan.skipped else []
             confirm(self._settings, question, yes=way.yes, lost=lost, readers=[plan.group, *plan.clients])
         self._apply(plan, way)
@@ -72,6 +76,7 @@ class Reset:
         self._home = Home(self._settings.namesrv, tuple(sorted(clusters)))
         if not plan.online and (way.create_group or any(step.old is None for step in plan.queues)):
             self._missing = await _missing(admin, plan.group, brokers)
+            self._refusing = await _refusing(admin, self._missing)
         return plan
 
     def _show_plan(self, plan: ResetPlan, way: Way) -> None:
@@ -84,8 +89,19 @@ class Reset:
             return
         show_rows(self._settings, PLAN_COLUMNS, list(map(plan_row, plan.queues)))
         self._output.flush()
-        for line in plan_lines(plan, missing=self._missing, create=way.create_group):
+        where = self._missing if way.create_group else self._refusing
+        for line in plan_lines(plan, missing=where, create=way.create_group):
             warn(line)
+
+    def _offered(self, plan: ResetPlan, way: Way) -> Way:
+        """Offer on a terminal to create the group on brokers that would refuse its offsets."""
+        if way.create_group or not self._refusing or not sys.stdin.isatty() or way.yes:
+            return way
+        question = f"create group {plan.group} on {', '.join(self._refusing)} first?"
+        if not agreed(question):
+            return way
+        self._missing = self._refusing
+        return replace(way, create_group=True)
 
     def _apply(self, plan: ResetPlan, way: Way) -> None:
         """Apply the plan; the undo file is written before."""
@@ -134,6 +150,19 @@ class Reset:
             note(f"undo with: {undo_command(path, self._settings)}")
         else:
             note(f"no undo: group {plan.group} had no offsets on topic {plan.topic}")
+
+
+async def _refusing(admin: Admin, brokers: Collection[str]) -> tuple[str, ...]:
+    """Return the brokers that are of 5.x, or do not say their version: they refuse offsets of a group that they
+    do not know.
+    """
+    if not brokers:
+        return ()
+    masters = [
+        one for one in await admin.brokers.summaries() if one.broker_name in brokers and not one.broker_id
+    ]
+    versions = {one.broker_name: (one.runtime or {}).get("brokerVersionDesc", "") for one in masters}
+    return tuple(name for name in brokers if not versions.get(name, "").startswith(("V3_", "V4_")))
 
 
 async def _missing(admin: Admin, group: str, brokers: set[str]) -> tuple[str, ...]:
