@@ -299,7 +299,7 @@ class SimulatedDisk(DurableFolders):
         after = SimulatedDisk(
             self._seed, now_ms=self._now_ms, loses_power=self._loses_power, capacity=self._capacity
         )
-        after._rng, after._boot = self._rng, self._boot
+        after._rng, after._boot, after.used = self._rng, self._boot, self.used
         self._note_changes()
         after._folders = set(self._folders)
         copies: dict[File | None, File | None] = {None: None, FOLDER: FOLDER}
@@ -319,7 +319,7 @@ class SimulatedDisk(DurableFolders):
         self._note_changes()
         kept = survivors(self._durable, self._changes, journal, rng)
         after = SimulatedDisk(rng.getrandbits(32), now_ms=self._now_ms, capacity=self._capacity)
-        after._boot = self._boot + 1
+        after._boot, after.used = self._boot + 1, self.used
         for path, file, content in kept:  # a folder precedes what is in it
             if path.parent not in after._folders:
                 continue

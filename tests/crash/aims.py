@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,11 +20,29 @@ from codec.operations.topics import DELETE_TOPIC_IN_BROKER
 from rmqcli.client import Admin, ClientError, Producer, SendStatus
 from tests.crash.real_broker import SMALL_FILES, Round, Settings
 from tests.crash.real_store import Acked, log_start, queue_entries
+from tests.crash.runner import ROOMY, Machine
 
 SHORT_LIVED = "ShortLived"
 POLL = 0.0002
 LONGEST_REMOVAL = 0.5
 """Seconds after which the broker is killed whether or not it has removed anything."""
+
+
+HOUR_S = 3600
+HOURS_TO_GO = 12
+"""From the start of the test to the hour of `deleteWhen`."""
+FILLING, FORCING = 76, 86
+"""Percent of the disk in use: enough for expired files to go, and for any."""
+REQUEST = "request"
+CAUSES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        REQUEST: (2, ROOMY),
+        "the hour": (HOURS_TO_GO, ROOMY),
+        "a disk that fills": (2, FILLING),
+        "a full disk": (0, FORCING),
+    }
+)
+"""What has files removed → hours by which the clock is ahead, percent of the disk in use."""
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -41,10 +61,11 @@ class Aim(ABC):
     expires = False
     """Log files may be removed."""
 
-    def __init__(self, store: Path, acked: Acked, chance: random.Random) -> None:
+    def __init__(self, store: Path, acked: Acked, chance: random.Random, machine: Machine) -> None:
         self.store = store
         self.acked = acked
         self.chance = chance
+        self.machine = machine
         self.counts: Counter[str] = Counter()
 
     @abstractmethod
@@ -143,23 +164,43 @@ class Deleting(Aim):
 
 
 class Expiring(Aim):
-    """Old log files are removed."""
+    """Old log files are removed, for one cause after the other."""
 
-    settings: Settings = MappingProxyType({**SMALL_FILES, "fileReservedTime": 0})
+    settings: Settings = MappingProxyType(
+        {
+            **SMALL_FILES,
+            "fileReservedTime": 1,
+            "deleteWhen": f"{(time.localtime().tm_hour + HOURS_TO_GO) % 24:02d}",
+            "cleanResourceInterval": 20,
+        }
+    )
     least = 300
     most = 1000
     expires = True
     begin = 0
 
+    def __init__(self, store: Path, acked: Acked, chance: random.Random, machine: Machine) -> None:
+        super().__init__(store, acked, chance, machine)
+        self._causes = itertools.cycle(CAUSES)
+        self.cause = ""
+
     async def take(self, round_: Round) -> None:
+        self.cause = next(self._causes)
+        first = min((self.store / "commitlog").iterdir())
+        assert int(first.name) == self.begin, "files were removed without a cause"
         async with Admin(namesrv=round_.words["namesrv"]) as admin, trio.open_nursery() as nursery:
-            first = next(iter(sorted((self.store / "commitlog").iterdir())))
-            nursery.start_soon(self._expire, admin, round_.words["broker"])
+            hours, percent = CAUSES[self.cause]
+            self.machine.set_clock(hours * HOUR_S)
+            self.machine.fill(percent)
+            if self.cause == REQUEST:
+                nursery.start_soon(self._request, admin, round_.words["broker"])
             await self.in_the_midst(first)
             round_.process.kill()
             nursery.cancel_scope.cancel()
+        self.machine.set_clock(0)
+        self.machine.fill(ROOMY)
 
-    async def _expire(self, admin: Admin, broker: str) -> None:
+    async def _request(self, admin: Admin, broker: str) -> None:
         try:
             await admin.instance.ask(broker, DELETE_EXPIRED_COMMITLOG, None, None)
         except ClientError:
@@ -171,5 +212,5 @@ class Expiring(Aim):
         begin = log_start(self.store)
         assert begin >= self.begin
         assert not self.acked or begin <= next(reversed(self.acked.values())).offset
-        self.counts["removals begun"] += begin > self.begin
+        self.counts[f"removals begun by {self.cause}"] += begin > self.begin
         self.begin = begin

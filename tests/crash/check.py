@@ -93,7 +93,8 @@ def _has_expired(model: Model, image: Image, sent: Sent) -> bool:
     """True if it was in files that are removed. AssertionError if they were too new for that."""
     if not model.is_expired(sent, image.start):
         return False
-    assert _is_old(model, sent), f"message {sent.number} was removed too early: {sent}"
+    may_go = _is_old(model, sent) or model.forces_since(sent.time)
+    assert may_go, f"message {sent.number} was removed too early: {sent}"
     return True
 
 
@@ -103,8 +104,8 @@ def _is_old(model: Model, sent: Sent) -> bool:
 
 
 def _check_start(model: Model, image: Image) -> None:
-    """Files are removed on request, oldest first; only a power cut can bring one back."""
-    assert model.expires or not image.start, f"the log begins at {image.start}"
+    """Files are removed for a cause, oldest first; only a power cut can bring one back."""
+    assert image.start <= model.start or model.causes(), f"the log begins at {image.start}"
     if model.settled or model.killed:
         assert image.start >= model.start, f"the log begins at {image.start} again, not at {model.start}"
 

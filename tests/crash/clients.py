@@ -1,5 +1,5 @@
 """What the clients of a session do, by its seed: they send, end transactions, pull, commit, send back, create and
-delete topics, have old files removed, and the clock is set.
+delete topics, have old files removed; the clock is set, and the disk filled.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tests.crash.plan import (
     TOPICS,
     Clock,
 )
+from tests.crash.retention import USED, Causes
 from tests.crash.wire import Gone as Closed
 
 SIZES = (10, 10, 100, 300, 1500, 5000)
@@ -46,7 +47,8 @@ LARGE_BATCH = 30
 
 
 class Clients:
-    """The clients of one broker. `ask` and `tell` raise Closed when the session has ended.
+    """The clients of one broker. `ask` and `tell` raise Closed when the session has ended, `fill` has other
+    programs use so many bytes of the disk.
 
     `shows_flushed`: what readers get is on the disk.
     """
@@ -56,6 +58,8 @@ class Clients:
         model: Model,
         rng: random.Random,
         clock: Clock,
+        causes: Causes,
+        fill: Callable[[int], None],
         ask: Callable[..., Awaitable[RemotingCommand]],
         tell: Callable[[int, Header | Mapping[str, str]], Awaitable[None]],
         *,
@@ -65,6 +69,8 @@ class Clients:
         self._model = model
         self._rng = rng
         self._clock = clock
+        self._causes = causes
+        self._fill = fill
         self._ask = ask
         self._tell = tell
         self._sync = sync
@@ -244,14 +250,21 @@ class Clients:
         if self._rng.random() < 0.2:
             self._clock.jump(self._rng.choice(JUMPS_S))
         elif self._rng.random() < 0.2:
-            if self._rng.random() < 0.5:
-                self._clock.jump(EXPIRY_S)
-            self._model.expires = True
-            await self._ask(RequestCode.DELETE_EXPIRED_COMMITLOG, None)
+            await self._expire()
+        elif "disk" in self._causes.kinds and self._rng.random() < 0.3:
+            self._fill(self._rng.choice(USED))
         elif self._model.topics.get(topic) is not True:
             await self.create(topic, 1)
         elif self._rng.random() < 0.4:
             await self._delete(topic)
+
+    async def _expire(self) -> None:
+        """Messages get old, and have their files removed on request, in sessions that have such requests."""
+        if self._rng.random() < 0.5:
+            self._clock.jump(EXPIRY_S)
+        if "request" in self._causes.kinds:
+            self._causes.requested = True
+            await self._ask(RequestCode.DELETE_EXPIRED_COMMITLOG, None)
 
     async def create(self, topic: str, queues: int) -> None:
         self._model.topics[topic] = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -122,9 +122,13 @@ class Model:
     """The knowledge of all clients; `life` counts the starts of the broker.
 
     `span_ms` is that of their clock: the difference of any two times that it has shown since one on trio's.
+    `causes` are the reasons for which files may have been removed since the last recovered store, `forces_since`
+    tells if any may have been, expired or not, since a time on trio's clock (`tests.crash.retention.Causes`).
     """
 
     span_ms: Callable[[float], int] = lambda _: 0
+    causes: Callable[[], Sequence[str]] = tuple
+    forces_since: Callable[[float], bool] = lambda _: False
     life: int = 0
     messages: dict[int, Sent] = field(default_factory=dict)
     topics: dict[str, bool | None] = field(default_factory=dict)
@@ -135,8 +139,6 @@ class Model:
     """(topic, queue id, queue offset) → what a reader got there."""
     backs: dict[Back, Copies] = field(default_factory=dict)
     """Messages that were sent back."""
-    expires: bool = False
-    """The removal of old files was requested."""
     start: int = 0
     """Where the log began in the last recovered store."""
     settled: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +94,11 @@ class Fault:
     errno: int
 
 
+def hour_of(milliseconds: int) -> int:
+    """The hour of day, 0 to 23, in the zone of the machine."""
+    return time.localtime(milliseconds // 1000).tm_hour
+
+
 class Clock:
     """Wall-clock time, ms: trio's, set wrong by `jump`."""
 
@@ -105,16 +111,24 @@ class Clock:
         self._wrong_s += seconds
         self._jumps.append((trio.current_time(), self._wrong_s))
 
-    def span_ms(self, since: float) -> int:
-        """The difference between any two times that it has shown since a time on trio's clock, at most."""
-        ends = [*(time for time, _ in self._jumps[1:]), trio.current_time()]
-        shown = [
+    def _shown(self, since: float) -> list[float]:
+        """The first and last times that it has shown since one on trio's clock, between any two settings, s."""
+        ends = [*(moment for moment, _ in self._jumps[1:]), trio.current_time()]
+        return [
             moment + wrong
             for (begin, wrong), end in zip(self._jumps, ends, strict=True)
             if end >= since
             for moment in (max(begin, since), end)
         ]
+
+    def span_ms(self, since: float) -> int:
+        """The difference between any two times that it has shown since a time on trio's clock, at most."""
+        shown = self._shown(since)
         return round((max(shown) - min(shown)) * 1000)
+
+    def hours(self, since: float) -> set[int]:
+        """The hours of day that it has shown since a time on trio's clock, no longer than an hour ago."""
+        return {hour_of(START_MS + round(shown * 1000)) for shown in self._shown(since)}
 
     def __call__(self) -> int:
         return START_MS + round((trio.current_time() + self._wrong_s) * 1000)

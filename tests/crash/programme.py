@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ import trio.testing
 from trio._core import _run
 
 from broker.config import checks
+from broker.store import retention
 from broker.testing.disk import SimulatedDisk
 from broker.testing.power_cut import Journal
 from rmqcli.store.verify.store import verify_store
@@ -31,11 +31,16 @@ from tests.crash.clients import Clients
 from tests.crash.image import Image
 from tests.crash.model import Model
 from tests.crash.plan import DAY_S, QUEUE_FILES, Clock, Fault, Plan, image_of
+from tests.crash.retention import FILLING, FORCING, KINDS, ROOMY, Causes, draw_settings
 from tests.crash.script import Session
 
 REPLAY = ".venv/bin/python -m tests.crash.programme"
 ENDS = 2
 """Power cuts and kills of one seed."""
+FIRST_RETENTION_S = 0.5
+"""Seconds from a start to the first look for files to remove, which are a minute else."""
+LEAVING_ROOM = (ROOMY, ROOMY, FILLING, FORCING)
+"""Uses of the disk with which messages are accepted."""
 IDLE_S = 25
 """Long enough for the longest delay, and for all checks of a half message."""
 
@@ -48,7 +53,10 @@ class Programme:
         self.counts: Counter[str] = Counter()
         self._rng = random.Random(seed)
         self._folder = folder
-        self.model = Model()
+        self.clock = Clock()
+        kinds = self._rng.choice(KINDS)
+        self.causes = Causes(self.clock, kinds, draw_settings(self._rng, kinds))
+        self.model = Model(self.clock.span_ms, self.causes.names, self.causes.forces_since)
         self._settings = {"mapped_file_size_consume_queue": self._rng.choice(QUEUE_FILES)}
         self._images = 0
         self.image = Image({})
@@ -58,27 +66,31 @@ class Programme:
             yield Plan.draw(self._rng), None
 
     async def run(self) -> None:
-        clock = Clock()
-        self.model.span_ms = clock.span_ms
-        disk = SimulatedDisk(self._rng.getrandbits(32), now_ms=clock)
+        disk = SimulatedDisk(self._rng.getrandbits(32), now_ms=self.clock)
         for plan, fault in self.sessions():
-            session = Session(self.model, disk, clock, self._rng, plan, fault, self._settings)
-            session.opened = self._recovered
+            session = self._session(disk, plan, fault)
             await session.run()
             assert session.after is not None
             self._count(session)
             disk = session.after
-        last = Session(self.model, disk, clock, self._rng, Plan(1, 0, 0, None), settings=self._settings)
-        last.opened = self._recovered
-        await last.live(partial(self._finish, clock))
+        last = self._session(disk, Plan(1, 0, 0, None))
+        if "disk" in self.causes.kinds:
+            last.fill(self._rng.choice(LEAVING_ROOM))
+        await last.live(self._finish)
         self.image = image_of(disk.contents())
         check(self.model, self.image)
         check_done(self.model, self.image)
         self._verify(self.image)
+        self._count_removals(self.image)
         self.counts["messages"] += len(self.model.messages)
         self.counts["messages sent back"] += len(self.model.backs)
         self.counts["logs without their first file"] += self.image.start > 0
         self.counts["queues in several files"] += self.image.rolled
+
+    def _session(self, disk: SimulatedDisk, plan: Plan, fault: Fault | None = None) -> Session:
+        session = Session(self.model, disk, self.clock, self._rng, plan, self.causes, fault, self._settings)
+        session.opened = self._recovered
+        return session
 
     def _count(self, session: Session) -> None:
         journal, fault = session.plan.journal, session.fault
@@ -87,16 +99,23 @@ class Programme:
         self.counts["refused calls"] += fault is not None and session.calls >= fault.call
         self.counts["refused starts"] += session.refused_starts
 
-    async def _finish(self, clock: Clock, clients: Clients) -> None:
+    async def _finish(self, clients: Clients) -> None:
         await clients.heartbeat()
-        clock.jump(10 * DAY_S)
+        self.clock.jump(10 * DAY_S)
         await trio.sleep(IDLE_S)
 
     def _recovered(self, session: Session) -> None:
         image = image_of(session.disk.contents())
         check(self.model, image)
         self._verify(image)
+        self._count_removals(image)
         self.model.settle(image, trio.current_time())
+        self.causes.settle(trio.current_time())
+
+    def _count_removals(self, image: Image) -> None:
+        if image.start > self.model.start:
+            causes = self.causes.names()
+            self.counts[f"removals: {causes[0] if len(causes) == 1 else 'several causes'}"] += 1
 
     def _verify(self, image: Image) -> None:
         """`rmq inspect verify` agrees."""
@@ -137,6 +156,7 @@ def run(programme: Programme) -> Counter[str]:
     _run._r.seed(programme.seed)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+        patched.setattr(retention, "FIRST_RUN_S", FIRST_RETENTION_S)
         patched.delitem(checks._BROKER_VALUES, "mapped_file_size_consume_queue")  # so that they roll soon
         trio.run(programme.run, clock=trio.testing.MockClock(autojump_threshold=0))
     return programme.counts

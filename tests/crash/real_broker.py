@@ -16,7 +16,7 @@ from codec.ids import parse_offset_msg_id
 from codec.message import Message
 from rmqcli.client import ClientError, Producer, SendStatus
 from tests.crash.real_store import TOPIC, Ack, Acked
-from tests.crash.runner import READY, WrongClock
+from tests.crash.runner import READY, Machine
 from tests.processes import Process, announced, ended, launched, up
 from tests.support import PATIENCE
 
@@ -50,9 +50,9 @@ class Round(NamedTuple):
 
 
 @contextmanager
-def starting(store: Path, settings: Settings, clock: WrongClock | None = None) -> Iterator[Process]:
+def starting(store: Path, settings: Settings, machine: Machine | None = None) -> Iterator[Process]:
     """A broker that has imported what it needs, and starts now."""
-    command = (sys.executable, "-m", "tests.crash.runner", str(clock.path) if clock else "")
+    command = (sys.executable, "-m", "tests.crash.runner", str(machine.path) if machine else "")
     with ended(launched(up(store, {**SETTINGS, **settings}), command)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == READY
@@ -60,9 +60,9 @@ def starting(store: Path, settings: Settings, clock: WrongClock | None = None) -
 
 
 @contextmanager
-def running(store: Path, settings: Settings, clock: WrongClock | None = None) -> Iterator[Round]:
+def running(store: Path, settings: Settings, machine: Machine | None = None) -> Iterator[Round]:
     """A broker that has recovered its store and serves."""
-    with starting(store, settings, clock) as process:
+    with starting(store, settings, machine) as process:
         yield Round(process, announced(process))
 
 

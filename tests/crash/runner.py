@@ -1,8 +1,8 @@
 """`rmq` in a process that prints a line when it has imported what it needs, and then starts.
 
-    python -m tests.crash.runner CLOCK up …
+    python -m tests.crash.runner MACHINE up …
 
-Its wall clock is wrong by the milliseconds in a file, which may change while it runs; '' is the right one.
+What it is told of its machine is wrong as a file says, which may change while it runs; '' is the truth.
 """
 
 from __future__ import annotations
@@ -15,38 +15,63 @@ from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.disk import Usage
 
 READY = b"ready\n"
-WRONG_BY = struct.Struct("<q")
+LAYOUT = struct.Struct("<qq")
+"""Milliseconds by which the clock is ahead; percent of the disk in use."""
+ROOMY = 50
+"""Percent of the disk in use unless told otherwise."""
+FIRST_RETENTION_S = 0.02
+"""Seconds from a start to the first look for files to remove, which are a minute else."""
 
 
-class WrongClock:
-    """The time that a process is told; `seconds` is how far it is ahead."""
+class Machine:
+    """The clock and the disk of processes, as they are told."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.exists():
-            path.write_bytes(WRONG_BY.pack(0))
+            path.write_bytes(LAYOUT.pack(0, ROOMY))
         with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), WRONG_BY.size)
+            self._map = mmap.mmap(file.fileno(), LAYOUT.size)
 
-    def set(self, seconds: float) -> None:
-        """Sets the clock in all processes."""
-        WRONG_BY.pack_into(self._map, 0, round(seconds * 1000))
+    def set_clock(self, seconds: float) -> None:
+        """Sets the clock ahead in all processes."""
+        LAYOUT.pack_into(self._map, 0, round(seconds * 1000), self._values()[1])
 
-    def __call__(self) -> int:
-        """Epoch milliseconds."""
-        return time.time_ns() // 1_000_000 + int(WRONG_BY.unpack_from(self._map)[0])
+    def fill(self, percent: int) -> None:
+        """Has all processes see a disk of which so much is in use."""
+        LAYOUT.pack_into(self._map, 0, self._values()[0], percent)
+
+    def _values(self) -> tuple[int, int]:
+        wrong_by, percent = LAYOUT.unpack_from(self._map)
+        return wrong_by, percent
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + self._values()[0]
+
+    def usage(self, usage: Usage) -> Usage:
+        """What is said of a disk of which that much is in use."""
+        return usage._replace(used=usage.total * self._values()[1] // 100)
 
 
-def set_clock(clock: WrongClock) -> None:
-    """Has servers that are imported from now on take a clock for that of the machine."""
+def set_up(machine: Machine) -> None:
+    """Has servers that are imported from now on believe a machine, and look for files to remove at once."""
     import broker.clock
 
-    broker.clock.system_now_ms = clock
+    broker.clock.system_now_ms = machine.now_ms
+    from broker.disk.real import RealDisk
     from broker.node import open_broker
+    from broker.store import retention
 
-    assert signature(open_broker).parameters["now_ms"].default is clock
+    assert signature(open_broker).parameters["now_ms"].default == machine.now_ms
+    true = RealDisk.usage
+    RealDisk.usage = lambda disk, path: machine.usage(true(disk, path))  # type: ignore[assignment, method-assign]
+    retention.FIRST_RUN_S = FIRST_RETENTION_S  # type: ignore[assignment]
 
 
 def imported() -> Callable[[], None]:
@@ -61,7 +86,7 @@ def imported() -> Callable[[], None]:
 if __name__ == "__main__":
     _, path, *arguments = sys.argv
     if path:
-        set_clock(WrongClock(Path(path)))
+        set_up(Machine(Path(path)))
     main = imported()
     sys.argv = ["rmq", *arguments]
     print(READY.decode(), end="", flush=True)

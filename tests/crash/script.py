@@ -25,6 +25,7 @@ from codec.remoting.frame import RemotingCommand
 from tests.crash.clients import Clients
 from tests.crash.model import Model
 from tests.crash.plan import PAUSES_S, PORT, SAVE_S, SETTINGS, TOPICS, Clock, Fault, Plan, image_of
+from tests.crash.retention import Causes
 from tests.crash.wire import Gone as Closed
 from tests.crash.wire import Wire
 
@@ -42,6 +43,7 @@ class Session:
         clock: Clock,
         rng: random.Random,
         plan: Plan,
+        causes: Causes,
         fault: Fault | None = None,
         settings: Mapping[str, Any] = NO_SETTINGS,
     ) -> None:
@@ -50,6 +52,7 @@ class Session:
         self.clock = clock
         self.rng = rng
         self.plan = plan
+        self.causes = causes
         self.fault = fault
         self.settings = settings
         self.refused_starts = 0
@@ -82,6 +85,11 @@ class Session:
             self.model.cut(image_of(self.disk.synced()))
             self.after = self.disk.power_cut(self.plan.journal)
 
+    def fill(self, used: int) -> None:
+        """Has other programs use so many bytes of the disk."""
+        self.disk.used = used
+        self.causes.fill(used, trio.current_time())
+
     async def run(self) -> None:
         for _ in range(self.plan.lives):
             try:
@@ -108,7 +116,9 @@ class Session:
         self.model.life += 1
         self.sync = self.rng.random() < 0.5 if self.plan.sync is None else self.plan.sync
         flush = "SYNC_FLUSH" if self.sync else "ASYNC_FLUSH"
-        config = BrokerConfig(**{**SETTINGS, **self.settings, "flush_disk_type": flush})
+        config = BrokerConfig(
+            **{**SETTINGS, **self.causes.settings, **self.settings, "flush_disk_type": flush}
+        )
         async with trio.open_nursery() as nursery:
             network = MemoryNetwork(nursery)
             async with open_broker(
@@ -152,6 +162,8 @@ class Session:
             self.model,
             self.rng,
             self.clock,
+            self.causes,
+            self.fill,
             partial(self._ask, wire),
             wire.tell,
             sync=self.sync,

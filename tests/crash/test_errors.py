@@ -18,7 +18,7 @@ from tests.crash.plan import Fault
 from tests.crash.programme import Faulty, run
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
-SEED = 3
+SEED = 12
 
 
 @pytest.mark.parametrize("in_second", [False, True], ids=["", "after a recovery"])

@@ -16,6 +16,7 @@ import trio
 from tests.crash.aims import Aim, AnyMoment, Deleting, Expiring, Rolling
 from tests.crash.real_broker import Round, Settings, load, running, starting, stopped
 from tests.crash.real_store import Acked, check_sound, check_store
+from tests.crash.runner import Machine
 from tests.support import PATIENCE
 
 
@@ -30,12 +31,12 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "at any moment": Kind(AnyMoment, "ASYNC_FLUSH", 4),
+    "at any moment": Kind(AnyMoment, "ASYNC_FLUSH", 3),
     "at any moment, SYNC_FLUSH": Kind(AnyMoment, "SYNC_FLUSH", 3, 300),
-    "files roll": Kind(Rolling, "ASYNC_FLUSH", 3),
+    "files roll": Kind(Rolling, "ASYNC_FLUSH", 2),
     "files roll, SYNC_FLUSH": Kind(Rolling, "SYNC_FLUSH", 2, 100),
     "a topic is deleted": Kind(Deleting, "ASYNC_FLUSH", 2),
-    "files are removed": Kind(Expiring, "ASYNC_FLUSH", 2),
+    "files are removed": Kind(Expiring, "ASYNC_FLUSH", 4),
 }
 STARTS = 4
 """The share of kills during a start."""
@@ -48,12 +49,13 @@ def test_what_was_acknowledged_survives(
 ) -> None:
     kind, acked, chance = KINDS[name], Acked(), random.Random(name)
     store = tmp_path / "store"
-    aim = kind.aim(store, acked, chance)
+    machine = Machine(tmp_path / "machine")
+    aim = kind.aim(store, acked, chance, machine)
     settings = {**aim.settings, "flushDiskType": kind.flush}
     rounds = request.config.getoption("--crash-rounds") * kind.share // 20
     count = 0
     for number in range(rounds):
-        with running(store, settings) as round_:
+        with running(store, settings, machine) as round_:
             if number:
                 aim.check()
             count += _loaded(round_, aim, number, chance.randint(aim.least, kind.most or aim.most))
@@ -86,7 +88,7 @@ def test_a_start_is_killed(
 ) -> None:
     """A broker that was killed under load is killed again while it starts and recovers, up to four times."""
     acked, chance, store = Acked(), random.Random(4713), tmp_path / "store"
-    aim = Rolling(store, acked, chance)
+    aim = Rolling(store, acked, chance, Machine(tmp_path / "machine"))
     rounds = request.config.getoption("--crash-rounds") * STARTS // 20
     counts: Counter[str] = Counter()
     while counts.total() < rounds:

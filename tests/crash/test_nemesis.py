@@ -24,7 +24,7 @@ from tests.broker.store.full_tmpfs import fill
 from tests.crash.aims import until
 from tests.crash.real_broker import SMALL_FILES, Round, Settings, load, running, starting, stopped
 from tests.crash.real_store import TOPIC, Acked, check_sound, check_store
-from tests.crash.runner import WrongClock
+from tests.crash.runner import Machine
 from tests.support import PATIENCE
 
 HOUR_S, DAY_S = 3600, 86400
@@ -43,10 +43,10 @@ Trouble = Callable[[Round], Awaitable[None]]
 class Nemesis:
     """Broker after broker on one store, each under load, in trouble, and killed."""
 
-    def __init__(self, store: Path, settings: Settings, clock: WrongClock | None = None) -> None:
+    def __init__(self, store: Path, settings: Settings, machine: Machine | None = None) -> None:
         self.store = store
         self.settings = settings
-        self.clock = clock
+        self.machine = machine
         self.acked = Acked()
         self.chance = random.Random(4714)
         self.failed: Counter[str] = Counter()
@@ -55,7 +55,7 @@ class Nemesis:
 
     def meet(self, trouble: Trouble, *, send_timeout: float = 2.0) -> None:
         """One broker."""
-        with running(self.store, self.settings, self.clock) as round_:
+        with running(self.store, self.settings, self.machine) as round_:
 
             async def end() -> None:
                 await trouble(round_)
@@ -93,8 +93,8 @@ def rounds(request: pytest.FixtureRequest) -> int:
 
 def test_a_broker_that_stands_still(tmp_path: Path, rounds: int, show: Callable[[str], None]) -> None:
     """Its clients time out, and do not know what became of their messages; its clock goes on meanwhile."""
-    clock = WrongClock(tmp_path / "clock")
-    nemesis = Nemesis(tmp_path / "store", SMALL_FILES, clock)
+    machine = Machine(tmp_path / "machine")
+    nemesis = Nemesis(tmp_path / "store", SMALL_FILES, machine)
     wrong = 0
 
     async def stand_still(round_: Round) -> None:
@@ -103,7 +103,7 @@ def test_a_broker_that_stands_still(tmp_path: Path, rounds: int, show: Callable[
         await nemesis.failing()
         await trio.sleep(nemesis.chance.uniform(0.0, STANDSTILL_S))
         wrong += nemesis.chance.choice((0, 10, 60, HOUR_S))
-        clock.set(wrong)
+        machine.set_clock(wrong)
         round_.process.send_signal(signal.SIGCONT)
         await nemesis.served()
 
@@ -115,14 +115,14 @@ def test_a_broker_that_stands_still(tmp_path: Path, rounds: int, show: Callable[
 
 def test_a_clock_that_is_set(tmp_path: Path, rounds: int, show: Callable[[str], None]) -> None:
     """By ±1 h and ±1 d, while the broker runs and between its runs."""
-    clock = WrongClock(tmp_path / "clock")
-    nemesis = Nemesis(tmp_path / "store", SMALL_FILES, clock)
+    machine = Machine(tmp_path / "machine")
+    nemesis = Nemesis(tmp_path / "store", SMALL_FILES, machine)
     wrong = 0
 
     def jump() -> None:
         nonlocal wrong
         wrong += nemesis.chance.choice(JUMPS_S)
-        clock.set(wrong)
+        machine.set_clock(wrong)
 
     async def set_it(_: Round) -> None:
         for _jump in range(nemesis.chance.randint(1, 4)):
