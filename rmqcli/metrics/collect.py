@@ -1,7 +1,8 @@
 """All samples of one scrape.
 
-A broker that does not answer costs one time-out, and has `rmq_up 0`; what the others say is in the scrape. A
-name server that does not answer is `rmq_name_server_up 0`.
+A broker that does not answer costs one time-out, and has `rmq_up 0`; what the others say is in the scrape. So
+has one that the name server forgot since an earlier scrape: it forgets a broker that died at once. A name
+server that does not answer is `rmq_name_server_up 0`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import trio
 
 from codec.bodies.route import ClusterInfo
 from codec.message import DLQ_PREFIX, RETRY_PREFIX
-from rmqcli.client import Admin, ClientError, GroupSummary
+from rmqcli.client import Admin, ClientError, ConnectionFailed, GroupSummary
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
 from rmqcli.metrics.families import NAME_SERVER_UP, SCRAPE_SECONDS, SERIES_DROPPED, UP, Sample
@@ -23,10 +24,30 @@ from rmqcli.metrics.rates import rate_samples
 from rmqcli.metrics.runtime import runtime_samples
 
 MAX_SERIES = 20_000
+FORGOTTEN = 86400.0  # seconds for which a broker that is no longer registered has rmq_up 0
+
+
+class _NotAsked(ConnectionFailed):
+    """Stands for the failure of a broker that is not chosen: nothing is asked of it."""
 
 
 @dataclass(slots=True)
-class _Survey:
+class Seen:
+    """The seats of earlier scrapes by label: cluster, address, and when they were registered last."""
+
+    seats: dict[str, tuple[str, str, float]] = field(default_factory=dict)
+
+    def missing(self, survey: Survey, now: float) -> list[Sample]:
+        """Note those of a scrape, and return rmq_up 0 for those that it lacks."""
+        for label, address in survey.seats.items():
+            self.seats[label] = _cluster(survey, label), address, now
+        self.seats = {label: seat for label, seat in self.seats.items() if now - seat[2] < FORGOTTEN}
+        gone = sorted(self.seats.keys() - survey.seats.keys())
+        return [Sample(UP, (*self.seats[label][:2], label), 0) for label in gone]
+
+
+@dataclass(slots=True)
+class Survey:
     """The brokers of a scrape: clusters and addresses by name, and what went wrong by label."""
 
     clusters: Mapping[str, str]
@@ -44,10 +65,10 @@ class _Survey:
 
 
 async def collect(
-    admin: Admin, *, brokers: Collection[str] = (), max_series: int = MAX_SERIES
+    admin: Admin, *, brokers: Collection[str] = (), max_series: int = MAX_SERIES, seen: Seen | None = None
 ) -> list[Sample]:
     """Return the samples of a cluster, or of the named brokers; at most `max_series` beside those about the
-    scrape itself. The most important come first, and are kept.
+    scrape itself. The most important come first, and are kept. `seen` holds the brokers of earlier scrapes.
     """
     began = trio.current_time()
     samples: list[Sample] = []
@@ -55,7 +76,11 @@ async def collect(
     with suppress(ClientError):  # what was read before stays in the scrape
         info = await admin.brokers.cluster_info()
         up = 1
-        survey = _Survey(_clusters(info), await admin.brokers.seats(brokers=brokers))
+        survey = Survey(_clusters(info), await _seats(admin, info, brokers))
+        survey.failures |= {
+            name: _NotAsked(name, "") for name in survey.clusters.keys() - survey.seats.keys()
+        }
+        samples += (seen or Seen()).missing(survey, began)
         await _read(admin, survey, samples, max_series)
     kept = samples[:max_series]
     return [
@@ -66,7 +91,15 @@ async def collect(
     ]
 
 
-async def _read(admin: Admin, survey: _Survey, samples: list[Sample], max_series: int) -> None:
+async def _seats(admin: Admin, info: ClusterInfo, brokers: Collection[str]) -> dict[str, str]:
+    """The chosen ones that are registered: one that is not may come back."""
+    known = [name for name in brokers if name in info.broker_addr_table]
+    if (brokers and not known) or not info.broker_addr_table:
+        return {}
+    return await admin.brokers.seats(brokers=known)
+
+
+async def _read(admin: Admin, survey: Survey, samples: list[Sample], max_series: int) -> None:
     """Add to the samples, brokers first."""
     samples += await _broker_samples(admin, survey)
     if not survey.masters:
@@ -83,21 +116,21 @@ def _clusters(info: ClusterInfo) -> dict[str, str]:
     return {name: data.cluster or "" for name, data in info.broker_addr_table.items()}
 
 
-async def _broker_samples(admin: Admin, survey: _Survey) -> list[Sample]:
+async def _broker_samples(admin: Admin, survey: Survey) -> list[Sample]:
     with suppress(ClientError):  # all failed: they are in `failures`
         tables = await admin.brokers.runtime_infos(survey.seats, failures=survey.failures)
         return [*_ups(survey), *_runtimes(survey, tables)]
     return _ups(survey)
 
 
-def _ups(survey: _Survey) -> list[Sample]:
+def _ups(survey: Survey) -> list[Sample]:
     return [
         Sample(UP, (_cluster(survey, label), address, label), int(label not in survey.failures))
         for label, address in survey.seats.items()
     ]
 
 
-def _runtimes(survey: _Survey, tables: Mapping[str, Mapping[str, str]]) -> list[Sample]:
+def _runtimes(survey: Survey, tables: Mapping[str, Mapping[str, str]]) -> list[Sample]:
     return [
         sample
         for label, table in tables.items()
@@ -105,11 +138,11 @@ def _runtimes(survey: _Survey, tables: Mapping[str, Mapping[str, str]]) -> list[
     ]
 
 
-def _cluster(survey: _Survey, label: str) -> str:
+def _cluster(survey: Survey, label: str) -> str:
     return survey.clusters.get(label.partition(":")[0], "")
 
 
-async def _groups(admin: Admin, survey: _Survey) -> tuple[list[BrokerLag], dict[str, GroupSummary]]:
+async def _groups(admin: Admin, survey: Survey) -> tuple[list[BrokerLag], dict[str, GroupSummary]]:
     lags: list[BrokerLag] = []
     groups: dict[str, GroupSummary] = {}
     with suppress(ClientError):
@@ -119,7 +152,7 @@ async def _groups(admin: Admin, survey: _Survey) -> tuple[list[BrokerLag], dict[
     return lags, groups
 
 
-async def _topics(admin: Admin, survey: _Survey, samples: list[Sample]) -> dict[str, Sequence[str]]:
+async def _topics(admin: Admin, survey: Survey, samples: list[Sample]) -> dict[str, Sequence[str]]:
     """Adds the offsets of all topics. Returns the brokers of those that applications send to."""
     names = await admin.topics.names()
     answers, _ = await gather(names, lambda name: admin.topics.stats(name, failures=survey.failures))

@@ -14,20 +14,33 @@ from rmqcli.metrics.families import Sample
 Collect = Callable[[], Awaitable[Sequence[Sample]]]
 
 
+class Shared:
+    """Collects once for all that ask meanwhile: those that gave up waiting must not delay the next ones."""
+
+    def __init__(self, collect: Collect) -> None:
+        self._collect = collect
+        self._lock = trio.Lock()
+        self._last: Sequence[Sample] = ()
+
+    async def samples(self) -> Sequence[Sample]:
+        waits = self._lock.locked()
+        async with self._lock:
+            if not waits or not self._last:
+                self._last = ()
+                self._last = await self._collect()
+            return self._last
+
+
 @asynccontextmanager
 async def open_metrics(host: str, port: int, collect: Collect) -> AsyncIterator[int]:
     """Answer scrapes on a port (0: any) until the block ends. Yield the port; OSError if it is taken.
 
-    Scrapes that come at once are answered one after the other.
+    Scrapes that come while another one is under way are answered with its samples.
     """
-    token, lock = trio.lowlevel.current_trio_token(), trio.Lock()
-
-    async def locked() -> Sequence[Sample]:
-        async with lock:
-            return await collect()
+    token, shared = trio.lowlevel.current_trio_token(), Shared(collect)
 
     def read() -> Sequence[Sample]:
-        return trio.from_thread.run(locked, trio_token=token)
+        return trio.from_thread.run(shared.samples, trio_token=token)
 
     server, thread = start_http_server(port, host, registry(read))
     try:

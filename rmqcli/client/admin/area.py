@@ -76,8 +76,12 @@ class Area:
     ) -> dict[str, Answer]:
         """Answers by broker name. Failures are added to `failures`; without it, the first one raises.
 
-        Skips brokers that `failures` lists as unreachable: each would cost its timeout again.
+        Skips brokers that `failures` lists as unreachable: each would cost its timeout again. If it lists all
+        of them, the first of these raises.
         """
+        lost = unreached(failures)
+        if targets and lost.keys() >= targets.keys():
+            raise lost[next(iter(targets))]
         answers, found = await self.ask_each(reachable(targets, failures), ask)
         if failures is not None:
             failures.update(found)
@@ -113,9 +117,14 @@ class Area:
         return TopicChange(tuple(answers), failures)
 
 
+def unreached(failures: Mapping[str, ClientError] | None) -> dict[str, ClientError]:
+    """The failures of brokers that did not answer, by name."""
+    return {name: error for name, error in (failures or {}).items() if isinstance(error, UNREACHED)}
+
+
 def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | None) -> Mapping[str, str]:
     """`targets` without brokers that did not answer before; all of them when none would be left."""
-    lost = {name for name, error in (failures or {}).items() if isinstance(error, UNREACHED)}
+    lost = unreached(failures)
     return {name: address for name, address in targets.items() if name not in lost} or targets
 
 

@@ -22,7 +22,7 @@ from codec.operations.groups import GET_BROKER_CONSUME_STATS
 from codec.operations.operation import Operation
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
-from rmqcli.client.admin.area import Area, gather, reachable
+from rmqcli.client.admin.area import Area, gather, unreached
 from rmqcli.client.admin.values import BrokerLag, BrokerSummary, TopicChange
 from rmqcli.client.errors import BrokerRefused, ClientError, NotFound, valid
 
@@ -118,7 +118,7 @@ class BrokerAdmin(Area):
         """A statistic (code 315) of each broker that has it, e.g. TOPIC_PUT_NUMS of a topic.
 
         A broker counts what happened since its start, and has no item before. Adds to `failures`, even if all
-        brokers fail.
+        brokers fail, and skips those that it lists as unreachable.
         """
         header = ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
 
@@ -130,7 +130,8 @@ class BrokerAdmin(Area):
                     return None
                 raise
 
-        answers, found = await gather(reachable(seats, failures), ask)
+        lost = unreached(failures)
+        answers, found = await gather([label for label in seats if label not in lost], ask)
         failures.update(found)
         return [answer for answer in answers.values() if answer is not None]
 

@@ -14,6 +14,7 @@ from rmqcli.cli.options import BrokersOption
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
+    from rmqcli.metrics.collect import Seen
     from rmqcli.metrics.families import Sample
 
 app = command_group("metrics", "Show the figures of a cluster to Prometheus.")
@@ -35,7 +36,7 @@ class Selected(OptionGroup):
         """The arguments of methods of `Admin`."""
         return {"brokers": self.broker or ()}
 
-    async def collect(self, admin: Admin) -> Sequence[Sample]:
+    async def collect(self, admin: Admin, seen: Seen | None = None) -> Sequence[Sample]:
         from rmqcli.metrics.collect import collect
 
-        return await collect(admin, **self.named, max_series=self.max_series)
+        return await collect(admin, **self.named, max_series=self.max_series, seen=seen)

@@ -29,8 +29,9 @@ def serve(settings: Settings, selected: Selected, listen: ListenOption = "127.0.
     """Answer scrapes of Prometheus until Ctrl-C or SIGTERM (exit code 0).
 
     Names are those of rocketmq-exporter where it has one. Each scrape asks the cluster. A broker that does
-    not answer has rmq_up 0, a name server rmq_name_server_up 0; the scrape is answered anyway, within
-    --timeout for each of them (default: 3 s). rmq_series_dropped counts what is above --max-series.
+    not answer has rmq_up 0, for a day even if the name server forgets it; a name server rmq_name_server_up 0.
+    The scrape is answered anyway, after one --timeout (default: 3 s) more: let Prometheus wait longer than
+    that. rmq_series_dropped counts what is above --max-series.
     """
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
 
@@ -43,11 +44,13 @@ def serve(settings: Settings, selected: Selected, listen: ListenOption = "127.0.
 async def _start(stack: AsyncExitStack, settings: Settings, selected: Selected, host: str, port: int) -> None:
     from rmqcli.client import Admin
     from rmqcli.commands.common.serving import announce, opened
+    from rmqcli.metrics.collect import Seen
     from rmqcli.metrics.server import open_metrics
 
     options = {"timeout": TIMEOUT, **settings.client_options}
     admin = await stack.enter_async_context(Admin(**options))
-    server = open_metrics(host or "0.0.0.0", port, lambda: selected.collect(admin))
+    seen = Seen()
+    server = open_metrics(host or "0.0.0.0", port, lambda: selected.collect(admin, seen))
     bound = await opened(stack, server, "the metrics server", f"{host}:{port}", "--listen")
     url = f"http://{host or '127.0.0.1'}:{bound}/metrics"
     announce(settings, {"metrics": url}, f"metrics of {settings.namesrv} at {url}")
