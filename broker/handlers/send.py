@@ -89,14 +89,11 @@ def send(
     if result.status is not PUT_OK:
         raise put_refusal(broker, result.status)
     must_flush = broker.sync_flush and message.wait_store
-    if not (must_flush or command.serialize_type):
-        return broker.send_replies.json_frame(
-            command.opaque, result.physical_offset, queue_id, result.queue_offset
-        )
+    if not must_flush:
+        frame_of = broker.send_replies.by_kind[command.serialize_type]
+        return frame_of(command.opaque, result.physical_offset, queue_id, result.queue_offset)
     reply = _reply(queue_id, result, f"{broker.id_prefix}{result.physical_offset:016X}")
-    if must_flush:
-        return _flushed_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
-    return reply
+    return _flushed_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
 
 
 def _reply(queue_id: int, result: AppendResult, msg_ids: str) -> SendReply:

@@ -11,16 +11,20 @@ from typing import Final
 
 import msgspec
 
-from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode
+from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, too_long, unsendable
+from codec.remoting.binary_header import OPAQUE, OPAQUE_AT, binary_entry
+from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, RemotingCommand, encode_frame, too_long, unsendable
 from codec.remoting.json_header import end_of_header, write_json
 
 _pack_head: Final = FRAME_HEAD.pack
+_pack_opaque: Final = OPAQUE.pack
 _WIRE: Final = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
 _VARYING: Final = (_WIRE["born_timestamp"], _WIRE["properties"])
 _CODE: Final = RequestCode.SEND_MESSAGE_V2
+_OFFSET_DIGITS: Final = 16
+"""Hex digits of the offset at the end of a message id."""
 
 
 class SendTemplate:
@@ -77,19 +81,52 @@ class SendRequest:
 
 
 class SendReplyFrames:
-    """Frames that begin with `ext_fields`; `id_prefix` is the store address in message ids, in upper-case
-    hex."""
+    """Frames of SUCCESS that begin with `ext_fields`; `id_prefix` is the store address in message ids, in
+    upper-case hex.
 
-    __slots__ = ("_header",)
+    The methods take opaque number, physical offset of the message, queue id and queue offset.
+    """
+
+    __slots__ = ("_binary", "_ext_fields", "_json", "by_kind")
 
     def __init__(self, ext_fields: Mapping[str, str], id_prefix: str) -> None:
-        members = write_json({**ext_fields, "msgId": id_prefix})[1:-2].replace(b"%", b"%%")
+        self._ext_fields = {**ext_fields, "msgId": id_prefix}
+        members = write_json(self._ext_fields)[1:-2].replace(b"%", b"%%")
         begin = b'{"code":%d,"extFields":{%b' % (ResponseCode.SUCCESS, members)
-        self._header = begin + b'%016X","queueId":"%d","queueOffset":"%d"}' + end_of_header(RPC_RESPONSE)
+        self._json = begin + b'%016X","queueId":"%d","queueOffset":"%d"}' + end_of_header(RPC_RESPONSE)
+        self._binary: dict[tuple[int, int], bytes] = {}
+        self.by_kind = (self.json_frame, self.binary_frame)
+        """One of them for each SerializeType."""
 
     def json_frame(self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int) -> bytes:
-        """The frame of a SUCCESS with a JSON header, the message id of `physical_offset`, queue id and
-        offset."""
-        header = self._header % (physical_offset, queue_id, queue_offset, opaque)
+        """The frame with a JSON header."""
+        header = self._json % (physical_offset, queue_id, queue_offset, opaque)
         size = len(header)
         return _pack_head(4 + size, size) + header
+
+    def binary_frame(self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int) -> bytes:
+        """The frame with a binary header."""
+        queue, offset = b"%d" % queue_id, b"%d" % queue_offset
+        template = self._binary.get((len(queue), len(offset))) or self._learn(queue, offset)
+        return template % (_pack_opaque(opaque), physical_offset, queue, offset)
+
+    def _learn(self, queue: bytes, offset: bytes) -> bytes:
+        """The frames with texts of these lengths, as a format: one frame of the general encoder, in pieces."""
+        texts = {"queueId": queue.decode(), "queueOffset": offset.decode()}
+        ext_fields = {**self._ext_fields, "msgId": self._ext_fields["msgId"] + "0" * _OFFSET_DIGITS, **texts}
+        command = RemotingCommand(
+            ResponseCode.SUCCESS, ext_fields, flag=RPC_RESPONSE, serialize_type=SerializeType.ROCKETMQ
+        )
+        frame = encode_frame(command)
+        opaque_at = FRAME_HEAD.size + OPAQUE_AT
+        queue_entry, offset_entry = (binary_entry(name, text) for name, text in texts.items())
+        id_end = len(frame) - len(queue_entry) - len(offset_entry)
+        pieces = (
+            frame[:opaque_at],
+            frame[opaque_at + OPAQUE.size : id_end - _OFFSET_DIGITS],
+            queue_entry[: -len(queue)],
+            offset_entry[: -len(offset)],
+        )
+        template = b"%b%%b%b%%016X%b%%b%b%%b" % tuple(piece.replace(b"%", b"%%") for piece in pieces)
+        self._binary[len(queue), len(offset)] = template
+        return template

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from codec.codes import RequestCode, ResponseCode
+from codec.codes import RequestCode, ResponseCode, SerializeType
 from codec.errors import LocalProtocolError
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
@@ -70,21 +70,29 @@ def test_text_that_is_no_unicode_is_refused() -> None:
 
 @given(
     st.dictionaries(TEXT, TEXT, max_size=3),
-    INT32,
-    st.integers(0, 2**63 - 1),
-    INT32,
-    st.integers(0, 2**63 - 1),
+    st.lists(
+        st.tuples(
+            st.sampled_from(SerializeType),
+            INT32,
+            st.integers(0, 2**63 - 1),
+            INT32 | st.integers(0, 20),
+            st.integers(0, 2**63 - 1) | st.integers(0, 20),
+        ),
+        min_size=1,
+    ),
 )
-def test_a_reply_has_the_bytes_of_the_general_encoder(
-    common: dict[str, str], opaque: int, physical_offset: int, queue_id: int, queue_offset: int
+def test_replies_have_the_bytes_of_the_general_encoder(
+    common: dict[str, str], replies: list[tuple[SerializeType, int, int, int, int]]
 ) -> None:
     prefix = "7F00000100002A9F"
-    ext = {
-        **common,
-        "msgId": f"{prefix}{physical_offset:016X}",
-        "queueId": str(queue_id),
-        "queueOffset": str(queue_offset),
-    }
-    general = encode_frame(RemotingCommand(0, opaque=opaque).reply(ResponseCode.SUCCESS, None, ext))
     frames = SendReplyFrames(common, prefix)
-    assert frames.json_frame(opaque, physical_offset, queue_id, queue_offset) == general
+    for kind, opaque, physical_offset, queue_id, queue_offset in replies:
+        ext = {
+            **common,
+            "msgId": f"{prefix}{physical_offset:016X}",
+            "queueId": str(queue_id),
+            "queueOffset": str(queue_offset),
+        }
+        request = RemotingCommand(0, opaque=opaque, serialize_type=kind)
+        general = encode_frame(request.reply(ResponseCode.SUCCESS, None, ext))
+        assert frames.by_kind[kind](opaque, physical_offset, queue_id, queue_offset) == general
