@@ -134,7 +134,8 @@ def handler_table(broker: BrokerContext) -> dict[int, Handler]:
 
 def run_table(broker: BrokerContext) -> dict[int, RunHandler]:
     """The handlers of runs of requests of one code, for one broker."""
-    return {int(messages_ops.SEND_MESSAGE_V2.code): partial(send_run, broker)}
+    run = partial(send_run, broker)
+    return {int(code): run for code in (messages_ops.SEND_MESSAGE.code, messages_ops.SEND_MESSAGE_V2.code)}
 
 
 def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:

@@ -1,4 +1,5 @@
-"""The hot path of SEND_MESSAGE_V2 (310): plain sends of one batch of frames are stored by one write.
+"""The hot path of SEND_MESSAGE (10) and SEND_MESSAGE_V2 (310): plain sends of one batch of frames are stored
+by one write.
 
 A plain send needs neither a decision nor a wait: one message, to a queue of a topic that was checked
 before, without a transaction, a delay, several tags or a dead-letter count, with ASYNC_FLUSH. `send`
@@ -16,10 +17,12 @@ from broker.services.put import put_run
 from broker.store.values import StoreMessage
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
-from codec.headers.send import SendMessageRequestHeaderV2
+from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
+
+HEADERS = SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
@@ -29,9 +32,11 @@ def send_run(broker: BrokerContext, session: Session, requests: Sequence[Remotin
     messages = _plain(broker, session, requests)
     if not messages:
         return []
-    frame_of = broker.send_replies.json_frame
+    frame_of = broker.send_replies.by_kind
     return [
-        frame_of(request.opaque, result.physical_offset, message.queue_id, result.queue_offset)
+        frame_of[request.serialize_type](
+            request.opaque, result.physical_offset, message.queue_id, result.queue_offset
+        )
         for request, message, result in zip(requests, messages, put_run(broker, messages), strict=False)
     ]
 
@@ -44,7 +49,7 @@ def _plain(
     messages = []
     for request in requests:
         header = request.header
-        if type(header) is not SendMessageRequestHeaderV2 or request.flag or header.batch:
+        if not isinstance(header, HEADERS) or request.flag or header.batch:
             break
         topic, queue_id = header.topic, header.queue_id
         config = checked_topics.get(topic)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,12 @@ from broker.store import MessageStore
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
 from codec.bodies.config import TopicConfig
-from codec.codes import ResponseCode
-from codec.headers.base import to_ext
+from codec.codes import RequestCode, ResponseCode, SerializeType
+from codec.headers.base import Header, to_ext
+from codec.headers.send import SendMessageRequestHeader
 from codec.message import Message
 from codec.message_batch import encode_batch
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.frame import NO_DIRECT, RemotingCommand, encode_frame
 from tests.broker.serving import Wire
 from tests.broker.support import START_MS, FakeBroker, fake_broker, pull_header, send_header
 
@@ -32,17 +35,30 @@ def frame(opaque: int, topic: str = "T", body: bytes = b"hello", *, flag: int = 
     properties = fields.pop(
         "properties", {"UNIQ_KEY": f"{opaque:032X}", "WAIT": "true", "KEYS": f"k{opaque} all"}
     )
-    header = send_header(topic, properties, **fields)
-    return encode_frame(RemotingCommand(310, to_ext(header), body, opaque, flag, language=0, version=409))
-
-
-async def answered(broker: FakeBroker, data: bytes, *, together: bool = True) -> list[RemotingCommand]:
-    """The replies in the order of the requests; those that wait for the disk are overtaken."""
-    wire = Wire(data)
-    runs = run_table(broker.context) if together else {}
-    server = Server(
-        handler_table(broker.context), batches=broker.context.store, direct=direct_readers(), runs=runs
+    kind = fields.pop("kind", SerializeType.JSON)
+    code = fields.pop("code", RequestCode.SEND_MESSAGE_V2)
+    header: Header = send_header(topic, properties, **fields)
+    if code == RequestCode.SEND_MESSAGE:
+        header = SendMessageRequestHeader(**structs.asdict(header))
+    command = RemotingCommand(
+        code, to_ext(header), body, opaque, flag, language=0, version=409, serialize_type=kind
     )
+    return encode_frame(command)
+
+
+async def answered(
+    broker: FakeBroker, data: bytes, *, together: bool = True, sizes: Sequence[int] = ()
+) -> list[RemotingCommand]:
+    """The replies in the order of the requests; those that wait for the disk are overtaken.
+
+    `sizes` are those of the first chunks. Apart, the general reader reads each request.
+    """
+    wire = Wire(data)
+    ends = [0, *accumulate(sizes), len(data)]
+    wire.incoming = [chunk for start, end in pairwise(ends) if (chunk := data[start:end])] + [b""]
+    runs = run_table(broker.context) if together else {}
+    direct = direct_readers() if together else NO_DIRECT
+    server = Server(handler_table(broker.context), batches=broker.context.store, direct=direct, runs=runs)
     await server.serve_transport(wire, PEER)
     return sorted(wire.replies(), key=lambda reply: reply.opaque)
 
@@ -80,15 +96,19 @@ KINDS: list[dict[str, Any]] = [
 def some_frames(seed: int) -> bytes:
     rng = random.Random(seed)
     frames = []
+    kind, code = SerializeType.JSON, 310
     for opaque in range(400):
         fields = dict(KINDS[opaque // 4 % len(KINDS)]) if opaque % 4 == 0 else {}
         fields.setdefault("queue_id", rng.randrange(4))
+        if opaque % 8 == 0:
+            kind, code = rng.choice([*SerializeType]), rng.choice([10, 310, 310, 310])
+        fields |= {"kind": kind, "code": code}
         frames.append(frame(opaque, **fields))
     return b"".join(frames)
 
 
 async def left_behind(
-    root: Path, data: bytes, *, together: bool
+    root: Path, data: bytes, *, together: bool, sizes: Sequence[int] = ()
 ) -> tuple[list[RemotingCommand], dict[str, bytes]]:
     async with fake_broker(root, lambda: START_MS, max_message_size=4096) as broker:
         context = broker.context
@@ -97,7 +117,7 @@ async def left_behind(
         context.topics.put(structs.replace(many, topic_filter_type="MULTI_TAG"))
         for topic, queue_id in (("T", 0), *(("Many", n) for n in range(4))):
             await broker.client().send(topic, queue_id=queue_id)
-        replies = await answered(broker, data, together=together)
+        replies = await answered(broker, data, together=together, sizes=sizes)
         rates = context.rates
         counted = (rates.put_messages, rates.put_bytes, rates.put_failures, rates.put_in_company)
         cells = {key: (cell.nums, cell.size, cell.times) for key, cell in context.statistics.puts.items()}
@@ -131,7 +151,9 @@ async def test_together_is_as_one_by_one(tmp_path: Path, seed: int, monkeypatch:
     data = some_frames(seed)
     apart = await left_behind(tmp_path / "apart", data, together=False)
     assert runs == []
-    together = await left_behind(tmp_path / "together", data, together=True)
+    rng = random.Random(seed)
+    sizes = [rng.choice((1, 500, 5000, 20000)) for _ in range(seed * 8)]
+    together = await left_behind(tmp_path / "together", data, together=True, sizes=sizes)
     assert sum(runs) > 200
     assert {reply.code for reply in apart[0]} >= {0, 1, 13, 16, 17}
     assert together[0] == apart[0]
