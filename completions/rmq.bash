@@ -7,7 +7,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" specs="" arguments="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top bench inspect export import up broker namesrv profile cheat help"
+            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top bench inspect export import up broker namesrv acl controller profile cheat help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -189,7 +189,7 @@ _rmq_describe() {
             arguments="topics"
             ;;
         "group")
-            commands="list describe settings create update apply delete clients status check deliver"
+            commands="list describe settings create update apply mode delete clients status check deliver"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -228,6 +228,12 @@ _rmq_describe() {
             values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "group mode")
+            options="-b --broker --cluster --share --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --share -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups topics -"
             ;;
         "group delete")
             options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
@@ -508,7 +514,7 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker")
-            commands="run status lag ping drain undrain config clean"
+            commands="run status lag ping drain undrain config clean ha cold rocksdb container"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -589,6 +595,94 @@ _rmq_describe() {
             values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
+        "broker ha")
+            commands="show epochs reset"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker ha show")
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker ha epochs")
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker ha reset")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker cold")
+            commands="show set remove read-ahead"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker cold show")
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker cold set")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups -"
+            ;;
+        "broker cold remove")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="groups"
+            ;;
+        "broker cold read-ahead")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker rocksdb")
+            commands="export compare pop"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker rocksdb export")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker rocksdb compare")
+            options="-b --broker --cluster -T --topic --days -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -T --topic --days -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters -T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker rocksdb pop")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker container")
+            commands="add remove"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "broker container add")
+            options="-y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            paths="yes"
+            ;;
+        "broker container remove")
+            options="-y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="- - brokers -"
+            ;;
         "namesrv")
             commands="run config kv"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
@@ -646,6 +740,147 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG -"
+            ;;
+        "acl")
+            commands="version set delete whitelist user policy"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl version")
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl set")
+            options="-b --broker --cluster --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --secret-file --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --color --timeout --map --confirm"
+            files="--secret-file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl delete")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl whitelist")
+            options="-b --broker --cluster --acl-file --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --acl-file -n --namesrv --profile --color --timeout --map --confirm"
+            files="--acl-file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl user")
+            commands="list show create update delete copy"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl user list")
+            options="-b --broker --cluster --contains --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --contains -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl user show")
+            options="-b --broker --cluster --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl user create")
+            options="-b --broker --cluster --password-file --type --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --password-file --type -n --namesrv --profile --color --timeout --map --confirm"
+            files="--password-file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl user update")
+            options="-b --broker --cluster --password --password-file --type --status --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --password-file --type --status -n --namesrv --profile --color --timeout --map --confirm"
+            files="--password-file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl user delete")
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl user copy")
+            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--from --to -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl policy")
+            commands="list show set delete copy"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl policy list")
+            options="-b --broker --cluster --user --resource -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --user --resource -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl policy show")
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl policy set")
+            options="-b --broker --cluster --action --source --deny --default --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --action --source -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl policy delete")
+            options="-b --broker --cluster --resource --default --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --resource -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl policy copy")
+            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--from --to -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "controller")
+            commands="status replicas elect clean config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "controller status")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "controller replicas")
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "controller elect")
+            options="--cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="- brokers -"
+            ;;
+        "controller clean")
+            options="--cluster --living -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--cluster -n --namesrv --profile --color --timeout --map --confirm"
+            specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="- brokers -..."
+            ;;
+        "controller config")
+            commands="show set"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "controller config show")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "controller config set")
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile")
             commands="add edit set use current show test list import remove"
@@ -722,7 +957,7 @@ _rmq_describe() {
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
-            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,bench,inspect,export,import,up,broker,namesrv,profile,cheat,help,formats,ranges,exit-codes,environment,json-schema..."
+            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,bench,inspect,export,import,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,exit-codes,environment,json-schema..."
             ;;
     esac
 }

@@ -22,6 +22,9 @@ REPLICATION = "replication and the controller of 5.x do not exist yet"
 COLD_DATA = "5.x throttles reads of cold data; this broker does not"
 ROCKSDB = "the store has no RocksDB"
 
+MODES: set[AnyOperation] = {pop.SET_MESSAGE_REQUEST_MODE, pop.GET_ALL_MESSAGE_REQUEST_MODE}
+"""Every group pulls, and the broker says so."""
+
 
 def all_of(area: ModuleType) -> list[AnyOperation]:
     return [value for value in vars(area).values() if isinstance(value, Operation)]
@@ -29,16 +32,14 @@ def all_of(area: ModuleType) -> list[AnyOperation]:
 
 REASONS: dict[AnyOperation, str] = {
     **dict.fromkeys(all_of(acl), ACCESS_CONTROL),
-    **dict.fromkeys(all_of(pop), POP),
+    **dict.fromkeys(set(all_of(pop)) - MODES, POP),
     brokers.EXCHANGE_BROKER_HA_INFO: REPLICATION,
-    brokers.GET_BROKER_HA_STATUS: REPLICATION,
     brokers.RESET_MASTER_FLUSH_OFFSET: REPLICATION,
     brokers.GET_BROKER_EPOCH_CACHE: REPLICATION,
     brokers.NOTIFY_BROKER_ROLE_CHANGED: REPLICATION,
     brokers.NOTIFY_MIN_BROKER_ID_CHANGE: REPLICATION,
     brokers.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: COLD_DATA,
     brokers.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: COLD_DATA,
-    brokers.GET_COLD_DATA_FLOW_CTR_INFO: COLD_DATA,
     brokers.SET_COMMITLOG_READ_MODE: COLD_DATA,
     brokers.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: ROCKSDB,
     brokers.EXPORT_ROCKSDB_CONFIG_TO_JSON: ROCKSDB,

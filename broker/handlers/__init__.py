@@ -8,6 +8,7 @@ from functools import partial
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers import (
+    admin_5x,
     admin_broker,
     admin_groups,
     admin_topics,
@@ -35,6 +36,7 @@ from codec.operations import clients as clients_ops
 from codec.operations import groups as groups_ops
 from codec.operations import messages as messages_ops
 from codec.operations import offsets as offsets_ops
+from codec.operations import pop as pop_ops
 from codec.operations import topics as topics_ops
 from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand
 
@@ -106,6 +108,10 @@ HANDLERS = by_code(
     serve(brokers_ops.GET_BROKER_RUNTIME_INFO, admin_broker.runtime_info),
     serve(brokers_ops.VIEW_BROKER_STATS_DATA, admin_broker.stats_data),
     serve(brokers_ops.DELETE_EXPIRED_COMMITLOG, admin_broker.delete_expired_files),
+    serve(brokers_ops.GET_BROKER_HA_STATUS, admin_5x.ha_state),
+    serve(brokers_ops.GET_COLD_DATA_FLOW_CTR_INFO, admin_5x.cold_data),
+    serve(pop_ops.SET_MESSAGE_REQUEST_MODE, admin_5x.set_request_mode),
+    serve(pop_ops.GET_ALL_MESSAGE_REQUEST_MODE, admin_5x.request_modes),
 )
 
 SEND_HEADERS: dict[int, type[Header]] = {

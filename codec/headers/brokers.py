@@ -62,6 +62,12 @@ class ResetMasterFlushOffsetHeader(Header, frozen=True, kw_only=True):
     master_flush_offset: Int64
 
 
+class SetCommitLogReadModeRequestHeader(Header, frozen=True, kw_only=True):
+    """0 is MADV_NORMAL, 1 MADV_RANDOM (`FIleReadaheadMode`, an ext field without a header class)."""
+
+    read_ahead_mode: Int32 = msgspec.field(name="READ_AHEAD_MODE")
+
+
 class ViewBrokerStatsDataRequestHeader(Header, frozen=True, kw_only=True):
     stats_name: str
     stats_key: str

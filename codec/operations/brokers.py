@@ -32,6 +32,6 @@ NOTIFY_BROKER_ROLE_CHANGED: Final = Operation(R.NOTIFY_BROKER_ROLE_CHANGED, "Ctl
 UPDATE_COLD_DATA_FLOW_CTR_CONFIG: Final = Operation(R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, "A→B", request_body=PROPERTIES, access=(on_cluster(UPDATE),))
 REMOVE_COLD_DATA_FLOW_CTR_CONFIG: Final = Operation(R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, "A→B", request_body=bytes, access=(on_cluster(UPDATE),))
 GET_COLD_DATA_FLOW_CTR_INFO: Final = Operation(R.GET_COLD_DATA_FLOW_CTR_INFO, "A→B", reply_body=bytes, access=(on_cluster(GET),))
-SET_COMMITLOG_READ_MODE: Final = Operation(R.SET_COMMITLOG_READ_MODE, "A→B", access=(on_cluster(UPDATE),))
+SET_COMMITLOG_READ_MODE: Final = Operation(R.SET_COMMITLOG_READ_MODE, "A→B", request=brokers.SetCommitLogReadModeRequestHeader, access=(on_cluster(UPDATE),))
 REGISTER_FILTER_SERVER: Final = Operation(R.REGISTER_FILTER_SERVER, "FS→B", request=brokers.RegisterFilterServerRequestHeader, reply=brokers.RegisterFilterServerResponseHeader)
 REGISTER_MESSAGE_FILTER_CLASS: Final = Operation(R.REGISTER_MESSAGE_FILTER_CLASS, "C→FS", request=brokers.RegisterMessageFilterClassRequestHeader, request_body=bytes)

@@ -7,11 +7,11 @@ from typing import Final
 from codec.bodies import controller as bodies
 from codec.codes import RequestCode as R
 from codec.headers import controller as headers
-from codec.operations.operation import PROPERTIES, Operation
+from codec.operations.operation import PROPERTIES, Operation, optional
 
 # fmt: off
 CONTROLLER_ALTER_SYNC_STATE_SET: Final = Operation(R.CONTROLLER_ALTER_SYNC_STATE_SET, "B→Ctl", request=headers.AlterSyncStateSetRequestHeader, reply=headers.AlterSyncStateSetResponseHeader, request_body=bodies.SyncStateSet, reply_body=bodies.SyncStateSet)
-CONTROLLER_ELECT_MASTER: Final = Operation(R.CONTROLLER_ELECT_MASTER, "B/A→Ctl", request=headers.ElectMasterRequestHeader, reply=headers.ElectMasterResponseHeader, reply_body=bodies.ElectMasterResponseBody)
+CONTROLLER_ELECT_MASTER: Final = Operation(R.CONTROLLER_ELECT_MASTER, "B/A→Ctl", request=headers.ElectMasterRequestHeader, reply=headers.ElectMasterResponseHeader, reply_body=optional(bodies.ElectMasterResponseBody))
 CONTROLLER_REGISTER_BROKER: Final = Operation(R.CONTROLLER_REGISTER_BROKER, "B→Ctl", request=headers.RegisterBrokerToControllerRequestHeader, reply=headers.RegisterBrokerToControllerResponseHeader, reply_body=bodies.SyncStateSet)
 CONTROLLER_GET_REPLICA_INFO: Final = Operation(R.CONTROLLER_GET_REPLICA_INFO, "B→Ctl", request=headers.GetReplicaInfoRequestHeader, reply=headers.GetReplicaInfoResponseHeader, reply_body=bodies.SyncStateSet)
 CONTROLLER_GET_METADATA_INFO: Final = Operation(R.CONTROLLER_GET_METADATA_INFO, "B/A→Ctl", reply=headers.GetMetaDataResponseHeader)

@@ -60,6 +60,8 @@ COMMANDS: dict[str, Entry] = {
     "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
     "broker": Entry("rmqcli.commands.broker", "Run a broker; show, change and drain brokers."),
     "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server; show and change name servers."),
+    "acl": Entry("rmqcli.commands.acl", "Show and change access control: accounts, users, policies."),
+    "controller": Entry("rmqcli.commands.controller", "Show and change controllers of 5.x; elect masters."),
     "profile": Entry("rmqcli.commands.profile", "Manage named clusters."),
     "cheat": Entry("rmqcli.commands.cheat", "Show examples of commands by subject."),
     "help": Entry("rmqcli.commands.help", "Explain a command, formats, ranges, exit codes, environment."),

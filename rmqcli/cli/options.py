@@ -82,9 +82,30 @@ class Masters(OptionGroup):
         return {"brokers": self.broker or (), "cluster": self.cluster}
 
 
+@dataclass(frozen=True, slots=True)
+class Seats(OptionGroup):
+    """The brokers, with their slaves, that a command is limited to."""
+
+    broker: BrokersOption = None
+    cluster: Annotated[
+        str | None, Option("--cluster", metavar="NAME", help="Limit to the brokers of this cluster.")
+    ] = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The arguments of `admin.brokers.seats`."""
+        return {"brokers": self.broker or (), "cluster": self.cluster}
+
+
 def check_filter(tag: str, where: str | None) -> None:
     """Raise a usage error if both `--tag` and `--where` are given."""
     if where is not None and tag != "*":
         raise usage_error(
             "--tag and --where cannot be combined; use the property TAGS: --where \"TAGS = 'paid'\""
         )
+
+
+def at_least_zero(name: str, number: int) -> None:
+    """Raise a usage error for a negative argument: help would show a minimum as `[x>=0]`."""
+    if number < 0:
+        raise usage_error(f"{name} {number}: expected 0 or more")

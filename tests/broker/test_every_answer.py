@@ -57,6 +57,7 @@ SUBSCRIPTION = b'{"topic":"T","subString":"a >","expressionType":"SQL92"}'
 SQL = b'{"clientId":"c","group":"G","subscriptionData":' + SUBSCRIPTION + b"}"
 HEARTBEAT = b'{"clientID":"me","producerDataSet":[{"groupName":"Mine"}]}'
 BATCH = encode_batch([Message(topic="T", body=b"x"), Message(topic="T", body=b"y")])
+POP_MODE = b'{"topic":"T","consumerGroup":"G","mode":"POP","popShareQueueNum":0}'
 REPLY_TO = {"REPLY_TO_CLIENT": "client-40002", "CORRELATION_ID": "1"}
 
 
@@ -119,6 +120,11 @@ def after(check: Callable[[Any], object]) -> Holds:
 
 def position(scene: Scene) -> int:
     return int(scene.sent[0].ext["msgId"][16:], 16)
+
+
+def log_end(scene: Scene) -> int:
+    end: int = scene.context.store.commit_log_max_offset
+    return end
 
 
 def answered(body: bytes, request: RemotingCommand) -> RemotingCommand:
@@ -257,6 +263,12 @@ CASES: Mapping[RequestCode, Case] = {
     R.VIEW_BROKER_STATS_DATA: case(
         {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}, says('"statsMinute":{"avgpt":1.0,"sum":3')
     ),
+    R.GET_BROKER_HA_STATUS: case(
+        None, lambda scene, reply: says(f'"masterCommitLogMaxOffset":{log_end(scene)}')(scene, reply)
+    ),
+    R.GET_COLD_DATA_FLOW_CTR_INFO: case(None, says('{"runtimeTable":{},"configTable":{}}')),
+    R.SET_MESSAGE_REQUEST_MODE: case(None, refused("no POP consumption"), POP_MODE),
+    R.GET_ALL_MESSAGE_REQUEST_MODE: case(None, says('{"messageRequestModeMap":{}}')),
     R.DELETE_EXPIRED_COMMITLOG: case(None, after(lambda c: c.store.max_offset("T", 0) == 3)),
 }
 

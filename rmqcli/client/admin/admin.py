@@ -13,13 +13,17 @@ from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 
 if TYPE_CHECKING:
+    from rmqcli.client.admin.access import AccessAdmin
     from rmqcli.client.admin.brokers import BrokerAdmin
     from rmqcli.client.admin.clients import ClientAdmin
+    from rmqcli.client.admin.controllers import ControllerAdmin
     from rmqcli.client.admin.groups import GroupAdmin
     from rmqcli.client.admin.messages import MessageAdmin
     from rmqcli.client.admin.name_servers import NameServerAdmin
     from rmqcli.client.admin.offsets import OffsetAdmin
+    from rmqcli.client.admin.replication import ReplicationAdmin
     from rmqcli.client.admin.topics import TopicAdmin
+    from rmqcli.client.admin.upkeep import UpkeepAdmin
 
 _AREAS = {
     "topics": "TopicAdmin",
@@ -29,13 +33,17 @@ _AREAS = {
     "brokers": "BrokerAdmin",
     "messages": "MessageAdmin",
     "name_servers": "NameServerAdmin",
+    "access": "AccessAdmin",
+    "replication": "ReplicationAdmin",
+    "controllers": "ControllerAdmin",
+    "upkeep": "UpkeepAdmin",
 }
 ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 
 
 class Admin(Client):
     """Administration calls by area: `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`,
-    `name_servers`.
+    `name_servers`, `access`, `replication`, `controllers`, `upkeep`.
 
     `timeout` is seconds for one request; see InstanceOptions for the other options. An Admin has no
     namespace: it takes whole names of topics and groups. A call that goes to several brokers sends its
@@ -56,6 +64,14 @@ class Admin(Client):
     """Messages by key or id."""
     name_servers: NameServerAdmin
     """Name servers: configuration, key-value entries, write permission of brokers."""
+    access: AccessAdmin
+    """Accounts of 4.x; users and policies of 5.x."""
+    replication: ReplicationAdmin
+    """Masters and slaves of 5.x: their state, epochs, flush offsets."""
+    controllers: ControllerAdmin
+    """Controllers of 5.x: state, configuration, elections."""
+    upkeep: UpkeepAdmin
+    """Stores of 5.x: cold data, read-ahead, RocksDB; containers of brokers."""
 
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
         options.setdefault("timeout", ADMIN_TIMEOUT)

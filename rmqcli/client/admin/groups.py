@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from codec.bodies.config import SubscriptionGroupConfig
 from codec.bodies.heartbeat import MessageModel
+from codec.bodies.pop import SetMessageRequestModeRequestBody
 from codec.headers.groups import DeleteSubscriptionGroupRequestHeader
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.names import is_system_group
@@ -17,6 +18,7 @@ from codec.operations.groups import (
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
 )
 from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
+from codec.operations.pop import SET_MESSAGE_REQUEST_MODE
 from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange, lag_of
@@ -230,6 +232,18 @@ class GroupAdmin(FormerMethod, Area):
         """Raises when no broker knows the group, or when one that may know it did not answer."""
         if failures or not (await self._admin.offsets.stats(group)).offset_table:
             await self.settings(group, failures=failures)
+
+    async def set_mode(
+        self, masters: Mapping[str, str], group: str, topic: str, mode: str, share: int = 0
+    ) -> TopicChange:
+        """Sets how a group consumes a topic, PULL or POP (code 401).
+
+        With POP, a queue is shared by `share` clients more than there are; 0: by all of them.
+        """
+        body = SetMessageRequestModeRequestBody(
+            topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share
+        )
+        return await self.change(masters, SET_MESSAGE_REQUEST_MODE, None, body)
 
 
 def _note_lost(failures: Mapping[str, ClientError], lost: dict[str, ClientError]) -> None:

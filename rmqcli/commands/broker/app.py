@@ -1,16 +1,13 @@
-"""The groups `rmq broker`, `rmq broker config` and `rmq broker clean`, and options that commands share."""
+"""The group `rmq broker`, the groups in it, and an argument that commands share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from rmqcli.cli.bare import BareGroup
 from rmqcli.cli.command import command_group
-from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.cli.options import BrokersOption
 
 app = command_group(
     "broker",
@@ -19,22 +16,11 @@ app = command_group(
 )
 config = command_group("config", "Show, change and compare the configuration of brokers.")
 clean = command_group("clean", "Remove queues and files that brokers no longer need.")
-app.add_typer(config)
-app.add_typer(clean)
+ha = command_group("ha", "Show and repair the replication of brokers of 5.x.")
+cold = command_group("cold", "Show and limit reads of cold data on brokers of 5.x.")
+rocksdb = command_group("rocksdb", "Look after what brokers of 5.x keep in RocksDB.")
+container = command_group("container", "Start and stop brokers in a container of 5.x.")
+for _group in (config, clean, ha, cold, rocksdb, container):
+    app.add_typer(_group)
 
 BrokerArgument = Annotated[str, Argument(metavar="BROKER", help="Name of the broker.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Seats(OptionGroup):
-    """The brokers, with their slaves, that a command is limited to."""
-
-    broker: BrokersOption = None
-    cluster: Annotated[
-        str | None, Option("--cluster", metavar="NAME", help="Limit to the brokers of this cluster.")
-    ] = None
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """The arguments of `admin.brokers.seats`."""
-        return {"brokers": self.broker or (), "cluster": self.cluster}

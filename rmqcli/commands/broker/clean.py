@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
-from rmqcli.cli.options import YesOption
+from rmqcli.cli.options import Seats, YesOption
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import Seats
 from rmqcli.commands.broker.app import clean as group
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import confirm, show_change

@@ -10,8 +10,9 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import Seats, config
+from rmqcli.commands.broker.app import config
 from rmqcli.commands.broker.reading import read_configs
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.configuration import properties_of

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
-from rmqcli.cli.options import YesOption
+from rmqcli.cli.options import Seats, YesOption
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import Seats, config
+from rmqcli.commands.broker.app import config
 from rmqcli.commands.broker.reading import read_configs
 from rmqcli.commands.common.properties import (
     DryRunOption,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rmqcli.cli.command import command
+from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import Seats, config
+from rmqcli.commands.broker.app import config
 from rmqcli.commands.broker.reading import read_configs
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly

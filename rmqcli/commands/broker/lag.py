@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from rmqcli.cli.command import command
+from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import Seats, app
+from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.render.columns import BROKER, GROUP, LAG, MAX, QUEUE, TOPIC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqcli.commands.broker.app import Seats
+from rmqcli.cli.options import Seats
 from rmqcli.commands.common.outcome import Failures
 
 if TYPE_CHECKING:

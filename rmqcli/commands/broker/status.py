@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
+from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import Seats, app
+from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import WatchOption, watched

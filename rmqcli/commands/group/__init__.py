@@ -9,6 +9,7 @@ from rmqcli.commands.group import (
     create,
     update,
     apply,
+    mode,
     delete,
     clients,
     status,

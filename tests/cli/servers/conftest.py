@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.servers.clusters import UNREACHABLE, Pair, in_thread, open_pair
+from tests.cli.servers.scripted import Peers, open_peers
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +37,18 @@ def half(cli: Run, lame: Pair, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command line with the name servers of `lame`."""
     monkeypatch.setenv("RMQ_NAMESRV", lame.namesrv)
     return lambda *arguments, stdin=b"": cli("--timeout", "30", *arguments, stdin=stdin)
+
+
+@pytest.fixture(scope="session")
+def scripted() -> Iterator[Peers]:
+    """Scripted brokers."""
+    with in_thread(open_peers) as found:
+        yield found
+
+
+@pytest.fixture
+def peers(scripted: Peers, monkeypatch: pytest.MonkeyPatch) -> Peers:
+    """Scripted brokers without answers, whose name server is in the environment."""
+    monkeypatch.setenv("RMQ_NAMESRV", scripted.namesrv)
+    scripted.clear()
+    return scripted

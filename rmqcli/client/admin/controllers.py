@@ -1,0 +1,85 @@
+"""Controllers of 5.x, which elect masters: metadata (1005), replicas (1006), configuration (1009, 1010),
+elections (1002), removal of brokers (1011).
+
+Calls take "host:port" of any controller; those that only the leader answers ask for it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from codec.bodies.controller import ReplicasInfo
+from codec.bodies.properties import encode_properties_text
+from codec.headers.controller import (
+    CleanControllerBrokerDataRequestHeader,
+    ElectMasterRequestHeader,
+    ElectMasterResponseHeader,
+    GetMetaDataResponseHeader,
+)
+from codec.operations.controller import (
+    CLEAN_BROKER_DATA,
+    CONTROLLER_ELECT_MASTER,
+    CONTROLLER_GET_METADATA_INFO,
+    CONTROLLER_GET_SYNC_STATE_DATA,
+    GET_CONTROLLER_CONFIG,
+    UPDATE_CONTROLLER_CONFIG,
+)
+from rmqcli.client.admin.area import Area
+from rmqcli.client.admin.values import TopicChange
+from rmqcli.client.errors import ClientError, valid
+
+Failures = dict[str, ClientError]
+
+
+class ControllerAdmin(Area):
+    async def metadata(self, address: str) -> GetMetaDataResponseHeader:
+        """The group, the leader and the members that a controller knows (code 1005)."""
+        return (await self.instance.ask(address, CONTROLLER_GET_METADATA_INFO, None, None)).header
+
+    async def leader(self, address: str) -> str:
+        """The address of the leader that a controller names, or the controller itself."""
+        found = await self.metadata(address)
+        return address if found.is_leader else found.controller_leader_address or address
+
+    async def replicas(self, address: str, brokers: Collection[str]) -> dict[str, ReplicasInfo]:
+        """The replicas of each broker, in sync and not (code 1006 to the leader)."""
+        leader = await self.leader(address)
+        answer = await self.instance.ask(leader, CONTROLLER_GET_SYNC_STATE_DATA, None, list(brokers))
+        return dict(answer.body.replicas_info_table)
+
+    async def configs(
+        self, addresses: Collection[str], *, failures: Failures | None = None
+    ) -> dict[str, dict[str, str]]:
+        """The properties of controllers by address (code 1010)."""
+        return await self.bodies({one: one for one in addresses}, GET_CONTROLLER_CONFIG, None, failures)
+
+    async def set_config(self, addresses: Collection[str], values: Mapping[str, str]) -> TopicChange:
+        """Changes properties of controllers (code 1009). InvalidRequest for what is no line of text."""
+        valid(encode_properties_text, values)
+        targets = {one: one for one in addresses}
+        return await self.change(targets, UPDATE_CONTROLLER_CONFIG, None, dict(values))
+
+    async def elect(
+        self, address: str, cluster: str, broker: str, broker_id: int
+    ) -> ElectMasterResponseHeader:
+        """Makes a replica the master of its broker name (code 1002 to the leader)."""
+        header = ElectMasterRequestHeader(
+            cluster_name=cluster, broker_name=broker, broker_id=broker_id, designate_elect=True
+        )
+        leader = await self.leader(address)
+        return (await self.instance.ask(leader, CONTROLLER_ELECT_MASTER, header, None)).header
+
+    async def forget(
+        self, address: str, broker: str, ids: Collection[int] = (), *, cluster: str = "", living: bool = False
+    ) -> None:
+        """Removes replicas of a broker name, all without `ids`, from the leader (code 1011).
+
+        A controller refuses replicas that are alive, unless `living`.
+        """
+        header = CleanControllerBrokerDataRequestHeader(
+            broker_name=broker,
+            cluster_name=cluster,
+            broker_controller_ids_to_clean=";".join(map(str, ids)) or None,
+            is_clean_living_broker=living,
+        )
+        await self.instance.ask(await self.leader(address), CLEAN_BROKER_DATA, header, None)

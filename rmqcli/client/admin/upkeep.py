@@ -1,0 +1,111 @@
+"""Stores of 5.x: cold data (codes 2001 to 2003), read-ahead (2004), RocksDB (354, 355, 200056); containers of
+brokers (902, 903).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from codec.bodies.properties import encode_properties_text
+from codec.headers.brokers import (
+    AddBrokerRequestHeader,
+    CheckRocksdbCqWriteProgressRequestHeader,
+    ExportRocksDBConfigToJsonRequestHeader,
+    RemoveBrokerRequestHeader,
+    SetCommitLogReadModeRequestHeader,
+)
+from codec.operations.brokers import (
+    ADD_BROKER,
+    CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
+    EXPORT_ROCKSDB_CONFIG_TO_JSON,
+    GET_COLD_DATA_FLOW_CTR_INFO,
+    REMOVE_BROKER,
+    REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+    SET_COMMITLOG_READ_MODE,
+    UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
+)
+from codec.operations.pop import POP_ROLLBACK
+from rmqcli.client.admin.area import Area
+from rmqcli.client.admin.values import TopicChange
+from rmqcli.client.errors import ClientError, UnexpectedReply, valid
+
+Failures = dict[str, ClientError]
+NORMAL, RANDOM = 0, 1
+"""Advice to the system about reads of the commit log, the numbers of madvise(2)."""
+
+
+class UpkeepAdmin(Area):
+    async def cold_data(
+        self, seats: Mapping[str, str], *, failures: Failures | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """The table of reads of cold data by broker (code 2003), with Java's names; {} where there is none."""
+
+        async def ask(address: str) -> dict[str, Any]:
+            body = (await self.instance.ask(address, GET_COLD_DATA_FLOW_CTR_INFO, None, None)).body
+            return self._document(address, GET_COLD_DATA_FLOW_CTR_INFO.name, body)
+
+        return await self.ask_all(seats, ask, failures)
+
+    async def set_cold_limit(self, seats: Mapping[str, str], group: str, size: int) -> TopicChange:
+        """Limits the bytes of cold data that a group reads in a second (code 2001)."""
+        values = {group: str(size)}
+        valid(encode_properties_text, values)
+        return await self.change(seats, UPDATE_COLD_DATA_FLOW_CTR_CONFIG, None, values)
+
+    async def remove_cold_limit(self, seats: Mapping[str, str], group: str) -> TopicChange:
+        """Removes the limit of a group (code 2002)."""
+        return await self.change(seats, REMOVE_COLD_DATA_FLOW_CTR_CONFIG, None, group.encode())
+
+    async def set_read_ahead(self, seats: Mapping[str, str], mode: int) -> TopicChange:
+        """Sets how the system reads ahead in commit logs: NORMAL or RANDOM (code 2004)."""
+        header = SetCommitLogReadModeRequestHeader(read_ahead_mode=mode)
+        return await self.change(seats, SET_COMMITLOG_READ_MODE, header, None)
+
+    async def export_tables(self, seats: Mapping[str, str], tables: Collection[str]) -> TopicChange:
+        """Makes brokers write tables that they keep in RocksDB as JSON on their disks (code 355).
+
+        `tables` are of topics, subscriptionGroups and consumerOffsets.
+        """
+        header = ExportRocksDBConfigToJsonRequestHeader(config_type="".join(f"{one};" for one in tables))
+        return await self.change(seats, EXPORT_ROCKSDB_CONFIG_TO_JSON, header, None)
+
+    async def compare_queues(
+        self, seats: Mapping[str, str], topic: str, since: int, *, failures: Failures | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """Makes brokers compare their consume queues in files and in RocksDB (code 354).
+
+        `since` is a store time (epoch ms); an empty `topic` means all. What they find is in their logs.
+        """
+        header = CheckRocksdbCqWriteProgressRequestHeader(topic=topic, check_store_time=since)
+
+        async def ask(address: str) -> dict[str, Any]:
+            body = (await self.instance.ask(address, CHECK_ROCKSDB_CQ_WRITE_PROGRESS, header, None)).body
+            return self._document(address, CHECK_ROCKSDB_CQ_WRITE_PROGRESS.name, body)
+
+        return await self.ask_all(seats, ask, failures)
+
+    async def export_pop_records(self, seats: Mapping[str, str]) -> TopicChange:
+        """Makes brokers move records of POP from RocksDB to files (code 200056)."""
+        return await self.change(seats, POP_ROLLBACK, None, None)
+
+    async def add_broker(self, container: str, path: str) -> None:
+        """Starts a broker in a container with a configuration file of the container's machine (code 902)."""
+        await self.instance.ask(container, ADD_BROKER, AddBrokerRequestHeader(config_path=path), {})
+
+    async def remove_broker(self, container: str, cluster: str, name: str, broker_id: int) -> None:
+        """Stops a broker of a container (code 903)."""
+        header = RemoveBrokerRequestHeader(broker_name=name, broker_cluster_name=cluster, broker_id=broker_id)
+        await self.instance.ask(container, REMOVE_BROKER, header, None)
+
+    def _document(self, address: str, request: str, body: bytes | memoryview) -> dict[str, Any]:
+        if not body:
+            return {}
+        try:
+            found = json.loads(bytes(body))
+        except ValueError as error:
+            raise UnexpectedReply(address, request, f"no JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise UnexpectedReply(address, request, "no object")
+        return found

@@ -1,0 +1,213 @@
+"""`rmq acl user list`, `show`, `create`, `update` and `delete`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.options import Seats, YesOption
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.acl.app import USERS, PasswordOption, UserArgument
+from rmqcli.commands.acl.app import user as group
+from rmqcli.commands.common.changing import change_brokers, read_brokers
+from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.properties import DryRunOption
+from rmqcli.commands.common.secrets import read_secret
+from rmqcli.render.columns import BROKER, USER
+from rmqcli.render.table import Column
+
+if TYPE_CHECKING:
+    from codec.bodies.acl import UserInfo
+
+ContainsOption = Annotated[
+    str | None, Option("--contains", metavar="TEXT", help="Only users whose names contain TEXT.")
+]
+PasswordsOption = Annotated[bool, Option("--passwords", help="Show the passwords, too.")]
+TypeOption = Annotated[
+    str | None,
+    Option("--type", metavar="TYPE", help="super or normal; a super user may do everything."),
+]
+StatusOption = Annotated[
+    str | None, Option("--status", metavar="STATUS", help="enable, or disable to lock the user out.")
+]
+NewPasswordOption = Annotated[
+    bool, Option("--password", help="Ask for a new password; --password-file reads it.")
+]
+TYPES = {"super": "Super", "normal": "Normal"}
+STATUSES = ("enable", "disable")
+_COLUMNS = (
+    BROKER,
+    USER,
+    Column("TYPE", "userType"),
+    Column("STATUS", "userStatus"),
+    Column("PASSWORD", "password"),
+)
+
+
+@command(group, "list", example="rmq acl user list\nrmq acl user list -b broker-a --contains bill")
+def list_users(
+    settings: Settings, seats: Seats, contains: ContainsOption = None, passwords: PasswordsOption = False
+) -> None:
+    """List the users of each broker: every broker has its own.
+
+    Piped output: broker (NAME:ID for a slave), user, type, status; with --passwords the password. Brokers
+    that do not respond are reported, and the exit code is 3.
+    """
+    found, failures = read_brokers(
+        settings,
+        seats,
+        USERS,
+        lambda admin, found, lost: admin.access.users(found, contains or "", failures=lost),
+    )
+    _show(settings, found, failures, passwords=passwords)
+
+
+@command(group, "show", example="rmq acl user show billing --passwords")
+def show(name: UserArgument, settings: Settings, seats: Seats, passwords: PasswordsOption = False) -> None:
+    """Show a user as each broker has it.
+
+    Piped output as that of `rmq acl user list`. Exit code 4 if no broker has the user. Brokers that do not
+    respond are reported, and the exit code is 3.
+    """
+    found, failures = read_brokers(
+        settings, seats, USERS, lambda admin, found, lost: admin.access.user(found, name, failures=lost)
+    )
+    users = {label: [user] for label, user in found.items() if user is not None}
+    if not users and not failures:
+        raise CommandError(f"no broker has a user {name}", ExitCode.NOT_FOUND)
+    absent = {label: f"no user {name}" for label, user in found.items() if user is None}
+    _show(settings, users, failures, absent, passwords=passwords)
+
+
+def _show(
+    settings: Settings,
+    found: dict[str, list[UserInfo]],
+    failures: Failures,
+    absent: dict[str, str] | None = None,
+    *,
+    passwords: bool,
+) -> None:
+    from rmqcli.render import show_rows
+
+    columns = _COLUMNS if passwords else _COLUMNS[:-1]
+    rows: list[list[Any]] = [
+        [label, user.username, user.user_type, user.user_status, user.password][: len(columns)]
+        for label, users in found.items()
+        for user in users
+    ]
+    show_rows(settings, columns, rows, empty="no users")
+    end_partly(failures, absent or {})
+
+
+@command(
+    group,
+    "create",
+    example="""rmq acl user create billing --password-file secret.txt
+rmq acl user create root --type super -b broker-a --yes""",
+)
+def create(
+    name: UserArgument,
+    settings: Settings,
+    seats: Seats,
+    password_file: PasswordOption = None,
+    user_type: TypeOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Create a user on brokers of 5.x and their slaves.
+
+    The password is asked for on a terminal. Brokers keep users even while authenticationEnabled=false. rmq
+    does not sign requests yet: brokers with authentication must have the request code on their white list.
+    Brokers that have the user, refuse or do not respond are reported, and the exit code is 3.
+    """
+    from codec.bodies.acl import UserInfo
+
+    kind = _type_of(user_type)
+    password = read_secret(password_file, "password", "--password-file")
+    wanted = UserInfo(username=name, password=password, user_type=kind)
+    change_brokers(
+        settings,
+        seats,
+        USERS,
+        (f"create the user {name}", f"created the user {name}"),
+        lambda admin, found: admin.access.create_user(found, wanted),
+        dry_run=dry_run,
+        yes=yes,
+    )
+
+
+@command(
+    group,
+    "update",
+    example="""rmq acl user update billing --status disable --yes
+rmq acl user update billing --password-file new-secret.txt""",
+)
+def update(
+    name: UserArgument,
+    settings: Settings,
+    seats: Seats,
+    password: NewPasswordOption = False,
+    password_file: PasswordOption = None,
+    user_type: TypeOption = None,
+    status: StatusOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Change the password, type or status of a user; what is not given stays.
+
+    Asks for confirmation; without a terminal, --yes is required. Brokers that do not have the user, refuse or
+    do not respond are reported, and the exit code is 3.
+    """
+    from codec.bodies.acl import UserInfo
+
+    kind = _type_of(user_type)
+    if status is not None and status not in STATUSES:
+        raise usage_error(f"--status {status}: expected {' or '.join(STATUSES)}")
+    asked = password or password_file is not None
+    if not asked and kind is None and status is None:
+        raise usage_error("nothing to change: use --password, --password-file, --type or --status")
+    text = read_secret(password_file, "password", "--password-file") if asked else None
+    wanted = UserInfo(username=name, password=text, user_type=kind, user_status=status)
+    change_brokers(
+        settings,
+        seats,
+        USERS,
+        (f"change the user {name}", f"changed the user {name}"),
+        lambda admin, found: admin.access.update_user(found, wanted),
+        dry_run=dry_run,
+        yes=yes,
+    )
+
+
+@command(group, "delete", example="rmq acl user delete billing --yes")
+def delete(
+    name: UserArgument,
+    settings: Settings,
+    seats: Seats,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Delete a user and its policies. No broker says whether it had the user.
+
+    Asks for confirmation; without a terminal, --yes is required. Brokers that refuse or do not respond are
+    reported, and the exit code is 3.
+    """
+    change_brokers(
+        settings,
+        seats,
+        USERS,
+        (f"delete the user {name}", f"deleted the user {name}"),
+        lambda admin, found: admin.access.delete_user(found, name),
+        dry_run=dry_run,
+        yes=yes,
+        lost=[f"the user {name} and its policies"],
+    )
+
+
+def _type_of(text: str | None) -> str | None:
+    if text is not None and text.lower() not in TYPES:
+        raise usage_error(f"--type {text}: expected {' or '.join(TYPES)}")
+    return None if text is None else TYPES[text.lower()]

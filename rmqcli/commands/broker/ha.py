@@ -1,0 +1,124 @@
+"""`rmq broker ha show`, `epochs` and `reset`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument
+
+from rmqcli.cli.command import command
+from rmqcli.cli.options import Seats, YesOption, at_least_zero
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.broker.app import ha as group
+from rmqcli.commands.common.changing import change_brokers, read_brokers
+from rmqcli.commands.common.outcome import end_partly
+from rmqcli.commands.common.properties import DryRunOption
+from rmqcli.commands.common.watching import WatchOption, watched
+from rmqcli.render.columns import BROKER
+from rmqcli.render.table import Column
+from rmqcli.render.text import local_time
+
+if TYPE_CHECKING:
+    from codec.bodies.controller import HARuntimeInfo
+
+STATES = "state of replication"
+OffsetArgument = Annotated[int, Argument(metavar="OFFSET", help="Offset of the commit log, in bytes.")]
+_COLUMNS = (
+    BROKER,
+    Column("ROLE", "role"),
+    Column("LOG END", "maxOffset", number=True),
+    Column("PEER", "peer", whole=True),
+    Column("ACKNOWLEDGED", "acknowledged", number=True),
+    Column("BEHIND", "behind", number=True),
+    Column("BYTES/S", "bytesPerSecond", number=True, minor=True),
+    Column("IN SYNC", "inSync", minor=True),
+    Column("LAST READ", "lastRead", local_time, minor=True),
+)
+
+
+@command(group, "show", example="rmq broker ha show\nrmq broker ha show --cluster DefaultCluster --watch=5")
+def show(settings: Settings, seats: Seats, watch: WatchOption = None) -> None:
+    """Show how far the slaves of each master have got, and the master of each slave (5.x).
+
+    A master has a line for each slave, or one without a peer. Piped output: broker (NAME:ID for a slave),
+    role, end of its log, address of the other side, offset that the slave has acknowledged, bytes behind,
+    bytes a second, true if the slave is in sync, time when a slave last read (epoch ms). Brokers that do not
+    respond are reported, and the exit code is 3.
+    """
+    watched(settings, watch, lambda: _show(settings, seats))
+
+
+def _show(settings: Settings, seats: Seats) -> None:
+    from rmqcli.render import show_rows
+
+    found, failures = read_brokers(
+        settings, seats, STATES, lambda admin, found, lost: admin.replication.states(found, failures=lost)
+    )
+    show_rows(settings, _COLUMNS, [row for label, state in found.items() for row in _rows(label, state)])
+    end_partly(failures)
+
+
+def _rows(label: str, state: HARuntimeInfo) -> list[list[Any]]:
+    if (client := state.ha_client_runtime_info) is not None and not state.master:
+        behind = max(0, client.master_flush_offset - client.max_offset)
+        rate, read = client.transferred_byte_in_second, client.last_read_timestamp or None
+        return [[label, "slave", client.max_offset, client.master_addr, None, behind, rate, None, read]]
+    end = state.master_commit_log_max_offset
+    slaves = [
+        [one.addr, one.slave_ack_offset, one.diff, one.transferred_byte_in_second, one.in_sync, None]
+        for one in state.ha_connection_info
+    ]
+    return [[label, "master", end, *slave] for slave in slaves or [[None] * 6]]
+
+
+@command(group, "epochs", example="rmq broker ha epochs -b broker-a")
+def epochs(settings: Settings, seats: Seats) -> None:
+    """Show which part of each log was written under which master (5.x with a controller).
+
+    Piped output: broker (NAME:ID for a slave), epoch, its first offset, its last offset, end of the log.
+    Brokers without a controller refuse; they are reported, and the exit code is 3.
+    """
+    from rmqcli.render import show_rows
+
+    columns = [
+        BROKER,
+        Column("EPOCH", "epoch", number=True),
+        Column("START", "startOffset", number=True),
+        Column("END", "endOffset", number=True),
+        Column("LOG END", "maxOffset", number=True),
+    ]
+    found, failures = read_brokers(
+        settings, seats, "epochs", lambda admin, found, lost: admin.replication.epochs(found, failures=lost)
+    )
+    rows = [
+        [label, one.epoch, one.start_offset, one.end_offset, cache.max_offset]
+        for label, cache in found.items()
+        for one in cache.epoch_list
+    ]
+    show_rows(settings, columns, rows, empty="no epochs")
+    end_partly(failures)
+
+
+@command(group, "reset", example="rmq broker ha reset 1073741824 -b broker-a --yes")
+def reset(
+    offset: OffsetArgument,
+    settings: Settings,
+    seats: Seats,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Tell slaves of 5.x how far their master has flushed; a master ignores it.
+
+    Asks for confirmation; without a terminal, --yes is required. Brokers that refuse or do not respond are
+    reported, and the exit code is 3.
+    """
+    at_least_zero("OFFSET", offset)
+    change_brokers(
+        settings,
+        seats,
+        "flush offset of a master",
+        (f"set the flush offset of the master to {offset}", f"set the flush offset {offset}"),
+        lambda admin, found: admin.replication.set_master_flush_offset(found, offset),
+        dry_run=dry_run,
+        yes=yes,
+    )

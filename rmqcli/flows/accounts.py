@@ -1,0 +1,89 @@
+"""Accounts of 4.9: what brokers say of their files, checks before a change, refusals in plain words.
+
+Facts of 4.9.8: `AdminBrokerProcessor`, `PlainPermissionManager`, `Permission`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
+
+from codec.codes import ResponseCode
+from codec.headers.acl import CreateAccessConfigRequestHeader, GetBrokerAclConfigResponseHeader
+from rmqcli.client import Admin, BrokerRefused, ClientError
+from rmqcli.flows.errors import InvalidInput
+
+OFF: Final = "access control is off (aclEnable=false)"
+SHORTEST_KEY: Final = 7
+PERMISSIONS: Final = ("DENY", "PUB", "SUB", "PUB|SUB", "SUB|PUB")
+_REFUSALS: Final = frozenset((209, 210, 211))
+"""Codes of failed changes: account, deletion, white list. 5.x uses the numbers for other things."""
+
+
+class Versions(NamedTuple):
+    """`files`: broker, path, counter, time in epoch ms of each file; `off`: brokers without access control."""
+
+    files: list[list[Any]]
+    off: dict[str, str]
+
+
+async def read_versions(admin: Admin, seats: Mapping[str, str], failures: dict[str, ClientError]) -> Versions:
+    """Ask brokers with access control for their files: one without it would not answer at all (4.9.8)."""
+    configs = await admin.brokers.configs(seats, failures=failures)
+    off = {label: OFF for label, table in configs.items() if table.get("aclEnable") == "false"}
+    asked = {label: seats[label] for label in configs if label not in off}
+    found = await admin.access.versions(asked, failures=failures) if asked else {}
+    return Versions([row for label, header in found.items() for row in _files(label, header)], off)
+
+
+def _files(label: str, header: GetBrokerAclConfigResponseHeader) -> list[list[Any]]:
+    """The files of a broker, or its default file alone if it names none."""
+    files = json.loads(header.all_acl_file_version or "{}") or {"": json.loads(header.version)}
+    return [
+        [label, path, found.get("counter"), found.get("timestamp")] for path, found in sorted(files.items())
+    ]
+
+
+def account_of(
+    key: str, secret: str, given: Mapping[str, Any], topics: Collection[str], groups: Collection[str]
+) -> CreateAccessConfigRequestHeader:
+    """Return the account; InvalidInput for what every broker of 4.9 refuses."""
+    for what, text in (("access key", key), ("secret key", secret)):
+        if len(text) < SHORTEST_KEY:
+            raise InvalidInput(f"the {what} is too short: brokers of 4.9 want more than 6 characters")
+    for text in (given["default_topic_perm"], given["default_group_perm"]):
+        _check_permission(text, text)
+    for text in (*topics, *groups):
+        name, _, permission = text.partition("=")
+        _check_permission(permission if name.strip() and "," not in text else "", text)
+    return CreateAccessConfigRequestHeader(
+        access_key=key,
+        secret_key=secret,
+        topic_perms=",".join(topics) or None,
+        group_perms=",".join(groups) or None,
+        **given,
+    )
+
+
+def _check_permission(permission: str | None, text: str | None) -> None:
+    if permission is not None and permission.strip() not in PERMISSIONS:
+        raise InvalidInput(f"{text!r}: expected {' or '.join(PERMISSIONS[:4])}, after a name and = in lists")
+
+
+def checked_addresses(addresses: Collection[str]) -> list[str]:
+    """Return the addresses. None has a comma, even in braces: brokers split the list at all of them."""
+    for one in addresses:
+        if not one.strip() or "," in one:
+            raise InvalidInput(f"{one!r}: expected one address, or a range such as 10.0.*.* or 10.0.0.1-9")
+    return list(addresses)
+
+
+def explained(error: ClientError) -> ClientError:
+    """Return the error, or a plain one where access control is off: there Java remarks a null pointer."""
+    if not isinstance(error, BrokerRefused) or error.code not in _REFUSALS:
+        return error
+    if error.remark and "accessValidator" not in error.remark:
+        return error
+    text = f"{OFF} at {error.address}"
+    return BrokerRefused(ResponseCode.SYSTEM_ERROR, text, error.address, error.request, concluded=True)
