@@ -7,7 +7,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" specs="" arguments="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top bench inspect export import up broker namesrv acl controller profile cheat help"
+            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import up broker namesrv acl controller profile cheat help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -383,6 +383,12 @@ _rmq_describe() {
             values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --confirm --columns"
             specs="--sort:=name,in,out,lag,change,eta --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=groups,topics,brokers"
+            ;;
+        "report")
+            options="--out --store --replace --verify --no-verify -j --jobs -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--out --store -j --jobs -c --count -n --namesrv --profile --color --timeout --map --confirm"
+            files="--out --store"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench")
             commands="send consume e2e"
@@ -957,7 +963,7 @@ _rmq_describe() {
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
-            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,bench,inspect,export,import,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,exit-codes,environment,json-schema..."
+            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,exit-codes,environment,json-schema..."
             ;;
     esac
 }

@@ -26,10 +26,16 @@ class RecordBlock(NamedTuple):
 
 
 def sound_blocks(
-    data: memoryview, base: int | None, end_offset: int | None = None, max_rows: int = BLOCK_RECORDS
+    data: memoryview,
+    base: int | None,
+    end_offset: int | None = None,
+    max_rows: int = BLOCK_RECORDS,
+    start: int = 0,
 ) -> Iterator[RecordBlock]:
-    """Yields blocks up to commit-log offset `end_offset`, or to the first one for scalar readers."""
-    end = 0
+    """Yields blocks from byte `start` up to commit-log offset `end_offset`, or to the first one for scalar
+    readers.
+    """
+    end = start
     while True:
         walk = scan_positions(data, end, max_rows=max_rows)
         rows = placed_columns(data, base, walk.positions)

@@ -53,6 +53,7 @@ COMMANDS: dict[str, Entry] = {
     "check": Entry("rmqcli.commands.check", "Check a cluster for Nagios, Icinga or Prometheus."),
     "metrics": Entry("rmqcli.commands.metrics", "Show the figures of a cluster to Prometheus."),
     "top": Entry("rmqcli.commands.top", "Show what groups, topics or brokers carry, and their trend."),
+    "report": Entry("rmqcli.commands.report", "Write an HTML page about a cluster or a store folder."),
     "bench": Entry("rmqcli.commands.bench", "Measure sends, pulls and round trips at a fixed rate."),
     "inspect": Entry("rmqcli.commands.inspect", "Read, verify, rebuild and salvage store files."),
     "export": Entry("rmqcli.commands.export", "Export messages to Parquet files."),

@@ -23,6 +23,7 @@ HEAVY = {
     "zstandard",
     "construct",
     "hdrh",
+    "pygal",
     "rmqcli.client",
 }
 PROGRAM = """

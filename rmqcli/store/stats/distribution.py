@@ -28,12 +28,22 @@ class Rate:
         while max(self._steps) - min(self._steps) >= MAX_STEPS:
             self._widen()
 
+    def widen(self, step: int) -> None:
+        """Make steps at least this long; `step` is a power of two times that of now."""
+        while self.step < step:
+            self._widen()
+
     def _widen(self) -> None:
         self.step *= 2
         wider: Counter[int] = Counter()
         for number, count in self._steps.items():
             wider[number // 2] += count
         self._steps = wider
+
+    def counts_from(self, begin: int, steps: int) -> list[int]:
+        """Return the counts of `steps` steps from a time (ms) at which one begins."""
+        first = begin // self.step
+        return [self._steps[number] for number in range(first, first + steps)]
 
     @property
     def begin(self) -> int:

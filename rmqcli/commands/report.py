@@ -1,0 +1,123 @@
+"""`rmq report`: a page about a cluster or a store folder, for people."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Option
+
+from rmqcli.cli.command import command, single_command
+from rmqcli.cli.exit_codes import ExitCode, usage_error
+from rmqcli.cli.running import now_ms
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import end_partly
+
+if TYPE_CHECKING:
+    from rmqcli.report.page import Page
+
+app = single_command()
+
+OutOption = Annotated[
+    Path, Option("--out", metavar="FILE", help="HTML file to write; - for standard output.")
+]
+StoreOption = Annotated[
+    Path | None, Option("--store", metavar="DIR", help="Report on a store folder instead of a cluster.")
+]
+ReplaceOption = Annotated[bool, Option("--replace", help="Overwrite the file if it exists.")]
+VerifyOption = Annotated[
+    bool, Option("--verify/--no-verify", help="With --store: check the folder as `rmq inspect verify` does.")
+]
+JobsOption = Annotated[
+    int | None, Option("--jobs", "-j", metavar="N", min=1, help="With --store: number of checking processes.")
+]
+RowsOption = Annotated[int, Option("--count", "-c", metavar="N", min=1, help="Rows of each table, at most.")]
+
+
+@command(
+    app,
+    "report",
+    example="""rmq report --out cluster.html
+rmq report --store /data/store --out store.html
+rmq report --out - | ssh web 'cat > /srv/www/rocketmq.html'""",
+)
+def report(
+    settings: Settings,
+    out: OutOption,
+    store: StoreOption = None,
+    replace: ReplaceOption = False,
+    verify: VerifyOption = True,
+    jobs: JobsOption = None,
+    count: RowsOption = 100,
+) -> None:
+    """Write one HTML page about a cluster or a store folder.
+
+    The page has its styles and plots in itself, no scripts, and asks nothing of the network: it can be sent
+    to others. It begins with what needs attention. Of a cluster it shows brokers, messages by hour, topics,
+    lag, dead letters, unlike subscriptions and configurations; a server that does not respond is named on it,
+    and the exit code is 3. Of a store folder it shows topics with rates, sizes and keys, queues, lag and what
+    was found wrong; the exit code is 8 if the folder is damaged. Needs the extra report.
+    """
+    from rmqcli.report.saving import refuse_existing
+
+    _require_package()
+    if store is None and (jobs is not None or not verify):
+        raise usage_error("--jobs and --no-verify require --store")
+    if settings.json and str(out) == "-":
+        raise usage_error("--json tells what was written: it cannot be combined with --out -")
+    refuse_existing(out, replace=replace)
+    if store is None:
+        _of_cluster(settings, out, replace, count)
+    else:
+        _of_store(settings, out, replace, store, count, verify, jobs)
+
+
+def _require_package() -> None:
+    if find_spec("pygal") is None:
+        raise usage_error("package pygal is not installed: pip install 'rmqcli[report]'")
+
+
+def _of_cluster(settings: Settings, out: Path, replace: bool, count: int) -> None:
+    from rmqcli.report.cluster.reading import read_cluster
+    from rmqcli.report.cluster.sections import cluster_page
+
+    found = with_admin(settings, read_cluster)
+    _write(settings, out, replace, cluster_page(found, settings.namesrv, now_ms(), count))
+    end_partly(found.failures)
+
+
+def _of_store(
+    settings: Settings, out: Path, replace: bool, store: Path, count: int, verify: bool, jobs: int | None
+) -> None:
+    from rmqcli.render.progress import progress
+    from rmqcli.report.store.reading import read_store
+    from rmqcli.report.store.sections import store_page
+
+    found = read_store(
+        store, lambda part, size: progress(f"report {part}", size, sizes=True), verify=verify, jobs=jobs
+    )
+    _write(settings, out, replace, store_page(found, now_ms(), count))
+    if found.shape.skipped or (found.verified is not None and not found.verified.sound):
+        raise typer.Exit(ExitCode.CORRUPT)
+
+
+def _write(settings: Settings, out: Path, replace: bool, page: Page) -> None:
+    from rmqcli.render.output import Output, note
+    from rmqcli.render.text import many, size
+    from rmqcli.report.html import html_of
+    from rmqcli.report.saving import STDOUT, save
+
+    text = html_of(page).encode()
+    if out == STDOUT:
+        Output().write(text)
+        return
+    save(out, text, replace=replace)
+    if settings.json:
+        found = [one._asdict() for one in page.findings]
+        Output().json({"out": str(out), "bytes": len(text), "attention": found})
+    else:
+        urgent = f"{many(len(page.findings), 'thing')} to look at" if page.findings else "nothing to look at"
+        note(f"wrote {out} ({size(len(text))}): {urgent}")

@@ -1,0 +1,78 @@
+"""The findings about a cluster, and those about the clients of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rmqcli.client.admin.values import BEYOND_END
+from rmqcli.doctor.checks import judge
+from rmqcli.doctor.finding import Finding, Status
+from rmqcli.doctor.members import judged
+from rmqcli.flows.configuring import Compared, compared, is_of_one_broker
+from rmqcli.render.text import many
+from rmqcli.report.cluster.lags import Lag
+from rmqcli.report.cluster.reading import ClusterReading, label_of
+
+
+def findings_of(found: ClusterReading, lags: Sequence[Lag], drift: Sequence[Compared]) -> list[Finding]:
+    """Return the findings of the doctor, of groups, and of what only a whole view shows."""
+    servers = judge(found.survey)
+    return [
+        *(one for one in servers if one.status is Status.FAIL),
+        *_unasked(found),
+        *member_findings(found),
+        *_dead(found),
+        *_lags(lags),
+        *_drift(drift),
+        *(one for one in servers if one.status is not Status.FAIL),
+    ]
+
+
+def member_findings(found: ClusterReading) -> list[Finding]:
+    """Return what is wrong with the running clients of groups."""
+    return [
+        one
+        for members in found.members.values()
+        if members.connection is not None
+        for one in judged(members)
+        if one.status in (Status.WARN, Status.FAIL)
+    ]
+
+
+def drift_of(found: ClusterReading) -> list[Compared]:
+    """Return the properties in which brokers differ, without names, addresses and folders."""
+    return [one for one in compared(found.configs) if one.differs and not is_of_one_broker(one.name)]
+
+
+def _unasked(found: ClusterReading) -> Iterator[Finding]:
+    """Failures that came after the first question, which the doctor's findings have."""
+    first = {label_of(seat): found.survey.readings.get(seat.address) for seat in found.survey.seats}
+    for name, error in found.failures.items():
+        if error is not first.get(name):
+            yield Finding(Status.FAIL, "answer", name, str(error), "what it would have said is missing here")
+
+
+def _lags(lags: Sequence[Lag]) -> Iterator[Finding]:
+    for one in lags:
+        target = f"{one.group} {one.topic}"
+        if one.unknown == BEYOND_END:
+            text = "an offset is beyond the end: messages up to it will be skipped"
+            yield Finding(
+                Status.WARN, "offset", target, text, f"rmq offsets reset {one.group} {one.topic} --to start"
+            )
+        elif one.lag and one.clients == 0:
+            text = f"{many(one.lag, 'message')} {'waits' if one.lag == 1 else 'wait'}, and no client runs"
+            yield Finding(Status.WARN, "lag", target, text, "start a consumer, or delete the group")
+
+
+def _dead(found: ClusterReading) -> Iterator[Finding]:
+    for one in found.dead:
+        if one.messages:
+            text = f"{many(one.messages, 'dead letter')}: retries are used up"
+            yield Finding(Status.WARN, "dead letters", one.group, text, f"rmq dlq list {one.group}")
+
+
+def _drift(drift: Sequence[Compared]) -> Iterator[Finding]:
+    if drift:
+        text = f"brokers differ in {len(drift):,} {'property' if len(drift) == 1 else 'properties'}"
+        yield Finding(Status.WARN, "configuration", "", text, "rmq broker config diff")

@@ -1,0 +1,112 @@
+"""Everything that a page says about a cluster.
+
+A server that does not answer costs one time limit in all, and is named in `failures`: the page says what the
+others answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from codec.names import DLQ_PREFIX
+from rmqcli.client import Admin, ClientError
+from rmqcli.client.admin.area import gather
+from rmqcli.client.admin.values import BrokerLag
+from rmqcli.doctor.members import Members, members_of
+from rmqcli.doctor.survey import Reading, Seat, Survey, examine
+from rmqcli.flows.topic_names import application_topics
+from rmqcli.report.cluster.topics import DeadLetters, Hours, TopicReading, hours_of, read_topics
+
+MAX_GROUPS = 500
+"""Groups whose clients are asked, those with the most lag first."""
+Failures = dict[str, ClientError]
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ClusterReading:
+    """`configs` are by label of the broker (NAME, or NAME:ID for a slave), `members` by group.
+
+    `failures` are errors by label; `skipped` is the number of groups whose clients were not asked.
+    """
+
+    survey: Survey
+    failures: Failures = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lags: Sequence[BrokerLag] = ()
+    topics: Sequence[TopicReading] = ()
+    dead: Sequence[DeadLetters] = ()
+    hours: Hours = field(default_factory=lambda: Hours(0, {}))
+    groups: Sequence[str] = ()
+    members: Mapping[str, Members] = field(default_factory=dict)
+    skipped: int = 0
+
+    @property
+    def labels(self) -> dict[str, Seat]:
+        """Every address by its label, without those that did not answer."""
+        return {
+            label_of(seat): seat
+            for seat in self.survey.seats
+            if isinstance(self.survey.readings.get(seat.address), Reading)
+        }
+
+
+def label_of(seat: Seat) -> str:
+    return f"{seat.broker_name}:{seat.broker_id}" if seat.broker_id else seat.broker_name
+
+
+async def read_cluster(admin: Admin) -> ClusterReading:
+    """Ask everything. Raises the error of a name server if none answers."""
+    survey = await examine(admin)
+    for error in survey.views.values():
+        if not survey.answered and isinstance(error, ClientError):
+            raise error
+    found = ClusterReading(survey)
+    found.failures = {
+        label_of(seat): answer
+        for seat in survey.seats
+        if isinstance(answer := survey.readings.get(seat.address), ClientError)
+    }
+    if survey.masters:
+        await _read(admin, found)
+    return found
+
+
+async def _read(admin: Admin, found: ClusterReading) -> None:
+    failures = found.failures
+    seats = {label: seat.address for label, seat in found.labels.items()}
+    found.configs = await _or(admin.brokers.configs(seats, failures=failures), {})
+    found.lags = await _or(admin.brokers.lags(found.survey.masters, failures=failures), [])
+    names = await _or(admin.topics.names(), [])
+    of_applications = application_topics(names, found.survey.view)
+    found.topics = await read_topics(admin, of_applications, failures)
+    found.hours = await hours_of(admin, found.topics)
+    letters = [name for name in names if name.startswith(DLQ_PREFIX)]
+    found.dead = [
+        DeadLetters(one.name.removeprefix(DLQ_PREFIX), one.messages, one.last_stored)
+        for one in await read_topics(admin, letters, failures, with_rates=False)
+    ]
+    found.groups = await _or(admin.groups.names(failures=failures), [])
+    await _read_members(admin, found)
+
+
+async def _read_members(admin: Admin, found: ClusterReading) -> None:
+    lags: dict[str, int] = {}
+    for one in found.lags:
+        lags[one.group] = lags.get(one.group, 0) + (one.lag or 0)
+    names = sorted(found.groups, key=lambda name: (-lags.get(name, 0), name))
+    asked = names[:MAX_GROUPS]
+    found.skipped = len(names) - len(asked)
+    ask: Callable[[str], Awaitable[Members]] = lambda name: members_of(admin, name, found.failures)  # noqa: E731
+    found.members, errors = await gather(asked, ask)
+    found.failures.update({f"group {name}": error for name, error in errors.items()})
+
+
+async def _or(call: Awaitable[T], default: T) -> T:
+    """Return what `call` returns, or the default if no broker answers: `failures` have the reasons."""
+    with suppress(ClientError):
+        return await call
+    return default

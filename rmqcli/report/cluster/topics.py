@@ -1,0 +1,120 @@
+"""Topics of a cluster: what they hold, what comes in, and when it came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from codec.bodies.stats import TopicOffset
+from codec.message_queue import MessageQueue
+from rmqcli.client import Admin, ClientError
+from rmqcli.client.admin.area import gather
+from rmqcli.flows.topic_rates import rate_of, total_of
+
+HOURS = 24
+HOUR_MS = 3_600_000
+MAX_QUESTIONS = 4000
+"""Offsets that are asked for by time; a question costs a broker a binary search in a queue."""
+Failures = dict[str, ClientError]
+Queues = Mapping[MessageQueue, TopicOffset]
+
+
+class TopicReading(NamedTuple):
+    """`messages` are those that can be read, `last_stored` is epoch ms. The rate is of the last minute, `day`
+    the messages of the last 24 h as brokers count them; None if they were not asked.
+    """
+
+    name: str
+    queues: Queues
+    rate: float | None = None
+    day: int | None = None
+
+    @property
+    def messages(self) -> int:
+        return sum(max(0, one.max_offset - one.min_offset) for one in self.queues.values())
+
+    @property
+    def last_stored(self) -> int:
+        return max((one.last_update_timestamp for one in self.queues.values()), default=0)
+
+
+class DeadLetters(NamedTuple):
+    """The dead letters of a group; `last_stored` is epoch ms."""
+
+    group: str
+    messages: int
+    last_stored: int
+
+
+class Hours(NamedTuple):
+    """Messages by hour since `begin` (epoch ms), by topic."""
+
+    begin: int
+    counts: Mapping[str, Sequence[int]]
+
+
+async def read_topics(
+    admin: Admin, names: Sequence[str], failures: Failures, *, with_rates: bool = True
+) -> list[TopicReading]:
+    """Ask for the ends of all queues; brokers that do not answer are added to `failures`.
+
+    Only topics that got a message in the last day are asked for rates.
+    """
+    since = admin.instance.now_ms() - HOURS * HOUR_MS
+
+    async def read(name: str) -> TopicReading:
+        found = TopicReading(name, await admin.topics.stats(name, failures=failures))
+        if not with_rates or found.last_stored < since:
+            return found
+        brokers = await admin.topics.masters(name)
+        puts = await admin.brokers.statistics(brokers, "TOPIC_PUT_NUMS", name, failures=failures)
+        return found._replace(rate=rate_of(puts), day=total_of(puts))
+
+    answers, _ = await gather(names, read)
+    return list(answers.values())
+
+
+async def hours_of(admin: Admin, topics: Sequence[TopicReading]) -> Hours:
+    """Count the messages of the busiest topics in each hour of the last day, by offsets of queues by time."""
+    now = admin.instance.now_ms()
+    begin = (now // HOUR_MS - HOURS + 1) * HOUR_MS
+    bounds = [begin + number * HOUR_MS for number in range(HOURS)]
+    chosen = _busiest(topics, begin)
+    asked = [
+        (queue, bound)
+        for topic in chosen
+        for queue, ends in topic.queues.items()
+        for bound in bounds
+        if bound <= ends.last_update_timestamp
+    ]
+    offsets, _ = await gather(asked, lambda one: admin.offsets.search_offset(*one))
+    return Hours(begin, {topic.name: _counts(topic.queues, bounds, offsets) for topic in chosen})
+
+
+def _busiest(topics: Sequence[TopicReading], begin: int) -> list[TopicReading]:
+    """Return the topics with the most messages of the last day, as many as may be asked about."""
+    active = [one for one in topics if one.last_stored >= begin]
+    active.sort(key=lambda one: (-(one.day or 0), -one.messages, one.name))
+    chosen, left = [], MAX_QUESTIONS
+    for one in active:
+        left -= len(one.queues) * HOURS
+        if left < 0:
+            break
+        chosen.append(one)
+    return chosen
+
+
+def _counts(
+    queues: Queues, bounds: Sequence[int], offsets: Mapping[tuple[MessageQueue, int], int]
+) -> list[int]:
+    """Return the messages between each two bounds, and after the last one.
+
+    A bound after the newest message is at the end: brokers of 4.9 answer with the last message there.
+    """
+    counts = [0] * len(bounds)
+    for queue, ends in queues.items():
+        at = [offsets.get((queue, bound), ends.max_offset) for bound in bounds] + [ends.max_offset]
+        at[0] = max(at[0], ends.min_offset)
+        for number in range(len(bounds)):
+            counts[number] += max(0, at[number + 1] - at[number])
+    return counts

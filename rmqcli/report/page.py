@@ -1,0 +1,132 @@
+"""The values of a page: what it says, without markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rmqcli.doctor.finding import Finding, Status
+
+
+class Cell(NamedTuple):
+    """One value of a table.
+
+    `exact` is what `text` rounds, `kind` a class of the style sheet (number, name, ok, warn, fail, bar), and
+    `share` the part of the largest of its column, 0 to 1, that is drawn behind it. `counts` are drawn as a
+    line of bars.
+    """
+
+    text: str
+    exact: str = ""
+    kind: str = ""
+    share: float | None = None
+    counts: Sequence[int] = ()
+
+
+class Heading(NamedTuple):
+    """The head of a column; `meaning` is shown when somebody points at it."""
+
+    text: str
+    meaning: str = ""
+    number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows in the order of their importance. `left_out` says what of the rest is not shown."""
+
+    headings: Sequence[Heading]
+    rows: Sequence[Sequence[Cell]]
+    left_out: str = ""
+    title: str = ""
+
+
+class Series(NamedTuple):
+    """The values of a plot by place, 0 and above, and their sum as text."""
+
+    name: str
+    values: Sequence[int]
+    total: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Bars, stacked where there are several series. `labels` name the places, `marks` are those that the axis
+    shows. `unit` is that of the values, in the plural.
+    """
+
+    title: str
+    labels: Sequence[str]
+    series: Sequence[Series]
+    unit: str = "messages"
+    marks: Sequence[int] = ()
+    narrow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A heading with facts and narrow plots beside each other."""
+
+    title: str
+    facts: Sequence[tuple[str, Cell]]
+    plots: Sequence[Plot]
+
+
+class Text(NamedTuple):
+    """A paragraph."""
+
+    text: str
+
+
+Block = Table | Plot | Card | Text
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    blocks: Sequence[Block]
+    intro: str = ""
+
+
+class Tile(NamedTuple):
+    """A figure of the summary."""
+
+    label: str
+    value: Cell
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The whole page. `findings` are those that need attention, the worst first; `judged` is the number of
+    checks that were made.
+    """
+
+    kind: str
+    name: str
+    made_ms: int
+    facts: Sequence[tuple[str, Cell]]
+    tiles: Sequence[Tile]
+    findings: Sequence[Finding]
+    sections: Sequence[Section]
+
+
+MAX_ALIKE = 5
+"""Findings of one kind that are listed in the summary."""
+
+
+def attention(findings: Sequence[Finding]) -> list[Finding]:
+    """Return what needs attention, the worst first, and of a kind at most MAX_ALIKE and their number."""
+    found: list[Finding] = []
+    for status in (Status.FAIL, Status.WARN):
+        kinds: dict[str, list[Finding]] = {}
+        for one in findings:
+            if one.status is status:
+                kinds.setdefault(one.check, []).append(one)
+        for check, alike in kinds.items():
+            found += alike[:MAX_ALIKE]
+            if len(alike) > MAX_ALIKE:
+                text = f"{len(alike) - MAX_ALIKE:,} more of this kind, {len(alike):,} in all"
+                found.append(Finding(status, check, "", text))
+    return found

@@ -1,0 +1,90 @@
+"""Shapes of topics: the same with NumPy and record by record, also around damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codec.store.record import decode_record
+from rmqcli.store import CommitLogFiles
+from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.stats.distinct import KEPT, Distinct, hash_of
+from rmqcli.store.stats.topic_shapes import LogShape, shape_of
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+
+def said(shape: LogShape) -> dict[str, Any]:
+    return {
+        name: (
+            one.statistics,
+            +one.bodies,
+            one.largest_body,
+            one.keyed,
+            one.keys.count,
+            shape.counts_of(name),
+        )
+        for name, one in sorted(shape.topics.items())
+    } | {"": (+shape.records, shape.rate.begin, shape.rate.step, shape.rate.counts, shape.skipped)}
+
+
+def both(root: Path) -> LogShape:
+    with vectorising(enabled=False):
+        slow = shape_of(CommitLogFiles(root))
+    with vectorising(block_records=100):
+        found = shape_of(CommitLogFiles(root))
+    assert said(found) == said(slow)
+    return found
+
+
+def test_every_message_counts_once(java_store: JavaStore) -> None:
+    told: list[int] = []
+    shape = shape_of(CommitLogFiles(java_store.root), told.append)
+    assert shape.size <= sum(told) <= sum(file.size for file in CommitLogFiles(java_store.root).files)
+    assert said(shape) == said(both(java_store.root))
+    messages = [decode_record(java_store.commit_log, line["phy"]) for line in java_store.of_kind("msg")]
+    assert (shape.messages, shape.size) == (len(messages), sum(one.store_size for one in messages))
+    for name, one in shape.topics.items():
+        mine = [message for message in messages if message.topic == name]
+        assert sum(shape.counts_of(name)) == sum(one.bodies.values()) == len(mine)
+        assert one.largest_body == max(len(message.body) for message in mine)
+        keys = len({key for message in mine for key in message.keys})
+        assert one.keys.count == keys if one.keys.is_exact else abs(one.keys.count / keys - 1) < 0.1
+
+
+def test_damage_costs_what_is_damaged(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    whole = both(store.root)
+    lines = store.of_kind("msg")
+    for line in (lines[5], lines[len(lines) // 2]):
+        file = next(
+            one for one in CommitLogFiles(store.root).files if 0 <= line["phy"] - (one.base or 0) < one.size
+        )
+        with file.path.open("r+b") as handle:
+            handle.seek(line["phy"] - (file.base or 0))
+            handle.write(b"\xff\xff\xff\xff")
+    shape = both(store.root)
+    assert (whole.skipped, shape.skipped) == (0, 2)
+    assert shape.messages == whole.messages - 2
+
+
+@pytest.mark.parametrize("count", [0, 1, KEPT, 2 * KEPT - 1])
+def test_few_values_are_counted_exactly(count: int) -> None:
+    found = Distinct()
+    for _ in range(2):
+        found.add(hash_of(b"%d" % number) for number in range(count))
+    assert found.count == count or not found.is_exact
+    assert found.is_exact == (count <= KEPT)
+
+
+def test_many_values_are_estimated_in_little_memory() -> None:
+    found = Distinct()
+    for begin in range(0, 50_000, 100):
+        found.add([hash_of(b"order-%d" % number) for number in range(begin, begin + 100)] * 2)
+        assert len(found._hashes) <= 2 * KEPT + 200
+    assert not found.is_exact
+    assert abs(found.count / 50_000 - 1) < 0.1
