@@ -17,6 +17,7 @@ FOLDERS = {
     "tests/docs/test_python_blocks.py": "docs",
     "tests/docs/test_session_picture.py": "docs",
     "tests/docs/test_transcripts.py": "docs",
+    "tests/docs/test_warm.py": "docs",
     "tests/export/spark/": "spark",
     "tests/export/spark_source/": "spark",
     "tests/foreign/": "foreign",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -26,18 +25,7 @@ PROGRAM = re.compile(r"^```python (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
-def patient(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an `rmq` whose requests may take as long as a busy machine needs."""
-    folder = tmp_path_factory.mktemp("bin")
-    rmq = folder / "rmq"
-    real = shlex.quote(str(Path(sys.executable).with_name("rmq")))
-    rmq.write_text(f'#!/bin/sh\nexec {real} --timeout {PATIENCE:g} "$@"\n')
-    rmq.chmod(0o755)
-    return folder
-
-
-@pytest.fixture
-def environment(tmp_path: Path, patient: Path) -> Iterator[dict[str, str]]:
+def environment(tmp_path: Path, programs: Path) -> Iterator[dict[str, str]]:
     levels = "messageDelayLevel=" + " ".join(["1s"] * 18)
     command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
     command += ["--store", str(tmp_path / "store"), "--set", levels, "--set", "enablePropertyFilter=true"]
@@ -46,7 +34,7 @@ def environment(tmp_path: Path, patient: Path) -> Iterator[dict[str, str]]:
     assert server.stdout is not None
     try:
         address = json.loads(server.stdout.readline())["namesrv"]
-        binaries = f"{patient}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        binaries = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         settings = {
             "RMQ_NAMESRV": address,
             "STORE": str(tmp_path / "store"),

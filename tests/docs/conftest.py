@@ -1,0 +1,18 @@
+"""The `rmq` of the sessions that the pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.warm import warm_rmq
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with an `rmq` that starts faster, and whose requests have the time of a busy machine."""
+    folder = tmp_path_factory.mktemp("bin")
+    with warm_rmq(folder):
+        yield folder

@@ -1,0 +1,67 @@
+"""A copy of a process that has imported what commands need behaves as a process that starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.testing.embedded import Cluster
+from tests.support import PATIENCE, RMQ
+
+ABSENT = ("-n", "127.0.0.1:1")
+
+
+def both(programs: Path, *arguments: str, **options: Any) -> list[subprocess.CompletedProcess[bytes]]:
+    """Runs a command by a copy, and in a process of its own."""
+    return [
+        subprocess.run([*rmq, *arguments], check=False, capture_output=True, timeout=PATIENCE, **options)
+        for rmq in ([str(programs / "rmq")], RMQ)
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("help",), (*ABSENT, "topic", "list"), ("id", "none"), ("pull", "--nope")]
+)
+def test_the_same_output_and_exit_code(programs: Path, arguments: tuple[str, ...]) -> None:
+    copy, process = both(programs, *arguments)
+    assert (copy.returncode, copy.stdout, copy.stderr) == (process.returncode, process.stdout, process.stderr)
+
+
+def test_folder_and_environment(programs: Path, tmp_path: Path) -> None:
+    (tmp_path / "profiles.toml").write_text('[profiles.here]\nnamesrv = "10.0.0.1:9876"\n')
+    options = {"cwd": tmp_path, "env": {"PATH": os.environ["PATH"], "RMQ_CONFIG_DIR": "."}}
+    copy, process = both(programs, "profile", "list", "--json", **options)
+    assert copy.stdout == process.stdout and b"10.0.0.1" in copy.stdout, copy.stderr
+
+
+def test_standard_input(programs: Path, rmq_cluster: Cluster) -> None:
+    copy, process = both(programs, "-n", rmq_cluster.namesrv, "send", "lines", input=b"1\n2\n3\n")
+    assert len(copy.stdout.splitlines()) == len(process.stdout.splitlines()) == 3
+    assert copy.stdout != process.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_the_copy(programs: Path, rmq_cluster: Cluster, number: signal.Signals) -> None:
+    """The end of the pipe, which only the copy holds then, tells that it has ended."""
+    command = [
+        str(programs / "rmq"),
+        "-n",
+        rmq_cluster.namesrv,
+        "tail",
+        "signals",
+        "--json",
+        "-o",
+        "-1",
+        "-v",
+    ]
+    subprocess.run([*RMQ, "-n", rmq_cluster.namesrv, "send", "signals", "1"], check=True, timeout=PATIENCE)
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None and client.stdout.readline()
+        client.send_signal(number)
+        assert client.stdout.read() == b""
+        assert client.wait(PATIENCE) == (-number if number == signal.SIGKILL else 128 + number)

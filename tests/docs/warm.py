@@ -1,0 +1,166 @@
+"""A process that has imported what most commands import, and forks a copy of itself for each command line.
+
+A start of `rmq` takes 0.2 s of CPU time, most of it for imports; a copy takes a quarter of that. What belongs
+to the command is imported by the copy, as by a process of its own. warm_rmq.py is the client: it passes its
+arguments, environment, folder and standard streams.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import marshal
+import os
+import selectors
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from rmqcli.__main__ import main
+from tests.docs.pages import ROOT
+from tests.processes import ended
+from tests.support import PATIENCE
+
+__all__ = ["warm_rmq"]
+
+COMMANDS = (
+    "cheat check cluster consume dlq doctor group help id inspect offsets profile pull query request send "
+    "tail topic trace"
+)
+"""What copies run. Other commands start as processes do: servers, and those that load Spark or Arrow."""
+IMPORTED = (
+    "codec.operations",
+    "encodings.idna",
+    "numpy",
+    "rich.table",
+    "rmqcli.cli.app",
+    "rmqcli.cli.endpoints",
+    "rmqcli.cli.running",
+    "rmqcli.client.admin.admin",
+    "rmqcli.client.produce.producer",
+    "rmqcli.render.output",
+    "trio",
+)
+CLIENT = Path(__file__).with_name("warm_rmq.py")
+LENGTH = 4
+SCRIPT = """#!/bin/sh
+case "$1" in --profile | --timeout | -n) command=$3 ;; *) command=$1 ;; esac
+case "$command" in {commands}) exec {python} -I -S {client} {address} --timeout {patience:g} "$@" ;; esac
+exec {rmq} --timeout {patience:g} "$@"
+"""
+
+
+class Asked(NamedTuple):
+    """What a copy needs of its client."""
+
+    arguments: list[str]
+    environment: dict[bytes, bytes]
+    folder: bytes
+    process_group: int
+
+
+@contextmanager
+def warm_rmq(folder: Path) -> Iterator[None]:
+    """Runs the server; `folder` has an `rmq` then whose requests may take as long as a busy machine needs."""
+    program, address = folder / "rmq", folder / "warm"
+    rmq = Path(sys.executable).with_name("rmq")
+    texts = {"python": sys.executable, "client": CLIENT, "address": address, "rmq": rmq}
+    words = {name: shlex.quote(str(text)) for name, text in texts.items()}
+    program.write_text(SCRIPT.format(**words, commands=COMMANDS.replace(" ", " | "), patience=PATIENCE))
+    program.chmod(0o755)
+    command = [sys.executable, "-m", __name__, str(address)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    with ended(process) as server:
+        assert server.stdout is not None and server.stdout.readline()
+        yield
+
+
+class Server:
+    """Accepts clients, and tells each of them the exit code of its copy."""
+
+    def __init__(self, address: str) -> None:
+        self._events = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(address)
+        self._listener.listen()
+        self._when_readable(self._listener, self._accept)
+        self._when_readable(sys.stdin, sys.exit)  # whoever started the server has ended
+
+    def serve(self) -> NoReturn:
+        while True:
+            for key, _ in self._events.select():
+                key.data()
+
+    def _when_readable(self, file: Any, action: Callable[[], object]) -> None:
+        self._events.register(file, selectors.EVENT_READ, action)
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        head, streams, *_ = socket.recv_fds(client, LENGTH, 3)
+        with client.makefile("rb") as file:
+            asked = Asked(*marshal.loads(file.read(int.from_bytes(head, "big"))))
+        process = os.fork()
+        if process == 0:
+            run_copy(asked, streams)
+        for stream in streams:
+            os.close(stream)
+        end = os.pidfd_open(process)
+        self._when_readable(client, partial(self._pass_signal, client, end))
+        self._when_readable(end, partial(self._tell_end, client, end, process))
+
+    def _pass_signal(self, client: socket.socket, end: int) -> None:
+        """A client that is killed takes its copy with it."""
+        number = client.recv(1)
+        if not number:
+            self._events.unregister(client)
+        signal.pidfd_send_signal(end, number[0] if number else signal.SIGKILL)
+
+    def _tell_end(self, client: socket.socket, end: int, process: int) -> None:
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        with suppress(OSError):  # the client was killed
+            client.send((code if code >= 0 else 128 - code).to_bytes(LENGTH, "big"))
+        with suppress(KeyError):
+            self._events.unregister(client)
+        self._events.unregister(end)
+        client.close()
+        os.close(end)
+
+
+def run_copy(asked: Asked, streams: list[int]) -> NoReturn:
+    """Runs the command as if this process had been started for it; does not return."""
+    os.setpgid(0, asked.process_group)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.closerange(3, 1024)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+    os.environ.clear()
+    os.environb.update(asked.environment)
+    time.tzset()
+    os.chdir(asked.folder)
+    sys.argv = ["rmq", *asked.arguments]
+    try:
+        main()
+    except SystemExit as end:
+        sys.stderr.flush()
+        os._exit(int(end.code or 0))  # clearing up what the server imported takes as long as the command
+    raise AssertionError("main ends with SystemExit")
+
+
+if __name__ == "__main__":
+    for name in IMPORTED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    server = Server(sys.argv[1])
+    print("ready", flush=True)
+    server.serve()
