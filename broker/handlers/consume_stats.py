@@ -73,6 +73,7 @@ def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> Off
     return OffsetWrapper(
         broker_offset=max(0, broker.store.max_offset(topic, queue_id)),
         consumer_offset=committed,
+        pull_offset=max(committed, broker.offsets.pulled(group, topic, queue_id)),
         last_timestamp=max(0, last),
     )
 

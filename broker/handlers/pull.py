@@ -102,6 +102,7 @@ def _pull(broker: BrokerContext, request: PullRequest) -> Soon[PullMessageRespon
     if header.sys_flag & COMMIT_OFFSET and not broker.is_slave:
         with suppress(Refusal):  # it is logged; Java stores any offset
             commit(broker, request.session, header)
+    broker.offsets.note_pull(header.consumer_group, header.topic, header.queue_id, header.queue_offset)
     may_wait = header.sys_flag & SUSPEND and not request.command.is_oneway
     if code == ResponseCode.PULL_NOT_FOUND and may_wait and _hold(broker, request, result, wanted):
         return None

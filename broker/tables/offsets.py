@@ -22,6 +22,7 @@ class OffsetTable:
         self._table: dict[str, dict[int, int]] = {}
         self._groups: dict[str, dict[str, None]] = {}
         self._topics: dict[str, dict[str, None]] = {}
+        self._pulled: dict[str, dict[int, int]] = {}
         self._count = 0
         self.dirty = False
 
@@ -50,6 +51,17 @@ class OffsetTable:
         queues = self._table.get(f"{topic}@{group}")
         return -1 if queues is None else queues.get(queue_id, -1)
 
+    def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Notes the offset that a client asked for. It is not saved, nor kept without a committed one."""
+        key = f"{topic}@{group}"
+        queues = self._table.get(key)
+        if queues is not None and queue_id in queues:
+            self._pulled.setdefault(key, {})[queue_id] = offset
+
+    def pulled(self, group: str, topic: str, queue_id: int) -> int:
+        """The offset that was asked for last, -1 when none is known (5.x `queryPullOffset`)."""
+        return self._pulled.get(f"{topic}@{group}", {}).get(queue_id, -1)
+
     def queues(self, group: str, topic: str) -> Mapping[int, int]:
         return self._table.get(f"{topic}@{group}", {})
 
@@ -71,6 +83,7 @@ class OffsetTable:
     def remove_group(self, group: str) -> None:
         for topic in self._topics.pop(group, ()):
             self._count -= len(self._table.pop(f"{topic}@{group}"))
+            self._pulled.pop(f"{topic}@{group}", None)
             groups = self._groups[topic]
             del groups[group]
             if not groups:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from codec.bodies.config import TopicConfig
+from codec.codes import Perm
 from rmqcli.flows.desired import Step, Tables
 from rmqcli.render.text import many
 
@@ -30,7 +31,8 @@ async def hidden(admin: Admin, steps: Sequence[Step], tables: Tables) -> list[st
         old = tables[step.broker_name].get(step.name)
         if not isinstance(old, TopicConfig) or not isinstance(step.config, TopicConfig):
             continue
-        queues = step.config.read_queue_nums
+        readable = bool(step.config.perm & Perm.READ) or not old.perm & Perm.READ
+        queues = step.config.read_queue_nums if readable else 0
         if queues < old.read_queue_nums:
             unseen = await admin.topics.hidden(step.name, queues, brokers=[step.broker_name])
             if unseen:

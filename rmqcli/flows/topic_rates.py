@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from codec.bodies.heartbeat import MessageModel
 from codec.bodies.stats import BrokerStatsData
-from rmqcli.client import Admin, ClientError, NoRoute
+from rmqcli.client import Admin, ClientError, ConsumerOffline, NoRoute
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import lag_of
 
@@ -17,7 +18,7 @@ class TopicRate(NamedTuple):
     """A topic and one of its groups, None without any.
 
     Rates are messages per second of the last minute, totals those of the last 24 h, as long as the brokers
-    run. `lag` is in messages. `brokers` have queues of the topic.
+    run. `lag` is in messages, None if it is unknown. `brokers` have queues of the topic.
     """
 
     topic: str
@@ -71,11 +72,20 @@ async def _lag(
 ) -> int | None:
     try:
         stats = await admin.offsets.stats(group, topic, masters=brokers, failures=failures)
+        return lag_of(stats, broadcasting=await _broadcasting(admin, group))[0]
     except ClientError:
         if failures:
             return None
         raise
-    return lag_of(stats)[0]
+
+
+async def _broadcasting(admin: Admin, group: str) -> bool:
+    """Return whether running clients keep the offsets of the group, so that those of brokers say nothing."""
+    try:
+        found = await admin.clients.consumers(group, failures={})
+    except ConsumerOffline:
+        return False
+    return found.message_model == MessageModel.BROADCASTING
 
 
 def rate_of(items: Iterable[BrokerStatsData]) -> float:

@@ -240,7 +240,9 @@ CASES: Mapping[RequestCode, Case] = {
     R.GET_CONSUMER_CONNECTION_LIST: case({"consumerGroup": "G"}, says('"client-40001"', '"127.0.0.1:40001"')),
     R.GET_PRODUCER_CONNECTION_LIST: case({"producerGroup": "PG"}, says('"client-40002"')),
     R.GET_ALL_PRODUCER_INFO: case(None, says('"PG":[', '"/127.0.0.1:40002"')),
-    R.GET_CONSUME_STATS: case({"consumerGroup": "G"}, says('"brokerOffset":3', '"consumerOffset":1')),
+    R.GET_CONSUME_STATS: case(
+        {"consumerGroup": "G"}, says('"brokerOffset":3', '"consumerOffset":1', '"pullOffset":1')
+    ),
     R.GET_BROKER_CONSUME_STATS: case({"isOrder": "false"}, says('"totalDiff":2', '"G":[')),
     R.QUERY_CONSUME_TIME_SPAN: case(WHO, says('"maxTimeStampStr":"20', '"delayTime":')),
     R.QUERY_CORRECTION_OFFSET: case({"topic": "T", "compareGroup": "X"}, says('"correctionOffsets":{0:1}')),

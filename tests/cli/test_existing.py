@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
@@ -60,6 +63,26 @@ def test_queues_with_messages_are_not_hidden_unasked(rmq: Run, topic: str, chang
     done = rmq(*fewer, "--yes")
     assert (done.code, "3 messages in queues 2-3" in done.err) == (0, True)
     assert queues(rmq, topic) == ["2", "2"]
+
+
+def test_messages_are_not_made_unreadable_unasked(rmq: Run, topic: str) -> None:
+    for number in ("1", "2"):
+        rmq("send", topic, "x", "-q", number)
+    refused = rmq("topic", "update", topic, "--perm", "w")
+    assert refused.code == ExitCode.USAGE
+    assert "rmq: 2 messages in queues 1-2, which consumers will not see; --perm r lets" in refused.err
+    assert f"make topic {topic} unreadable: no terminal" in refused.err
+    assert rmq("topic", "update", topic, "--perm", "w", "--yes").code == 0
+    assert rmq("topic", "update", topic, "--perm", "w").code == 0  # they are unreadable already
+    assert rmq("topic", "update", topic, "--perm", "rw").code == 0
+
+
+def test_a_file_makes_no_messages_unreadable_unasked(rmq: Run, topic: str, tmp_path: Path) -> None:
+    rmq("send", topic, "x", "-q", "3")
+    path = tmp_path / "topics.json"
+    path.write_text(json.dumps([{"topicName": topic, "perm": 2}]))
+    refused = rmq("topic", "apply", "--file", str(path))
+    assert (refused.code, "1 message, which consumers will not see" in refused.err) == (ExitCode.USAGE, True)
 
 
 def test_fewer_queues_without_messages_need_no_answer(rmq: Run, topic: str) -> None:

@@ -212,6 +212,21 @@ def test_a_protected_cluster_wants_its_name(rmq: Run, topic: str, cluster: Clust
     assert rmq("topic", "delete", topic, "--confirm", "prod").code == 0
 
 
+def test_settings_of_a_protected_cluster_are_guarded(rmq: Run, topic: str, cluster: Cluster) -> None:
+    group = f"G_{topic}"
+    assert rmq("group", "create", group).code == 0
+    save(prod=Profile(f"other:1;{cluster.namesrv}", protected=True))
+    for words in (
+        ["group", "update", group, "--retries", "3"],
+        ["group", "create", group, "--replace"],
+        ["topic", "update", topic, "--perm", "r"],
+        ["topic", "create", topic, "--replace"],
+    ):
+        refused = rmq(*words)
+        assert (refused.code, "use --confirm prod" in refused.err) == (ExitCode.USAGE, True), words
+        assert rmq(*words, "--confirm", "prod").code == 0
+
+
 def test_a_name_confirms_no_other_cluster(rmq: Run, topic: str, cluster: Cluster) -> None:
     wrong = rmq("topic", "delete", topic, "--confirm", "prod")
     assert (wrong.code, wrong.err) == (2, f"rmq: --confirm prod: this cluster is {cluster.namesrv}\n")

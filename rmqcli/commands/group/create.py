@@ -10,7 +10,7 @@ from rmqcli.cli.options import Masters
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.existing import Existing
-from rmqcli.commands.common.outcome import Failures, show_change
+from rmqcli.commands.common.outcome import Failures, confirm, show_change
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.commands.group.options import GroupSettings
 from rmqcli.render.output import note
@@ -38,6 +38,8 @@ def create(
         raise CommandError(f"group {group} is a system group")
     config = SubscriptionGroupConfig(group_name=group, **changed.named)
     existing.check()
+    if existing.replace:
+        confirm(settings, f"replace group {group}?", yes=True)
     change, held = with_admin(settings, lambda admin: _create(admin, config, masters, existing))
     if not change.brokers and not change.failures:
         note(f"group {group} exists already on {', '.join(held)}")

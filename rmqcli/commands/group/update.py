@@ -7,7 +7,7 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import Masters
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import show_change
+from rmqcli.commands.common.outcome import confirm, show_change
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.commands.group.options import GroupSettings
 
@@ -21,5 +21,6 @@ def update(group: GroupArgument, settings: Settings, changed: GroupSettings, mas
     """
     if not changed.named:
         raise usage_error("nothing to update: specify --retries, --no-consume or another setting")
+    confirm(settings, f"update group {group}?", yes=True)
     change = with_admin(settings, lambda admin: admin.groups.update(group, changed.named, **masters.named))
     show_change(settings, f"group {group} updated on", change)

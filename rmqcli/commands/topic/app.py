@@ -56,8 +56,18 @@ class QueueCounts(OptionGroup):
         return {name: both if count is None else count for name, count in given.items()}
 
 
-def confirm_hidden(settings: Settings, topic: str, hidden: Mapping[MessageQueue, int], *, yes: bool) -> None:
-    """Ask before a change that hides stored messages from consumers: they read only the read queues."""
+def confirm_hidden(
+    settings: Settings,
+    topic: str,
+    hidden: Mapping[MessageQueue, int],
+    *,
+    yes: bool,
+    unreadable: bool = False,
+) -> None:
+    """Ask before a change that hides stored messages from consumers: they read only the read queues.
+
+    `unreadable`: the permission to read is taken away.
+    """
     if not hidden:
         return
     from rmqcli.commands.common.outcome import confirm
@@ -67,8 +77,10 @@ def confirm_hidden(settings: Settings, topic: str, hidden: Mapping[MessageQueue,
     numbers = {queue.queue_id for queue in hidden}
     queues = f"{'queue' if len(numbers) == 1 else 'queues'} {number_ranges(list(numbers))}"
     lost = f"{many(sum(hidden.values()), 'message')} in {queues}, which consumers will not see"
-    warn(f"{lost}; --write-queues alone lets them be consumed first")
-    confirm(settings, f"reduce the read queues of topic {topic}?", yes=yes, lost=[lost])
+    first = "--perm r" if unreadable else "--write-queues alone"
+    warn(f"{lost}; {first} lets them be consumed first")
+    change = f"make topic {topic} unreadable" if unreadable else f"reduce the read queues of topic {topic}"
+    confirm(settings, f"{change}?", yes=yes, lost=[lost])
 
 
 _PERMS = {"": 0, "-": 0, "w": 2, "r": 4, "rw": 6, "wr": 6}

@@ -11,7 +11,7 @@ from rmqcli.cli.options import Masters, TopicArgument, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.existing import Existing
-from rmqcli.commands.common.outcome import show_change
+from rmqcli.commands.common.outcome import confirm, show_change
 from rmqcli.commands.topic.app import QueueCounts, app, confirm_hidden, perm_number
 from rmqcli.render.output import note, warn
 
@@ -59,8 +59,10 @@ def create(
         return chosen, held, hidden
 
     chosen, held, hidden = with_admin(settings, look)
-    if existing.replace:
+    if existing.replace and hidden:
         confirm_hidden(settings, topic, hidden, yes=yes)
+    elif existing.replace and held:
+        confirm(settings, f"replace topic {topic}?", yes=True)
     change, late = with_admin(settings, lambda admin: _create(admin, topic, chosen, wanted))
     if late:
         warn(

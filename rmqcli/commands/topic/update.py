@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from codec.codes import Perm
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import Masters, TopicArgument, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.outcome import show_change
+from rmqcli.commands.common.outcome import confirm, show_change
 from rmqcli.commands.topic.app import NewPermOption, QueueCounts, app, confirm_hidden, perm_number
 
 if TYPE_CHECKING:
@@ -29,20 +30,32 @@ def update(
 ) -> None:
     """Update the queues or the permission of a topic. Other settings are kept.
 
-    Consumers read only the read queues: if fewer of them hide stored messages, these are counted and the
-    command asks for confirmation; without a terminal, --yes is required. Fewer write queues hide nothing.
+    Consumers read only the read queues: if fewer of them, or a permission without r, hide stored messages,
+    these are counted and the command asks for confirmation; without a terminal, --yes is required. Fewer
+    write queues hide nothing.
     """
+    asked = False
     wanted: dict[str, Any] = {"perm": None if perm is None else perm_number(perm)} | queues.named()
     if not any(value is not None for value in wanted.values()):
         raise usage_error("nothing to update: specify --queues, --read-queues, --write-queues or --perm")
-    fewer = wanted["read_queues"]
-    if fewer is not None:
-        hidden = with_admin(settings, lambda admin: _hidden(admin, topic, fewer, masters))
-        confirm_hidden(settings, topic, hidden, yes=yes)
+    left = 0 if _unreadable(wanted["perm"]) else wanted["read_queues"]
+    if left is not None:
+        hidden = with_admin(settings, lambda admin: _hidden(admin, topic, left, masters))
+        confirm_hidden(settings, topic, hidden, yes=yes, unreadable=_unreadable(wanted["perm"]))
+        asked = bool(hidden)
+    if not asked:
+        confirm(settings, f"update topic {topic}?", yes=True)
     change = with_admin(settings, lambda admin: admin.topics.update(topic, **wanted, **masters.named))
     show_change(settings, f"topic {topic} updated on", change)
 
 
+def _unreadable(perm: int | None) -> bool:
+    return perm is not None and not perm & Perm.READ
+
+
 async def _hidden(admin: Admin, topic: str, read_queues: int, masters: Masters) -> dict[MessageQueue, int]:
+    """Return the messages in queues from `read_queues` on that consumers can read now."""
     chosen = await admin.brokers.masters(**masters.named)
-    return await admin.topics.hidden(topic, read_queues, brokers=chosen)
+    old = await admin.topics.settings(topic, failures={})
+    readable = [name for name in chosen if name in old and old[name].perm & Perm.READ]
+    return await admin.topics.hidden(topic, read_queues, brokers=readable) if readable else {}

@@ -292,6 +292,10 @@ async def test_consume_stats(tmp_path: Path) -> None:
         first = table[MessageQueue("T", "broker-a", 0)]
         assert (first.broker_offset, first.consumer_offset, len(table)) == (3, 2, 4)
         assert first.last_timestamp > 0
+        assert first.pull_offset == 2
+        await client.pull("T", 0, 3, consumer_group="G")
+        pulled = (await stats(client, "G")).offset_table[MessageQueue("T", "broker-a", 0)]
+        assert (pulled.consumer_offset, pulled.pull_offset) == (2, 3)
         assert (await stats(client, "Unknown")).offset_table == {}
         await client.heartbeat("G", "Other")
         assert (await stats(client, "G")).offset_table == {}, (

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import trio
 
 import broker
+from codec.bodies.heartbeat import MessageModel
 from codec.bodies.stats import BrokerStatsData, BrokerStatsItem
 from codec.message import Message
-from rmqcli.client import Admin, Producer, PullConsumer
+from codec.message_queue import MessageQueue
+from rmqcli.client import Admin, ConsumeResult, Producer, PullConsumer, PushConsumer, PushSettings
 from rmqcli.commands.common import watching
 from rmqcli.flows.topic_rates import rate_of, topic_rates, total_of
 from tests.cli.conftest import Run
@@ -35,6 +38,21 @@ async def test_rates_and_totals(autojump_clock: Any) -> None:
     assert 0.1 < first.in_tps < 0.3 and first.out_total == 10 and first.is_active
     assert second[:7] == ("calm", None, None, second.in_tps, None, 5, None)
     assert not failures
+
+
+async def test_the_lag_of_a_broadcasting_group_is_unknown(autojump_clock: Any, tmp_path: Path) -> None:
+    async def take(_messages: Any, _context: Any) -> ConsumeResult:
+        return ConsumeResult.SUCCESS
+
+    async with broker.embedded_in_memory() as cluster, Admin(**cluster.client()) as admin:
+        async with Producer(**cluster.client()) as producer:
+            await producer.send(Message.of("T", b"x"))
+        settings = PushSettings(message_model=MessageModel.BROADCASTING, offsets_folder=tmp_path)
+        async with PushConsumer("casters", {"T": "*"}, take, settings=settings, **cluster.client()):
+            await trio.sleep(30)
+            await admin.offsets.commit(MessageQueue("T", "broker-a", 0), 0, "casters")
+            (online,) = await topic_rates(admin, ["T"], {})
+    assert (online.group, online.lag) == ("casters", None)
 
 
 def test_sums_of_brokers_of_any_age() -> None:
