@@ -91,6 +91,9 @@ class PropertyName:
 TIMERS = frozenset((PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS))
 """The properties by which 5.x clients ask for a delay of any length."""
 
+REPLY_TYPE = "reply"
+"""MSG_TYPE of the reply to a request; brokers pass it to the requesting client."""
+
 RESERVED = frozenset(
     (
         *(PropertyName.KEYS, PropertyName.TAGS, PropertyName.WAIT, PropertyName.DELAY),

@@ -230,8 +230,8 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group mode")
-            options="-b --broker --cluster --share --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --share -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --share --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --share -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups topics -"
             ;;
@@ -608,18 +608,18 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ha show")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ha epochs")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ha reset")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker cold")
@@ -629,25 +629,25 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker cold show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker cold set")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups -"
             ;;
         "broker cold remove")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "broker cold read-ahead")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb")
@@ -657,18 +657,18 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb export")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb compare")
-            options="-b --broker --cluster -T --topic --days -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -T --topic --days -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster -T --topic --days -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -T --topic --days -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters -T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb pop")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker container")
@@ -754,24 +754,24 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl version")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl set")
-            options="-b --broker --cluster --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --secret-file --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --secret-file --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--secret-file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl delete")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl whitelist")
-            options="-b --broker --cluster --acl-file --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --acl-file -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --acl-file --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --acl-file -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--acl-file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
@@ -782,35 +782,35 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user list")
-            options="-b --broker --cluster --contains --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --contains -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --contains --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --contains -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user show")
-            options="-b --broker --cluster --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user create")
-            options="-b --broker --cluster --password-file --type --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --password-file --type -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --password-file --type --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --password-file --type -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--password-file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user update")
-            options="-b --broker --cluster --password --password-file --type --status --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --password-file --type --status -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --password --password-file --type --status --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --password-file --type --status -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--password-file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user delete")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user copy")
-            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--from --to -n --namesrv --profile --color --timeout --map --confirm"
+            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--from --to -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy")
@@ -820,28 +820,28 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy list")
-            options="-b --broker --cluster --user --resource -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --user --resource -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --user --resource -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --user --resource -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy set")
-            options="-b --broker --cluster --action --source --deny --default --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --action --source -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --action --source --deny --default --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --action --source -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy delete")
-            options="-b --broker --cluster --resource --default --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --resource -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --resource --default --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --resource -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy copy")
-            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--from --to -n --namesrv --profile --color --timeout --map --confirm"
+            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--from --to -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller")
@@ -851,13 +851,13 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller status")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller replicas")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller elect")

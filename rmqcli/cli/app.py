@@ -25,6 +25,7 @@ from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.sections import sections
 from rmqcli.cli.settings import Given, Settings
+from rmqcli.cli.verbs import import_verbs
 
 
 class Entry(NamedTuple):
@@ -95,8 +96,10 @@ class LazyGroup(SectionedGroup):
 
 
 def _load(name: str, entry: Entry, words: Sequence[str] | None = None) -> Any:
-    """Import a command; of a group, build only the commands that `words` mention (each takes 1 ms)."""
-    application = getattr(importlib.import_module(entry.module), entry.attribute)
+    """Import a command; of a group, import and build only what `words` mention (each takes 1 ms)."""
+    module = importlib.import_module(entry.module)
+    import_verbs(module, words)
+    application = getattr(module, entry.attribute)
     command = get_command(application if words is None else _narrowed(application, words))
     command.name = name
     return command

@@ -24,6 +24,7 @@ from rmqcli.cli.option_groups import expand, gather, keyword
 from rmqcli.cli.options import OPTIONAL_SECONDS
 from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
 from rmqcli.cli.settings import Given, Settings
+from rmqcli.cli.verbs import import_siblings
 
 _WHOLE = 500
 _BRACES = re.compile(r"\{(.*)\}")
@@ -129,6 +130,7 @@ class SectionedCommand(_Quick, TyperCommand):
             return super().parse_args(ctx, list(_completed(args, self.params)))
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":
+                import_siblings(self.callback)
                 _name_owners(error, getattr(self.callback, "application", None))
             raise
 

@@ -8,15 +8,17 @@ An application uses short names, brokers and name servers know long names. Syste
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import force_setattr, replace
 
 from codec.message import Message, MessageExt, PropertyName
 from codec.message_queue import MessageQueue
 from codec.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
-from rmqcli.client.produce.outgoing import REPLY_TYPE
-from rmqcli.client.produce.queue_selectors import QueueSelector
+from codec.properties import REPLY_TYPE
+
+if TYPE_CHECKING:
+    from rmqcli.client.produce.queue_selectors import QueueSelector
 
 SEPARATOR = "%"
 

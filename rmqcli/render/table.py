@@ -144,7 +144,7 @@ class _Cells(NamedTuple):
 def _width(texts: Iterable[str]) -> int:
     from rich.cells import cell_len
 
-    return max(cell_len(line) for text in texts for line in text.splitlines())
+    return max((cell_len(line) for text in texts for line in text.splitlines()), default=0)
 
 
 def _fitting(cells: Sequence[_Cells], room: int) -> list[_Cells] | None:

@@ -143,6 +143,8 @@ def test_a_table_shows_what_is_asked_for(
     show_rows(settings, COLUMNS, [[*row, "n" * 9] for row in ROWS], hidden=["note"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines[:2]] == [["NOTE", "NAME"], ["n" * 9, "d"]]
+    show_rows(Settings(Given(columns=("name", "note"))), COLUMNS, [["a", 1, ""]])
+    assert capsys.readouterr().out.split() == ["NAME", "NOTE", "a"], "an empty column that was asked for"
     show_rows(Settings(Given(csv=True)), COLUMNS, [["a", 1, ""]])
     assert capsys.readouterr().out.splitlines() == ["name,lag,note", "a,1,"]
 

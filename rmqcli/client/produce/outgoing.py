@@ -23,6 +23,7 @@ from codec.properties import (
     MAX_PROPERTIES_LENGTH,
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,
+    REPLY_TYPE,
     encode_properties,
 )
 from rmqcli.client.errors import InvalidRequest, valid
@@ -34,8 +35,6 @@ COMPRESS_LEVELS = range(1, 10)
 COMPRESS_IN_THREAD = 64 * 1024
 COMPRESSIONS = ("zlib", "lz4", "zstd")
 UNIQ_KEY, TRAN_MSG, MSG_TYPE = PropertyName.UNIQ_KEY, PropertyName.TRAN_MSG, PropertyName.MSG_TYPE
-REPLY_TYPE = "reply"  # MSG_TYPE of the reply to a request; brokers pass it to the requesting client
-
 
 SendOperation = Operation[SendMessageRequestHeaderV2, SendMessageResponseHeader, bytes, None]
 

@@ -1,5 +1,7 @@
 """`rmq acl`."""
 
-# ruff: noqa: F401, I001  help lists the commands in the order of these imports
+from __future__ import annotations
+
 from rmqcli.commands.acl.app import app as app
-from rmqcli.commands.acl import accounts, users, policies, copying
+
+VERBS = ("accounts", "users", "policies", "copying")

@@ -1,5 +1,7 @@
 """`rmq cluster`."""
 
-# ruff: noqa: F401, I001  help lists the commands in the order of these imports
+from __future__ import annotations
+
 from rmqcli.commands.cluster.app import app as app
-from rmqcli.commands.cluster import list, producers, dump, diff, apply
+
+VERBS = ("list", "producers", "dump", "diff", "apply")

@@ -1,5 +1,7 @@
 """`rmq dlq`: dead letters."""
 
-# ruff: noqa: F401, I001  help lists the commands in the order of these imports
+from __future__ import annotations
+
 from rmqcli.commands.dlq.app import app as app
-from rmqcli.commands.dlq import list, show, redrive, drop
+
+VERBS = ("list", "show", "redrive", "drop")

@@ -1,5 +1,7 @@
 """`rmq profile`: named clusters."""
 
-# ruff: noqa: F401, I001  help lists the commands in the order of these imports
+from __future__ import annotations
+
 from rmqcli.commands.profile.app import app as app
-from rmqcli.commands.profile import add, edit, set, use, current, show, test, list, import_, remove
+
+VERBS = ("add", "edit", "set", "use", "current", "show", "test", "list", "import_", "remove")
