@@ -202,9 +202,13 @@ class CommitLog:
         """Counts bytes that readers touched; releases the pages of all files at times."""
         self._read_since_trim += size
         if self._read_since_trim > TRIM_BYTES:
-            self._read_since_trim = 0
-            for segment in self.segments.segments:
-                segment.release_pages(0, segment.size)
+            self.release_pages()
+
+    def release_pages(self) -> None:
+        """Frees the memory of pages that were read or written; the page cache keeps them."""
+        self._read_since_trim = 0
+        for segment in self.segments.segments:
+            segment.release_pages(0, segment.size)
 
     def slice(self, offset: int, size: int) -> memoryview | None:
         """The bytes [offset, offset + size); None unless they are all in one file of the log."""

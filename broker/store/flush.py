@@ -3,7 +3,8 @@
 
 ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a
 worker thread for all waiting sends. Queues: every second those with 2 dirty pages, all every 60 s, and then
-the checkpoint, whose values are read before the flush they describe.
+the checkpoint, whose values are read before the flush they describe. The pages of log and index leave the
+memory of the process then.
 
 A sync that fails is the last one: Linux reports a page that could not be written once and then counts it as
 clean, so a second sync would succeed without it. From then on nothing is flushed, the store refuses messages
@@ -150,8 +151,14 @@ class Flusher:
             if thorough:
                 last_all = trio.current_time()
                 await self._guarded(self.flush_all_queues)
+                self._release_pages()
             else:
                 await self._guarded(partial(self._flush_queues, config.flush_consume_queue_least_pages))
+
+    def _release_pages(self) -> None:
+        self._log.release_pages()
+        if self._index is not None:
+            self._index.release_pages()
 
     async def _drain_index(self) -> None:
         if self._index is not None:

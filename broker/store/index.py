@@ -245,9 +245,13 @@ class Index:
     def _release(self, count: int) -> None:
         self._items_since_release += count
         if self._items_since_release >= RELEASE_ITEMS:
-            self._items_since_release = 0
-            for file in self.files:
-                file.release_pages()
+            self.release_pages()
+
+    def release_pages(self) -> None:
+        """Frees the memory of pages: each new key touches one of its own, until all slots are in memory."""
+        self._items_since_release = 0
+        for file in self.files:
+            file.release_pages()
 
     def _current(self) -> IndexFile:
         if self.files and not self.files[-1].full:

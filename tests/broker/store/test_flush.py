@@ -169,3 +169,28 @@ async def test_real_threads_and_views_that_outlive_the_store(tmp_path: Path) -> 
         assert await store.wait_flushed(result.physical_offset + result.size)
         view = store.get("TopicA", 0, 0, 1).views[0]
     assert bytes(view)[88:90] == b"7:"
+
+
+async def test_pages_of_log_and_index_leave_the_process_each_minute(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    sizes = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 20_000, "max_index_num": 1000}
+    async with opened(tmp_path, Threads(), **sizes) as store:
+        for number in range(200):
+            store.append(message(number, size=1000))
+        await trio.sleep(58)
+        assert min(in_memory(tmp_path / folder) for folder in ("commitlog", "index")) > 80
+        await trio.sleep(3)
+        assert max(in_memory(tmp_path / folder) for folder in ("commitlog", "index")) < 20
+        assert numbers(store, "TopicA", 0) == list(range(200))
+
+
+def in_memory(folder: Path) -> int:
+    """Kilobytes of the mappings of a folder's files that are in the memory of this process."""
+    found, is_below = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split(maxsplit=1)[0]:
+            is_below = f"{folder}/" in line
+        elif is_below and line.startswith("Rss:"):
+            found += int(line.split()[1])
+    return found
