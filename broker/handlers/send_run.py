@@ -22,7 +22,7 @@ from codec.names import RETRY_PREFIX
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
 
-HEADERS = SendMessageRequestHeader, SendMessageRequestHeaderV2
+HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
@@ -44,22 +44,17 @@ def send_run(broker: BrokerContext, session: Session, requests: Sequence[Remotin
 def _plain(
     broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]
 ) -> list[StoreMessage]:
-    checked_topics, topic_config = broker.checked_topics, broker.topics.get
     own, born_host = broker.own_properties, session.packed_peer
-    messages = []
+    messages: list[StoreMessage] = []
+    known, queues = "", 0
     for request in requests:
         header = request.header
         if not isinstance(header, HEADERS) or request.flag or header.batch:
             break
         topic, queue_id = header.topic, header.queue_id
-        config = checked_topics.get(topic)
-        if (
-            config is None
-            or config is not topic_config(topic)
-            or not 0 <= queue_id < config.write_queue_nums
-            or config.topic_filter_type == MULTI_TAG
-            or topic.startswith(RETRY_PREFIX)
-        ):
+        if topic is not known:
+            known, queues = topic, _open_queues(broker, topic)
+        if not 0 <= queue_id < queues:
             break
         text = header.properties or ""
         properties = decode_properties(text)
@@ -88,3 +83,13 @@ def _plain(
             )
         )
     return messages
+
+
+def _open_queues(broker: BrokerContext, topic: str) -> int:
+    """The number of queues for plain sends of a topic that was checked; 0 if it needs a decision."""
+    config = broker.checked_topics.get(topic)
+    if config is None or config is not broker.topics.get(topic):
+        return 0
+    if config.topic_filter_type == MULTI_TAG or topic.startswith(RETRY_PREFIX):
+        return 0
+    return config.write_queue_nums

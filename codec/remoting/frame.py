@@ -28,6 +28,7 @@ from codec.remoting.json_header import (
     write_json,
 )
 from codec.remoting.learned import Layouts
+from codec.remoting.teaching import KEY_END, KEY_START
 
 __all__ = [
     "FRAME_HEAD",
@@ -145,9 +146,11 @@ def decode_marked(
     if body_at > end:
         raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - header_at + 4}")
     if isinstance(data, bytes):
-        learned = direct.layouts.read(data, mark, header_at, body_at, end)
-        if learned is not None:
-            return learned
+        key = mark, data[header_at + KEY_START : header_at + KEY_END]
+        for layout in direct.layouts.alike.get(key, ()):
+            learned = layout.read(data, header_at, body_at, end)
+            if learned is not None:
+                return learned
         header, body = data[header_at:body_at], data[body_at:end]
     else:
         header, body = bytes(data[header_at:body_at]), bytes(data[body_at:end])

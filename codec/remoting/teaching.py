@@ -20,8 +20,9 @@ from codec.remoting.json_header import decode_json_header, write_json
 
 LONGEST: Final = 1024
 """Bytes of a header without its slots."""
+KEY_START: Final = OPAQUE_AT + OPAQUE.size
 KEY_END: Final = 57
-"""Slots of ext fields are behind this position: a header is looked up by the bytes before it."""
+"""A header is looked up by these bytes, so that slots of ext fields are behind them."""
 _MOST_DIGITS: Final = {"opaque": 9, "queue_id": 9, "born_timestamp": 18}
 """Numbers of so many digits are in range."""
 _OTHERS: Final = {
@@ -146,13 +147,12 @@ def _written(kind: SerializeType, name: str, value: Any) -> bytes:
 
 
 def _are_apart(kind: SerializeType, header: bytes, spans: Spans) -> bool:
-    """True if slots do not overlap and are behind the key, and not too much is between them."""
-    position = 0
-    for span in sorted(spans):
-        if span.start < (position if kind and span is spans.opaque else max(position, KEY_END)):
-            return False
-        position = span.end
-    return len(header) - sum(end - start for start, end in spans) <= LONGEST
+    """True if the slots are in the usual order and behind the key, and not too much is between them."""
+    opaque, *fields = spans
+    ordered = fields if kind else [*fields, opaque]
+    starts, ends = [span.start for span in ordered], [KEY_END, *(span.end for span in ordered)]
+    is_usual = all(start >= end for start, end in zip(starts, ends, strict=False))
+    return is_usual and len(header) - sum(end - start for start, end in spans) <= LONGEST
 
 
 def _other_values(kind: SerializeType, spans: Spans, values: _Values) -> _Values:

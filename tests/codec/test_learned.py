@@ -207,7 +207,7 @@ def test_the_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(100):
         wanted.direct.layouts._credit = learned.COST
         wanted.reads(frame(SerializeType.JSON, topic=f"Topic{n}", flag=n))
-        kept = wanted.direct.layouts._layouts.values()
+        kept = wanted.direct.layouts.alike.values()
         assert sum(len(one._known) for alike in kept for one in alike) <= 16
     assert wanted.reads(frame(SerializeType.JSON, topic="Topic99", flag=99))
 
