@@ -15,5 +15,6 @@ _MAX = 4000
 
 def clean(text: str) -> str:
     r"""Return the text with control characters and the like as `\x1b` or `\u202e`, cut at 4,000 characters."""
-    found = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", printable(text[: _MAX + 1]))
+    found = printable(text[: _MAX + 1]).replace("\n", "\\n").replace("\t", "\\t")
+    found = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", found)
     return found if len(text) <= _MAX else f"{found[:_MAX]}… ({len(text):,} characters)"

@@ -46,7 +46,7 @@ def _tiles(found: StoreReading) -> list[Tile]:
         Tile("Topics", cells.number(len(shape.topics)), f"{len(view.queues):,} queues"),
         Tile("Messages", cells.number(shape.messages), _span(found)),
         Tile("Records", cells.size(shape.size), f"{cells.size(used).text} on disk"),
-        Tile("Waiting", cells.number(view.delayed), "delayed messages"),
+        Tile("Delayed", cells.number(view.delayed), "messages that wait"),
         Tile("Half messages", cells.number(view.half), "of open transactions"),
     ]
 

@@ -60,12 +60,11 @@ def test_tables_are_in_the_order_of_importance() -> None:
 
 def read_name(name: str) -> str:
     """A name as a page shows it."""
-    return (
-        name.replace("\x1b", r"\x1b")
-        .replace("\x07", r"\x07")
-        .replace("\u202e", r"\u202e")
-        .replace("\udc80", r"\udc80")
-    )
+    for character in "\x1b\x07":
+        name = name.replace(character, f"\\x{ord(character):02x}")
+    for character in "\u202e\udc80":
+        name = name.replace(character, f"\\u{ord(character):04x}")
+    return name.replace("\n", "\\n")
 
 
 def test_names_are_text() -> None:
