@@ -19,7 +19,7 @@ from broker.net.session import Session
 from broker.net.turns import Pace, Turns
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
 from codec.errors import CodecError
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.frame import RemotingCommand
 
 Handler = Callable[[Session, RemotingCommand], RemotingCommand | bytes | None]
 HandlerTable = Mapping[int, Handler]
@@ -143,7 +143,7 @@ class Dispatcher:
                 await session.drained()
                 if pace is not None:
                     pace.took(0.0)  # the peer itself was slow
-            if pace is not None:
+            if pace is not None and position < len(commands):
                 await pace.step()
 
     def _refuse_late(
@@ -229,7 +229,10 @@ class Dispatcher:
                 return None
             if command.flag & RPC_ONEWAY or reply is None:
                 return None
-            session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
+            if isinstance(reply, bytes):
+                session.queue_reply(reply)
+            else:
+                session.send(reply)
         except NotReady as missing:
             # Its traceback and our caller's frame would refer to each other, and keep the request's body.
             return missing.with_traceback(None)

@@ -23,7 +23,7 @@ from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable
 from broker.net.fast_failure import FastFailure
 from broker.net.limits import PartialFrames, ServerLimits
 from broker.net.session import Session
-from broker.net.transport import SocketTransport, StreamTransport, Transport, read_buffer
+from broker.net.transport import EAGER_BYTES, SocketTransport, StreamTransport, Transport, read_buffer
 from broker.net.turns import Turns
 from broker.supervisor import Services, Supervisor, open_services
 from codec.errors import RemoteProtocolError
@@ -36,10 +36,6 @@ TLS_HANDSHAKE = 0x16
 ACCEPTS_PER_WAKE = 64
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
-SHORT_READ = 8 * 1024
-"""A read of so many bytes is decoded in much less than a turn."""
-LONG_PIECE = 64 * 1024
-"""The bytes to decode at a time of a connection whose last read took more than a turn."""
 
 
 class Server:
@@ -214,25 +210,24 @@ class Server:
         receive = session.transport.receive
         decode = session.connection.receive
         handle = self._dispatcher.handle
-        new_pace = self._dispatcher.pace
         partial_frames = self._partial_frames
-        is_long = False
+        more = session.connection.more
+        pace = self._dispatcher.pace()
         data = await receive()
         if data[:1] == bytes((TLS_HANDSHAKE,)):
             raise RemoteProtocolError("it speaks TLS, which is not supported yet")
         while data:
             session.is_active = True
             partial_frames.forget(session)
-            if len(data) <= SHORT_READ:
-                await handle(session, decode(data))
-            else:
-                pace = new_pace()
-                size = LONG_PIECE if is_long else len(data)
-                for start in range(0, len(data), size):
-                    await handle(session, decode(data[start : start + size]), pace)
-                is_long = pace.waits > 0
+            pace.begin()
+            commands = decode(data)
+            while commands:
+                await handle(session, commands, pace if len(commands) > 1 else None)
+                if commands := more():
+                    await pace.step()
             partial_frames.update(session)
-            data = await receive()
+            is_long = len(data) >= EAGER_BYTES or pace.waits > 0 or pace.is_over
+            data = await receive(pace if is_long else None)
         decode(b"")
 
     def _request_flush(self, session: Session) -> None:

@@ -25,6 +25,13 @@ from codec.ids import pack_host
 from codec.remoting.connection import Connection
 from codec.remoting.frame import NO_DIRECT, DirectReaders, RemotingCommand, encode_frame, encode_frame_head
 
+COMMANDS_AT_ONCE = 32
+"""Commands that are decoded before the first of them is handled."""
+LONG_BODY = 64 * 1024
+"""A body of so many bytes is sent without a copy."""
+LONG_SEND = 64 * 1024
+"""After sending so many bytes at a time, the next ones wait for a turn."""
+
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
 
@@ -89,7 +96,12 @@ class Session:
         self.server = server
         self.transport = transport
         self.turns = turns or Turns()
-        self.connection = Connection(max_frame=limits.max_frame, max_header=limits.max_header, direct=direct)
+        self.connection = Connection(
+            max_frame=limits.max_frame,
+            max_header=limits.max_header,
+            direct=direct,
+            most=COMMANDS_AT_ONCE,
+        )
         self.peer = peer
         self.peer_text = join_address(*peer)
         self._packed_peer: bytes | None = None
@@ -129,6 +141,8 @@ class Session:
         elif views:
             size = sum(len(view) for view in views)
             self._queue([encode_frame_head(command, size), *views])
+        elif len(command.body) >= LONG_BODY:
+            self._queue([encode_frame_head(command, len(command.body)), memoryview(command.body)])
         else:
             self._queue([encode_frame(command)])
 
@@ -291,7 +305,10 @@ class Session:
     async def _drain(self) -> None:
         try:
             while self._outgoing:
-                self._sent(await self.transport.send_some(self._outgoing))
+                sent = await self.transport.send_some(self._outgoing)
+                self._sent(sent)
+                if sent >= LONG_SEND:
+                    await self.turns.next()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._broken(error)
         finally:

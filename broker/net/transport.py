@@ -13,13 +13,19 @@ from typing import Protocol
 
 import trio
 
+from broker.net.turns import Pace
+
 Buffer = bytes | memoryview
 
 READ_SIZE = 256 * 1024
 COALESCE_BYTES = 64 * 1024  # below this size a copy is cheaper than a vector of buffers
+SHORT_READ_SIZE = 32 * 1024
+"""The most that is read out of turn."""
 EAGER_BYTES = 16 * 1024
 """After a read of this size the next one does not wait for the socket to be readable: more data is likely
 there."""
+SEND_SIZE = 256 * 1024
+"""The most that is sent at a time: the kernel copies it, and on one machine handles it for the receiver, too."""
 STREAM_WRITE_BYTES = 1024 * 1024
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
@@ -35,11 +41,12 @@ def read_buffer() -> memoryview:
 class Transport(Protocol):
     """The I/O of a session."""
 
-    async def receive(self) -> bytes:
-        """Receives up to READ_SIZE bytes; empty at the end of the stream. OSError, trio's resource errors."""
+    async def receive(self, pace: Pace | None = None) -> bytes:
+        """Receives up to SHORT_READ_SIZE bytes, or READ_SIZE in a turn of `pace`; empty at the end of the
+        stream. OSError, trio's resource errors."""
 
     def send_now(self, buffers: list[Buffer]) -> int:
-        """Sends what it can without waiting."""
+        """Sends what it can without waiting, SEND_SIZE bytes at most."""
 
     async def send_some(self, buffers: list[Buffer]) -> int:
         """Sends at least one byte, when it can."""
@@ -61,27 +68,36 @@ class SocketTransport:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
         self._buffer = buffer
+        self._short_buffer = buffer[:SHORT_READ_SIZE]
         self._eager = False
 
-    async def receive(self) -> bytes:
-        if self._eager:
+    async def receive(self, pace: Pace | None = None) -> bytes:
+        if not self._eager:
+            await self._readable(pace)
+        elif pace is None:
             await trio.lowlevel.checkpoint()
         else:
-            await trio.lowlevel.wait_readable(self._sock)
+            await pace.next()
+        buffer = self._short_buffer if pace is None else self._buffer
         while True:
             try:
-                count = self._sock.recv_into(self._buffer)
+                count = self._sock.recv_into(buffer)
             except (BlockingIOError, InterruptedError):
-                await trio.lowlevel.wait_readable(self._sock)
+                await self._readable(pace)
                 continue
             self._eager = count >= EAGER_BYTES
-            return bytes(self._buffer[:count])
+            return bytes(buffer[:count])
+
+    async def _readable(self, pace: Pace | None) -> None:
+        await trio.lowlevel.wait_readable(self._sock)
+        if pace is not None:
+            await pace.after_wait()
 
     def send_now(self, buffers: list[Buffer]) -> int:
         total = 0
-        while buffers:
+        while buffers and total < SEND_SIZE:
             try:
-                sent = self._send(buffers)
+                sent = self._send(buffers, SEND_SIZE - total)
             except (BlockingIOError, InterruptedError):
                 break
             total += sent
@@ -96,11 +112,12 @@ class SocketTransport:
         trio.lowlevel.notify_closing(self._sock)
         self._sock.close()
 
-    def _send(self, buffers: list[Buffer]) -> int:
-        if len(buffers) == 1:
-            return self._sock.send(buffers[0])
+    def _send(self, buffers: list[Buffer], most: int) -> int:
+        first = buffers[0]
+        if len(buffers) == 1 or len(first) >= most:
+            return self._sock.send(first if len(first) <= most else memoryview(first)[:most])
         vector = buffers[:IOV_MAX]
-        return self._sock.sendmsg(vector)
+        return self._sock.sendmsg(vector if sum(map(len, vector)) <= most else front(vector, most))
 
 
 class StreamTransport:
@@ -109,7 +126,9 @@ class StreamTransport:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
 
-    async def receive(self) -> bytes:
+    async def receive(self, pace: Pace | None = None) -> bytes:
+        if pace is not None:
+            await pace.next()
         return bytes(await self._stream.receive_some(READ_SIZE))
 
     def send_now(self, _buffers: list[Buffer]) -> int:
@@ -127,6 +146,18 @@ class StreamTransport:
 
     async def close(self) -> None:
         await trio.aclose_forcefully(self._stream)
+
+
+def front(buffers: list[Buffer], size: int) -> list[Buffer]:
+    """The first `size` bytes of longer buffers; the last one is cut."""
+    taken: list[Buffer] = []
+    for buffer in buffers:
+        if len(buffer) >= size:
+            taken.append(memoryview(buffer)[:size])
+            break
+        taken.append(buffer)
+        size -= len(buffer)
+    return taken
 
 
 def drop_front(buffers: list[Buffer], count: int) -> None:

@@ -2,7 +2,8 @@
 
 A connection that has worked for `TURN_SECONDS` waits for the next turn. Of all that wait so, one goes on in
 each round of the loop: requests of other connections are handled in between, however many clients ask for
-long work. Times are those of trio's clock, so that a test can let every call cost a turn.
+long work. A connection whose last read was long waits for a turn before it reads again, so that those who
+send little go first. Times are those of trio's clock, so that a test can let every call cost a turn.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import trio
 T = TypeVar("T")
 Job = Generator[None, None, None]
 
-TURN_SECONDS = 0.001
+TURN_SECONDS = 0.0005
 FIRST_STEPS = 32
 """Steps of long work that are done at once: most requests have no more."""
 
@@ -27,6 +28,7 @@ class Turns:
     def __init__(self) -> None:
         self._waiting = trio.lowlevel.ParkingLot()
         self._is_taken = False
+        self._last: object = None
 
     async def next(self) -> None:
         """Lets all other tasks run, and returns when it is the caller's turn."""
@@ -36,7 +38,19 @@ class Turns:
         try:
             await trio.lowlevel.checkpoint()
         finally:
-            self._is_taken = bool(self._waiting.unpark())
+            self._is_taken = bool(self._waiting) and bool(self._waiting.unpark())
+            self._last = None
+
+    def took_turn(self, who: object) -> None:
+        """Notes whose turn it is."""
+        self._last = who
+
+    async def after_wait(self, who: object) -> None:
+        """Returns when it is the turn of a caller for whom all others could run just now: at once, if nobody
+        else has had a turn since its last one."""
+        if self._is_taken or self._last is not who:
+            await self.next()
+            self._last = who
 
     def pace(self) -> Pace:
         """The pace of one piece of long work that begins now."""
@@ -55,16 +69,21 @@ class Turns:
 
 
 class Pace:
-    """Call `step` after each step of long work, a step being much shorter than a turn.
+    """The turns of one piece of work after another, or of what one connection sends.
 
-    `waits` counts how often it had to wait for another turn.
+    Call `step` after each step of long work, a step being much shorter than a turn. `waits` counts how often
+    it had to wait for another turn.
     """
 
     __slots__ = ("_ends", "_looked", "_took", "_turns", "waits")
 
     def __init__(self, turns: Turns) -> None:
-        self.waits = 0
         self._turns = turns
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins the next piece of work."""
+        self.waits = 0
         self._looked = trio.current_time()
         self._ends = self._looked + TURN_SECONDS
         self._took = 0.0
@@ -84,9 +103,18 @@ class Pace:
     async def step(self) -> None:
         """Waits for the next turn if this one is over."""
         if self.is_over:
-            self.waits += 1
-            await self._turns.next()
-            self._ends = trio.current_time() + TURN_SECONDS
+            await self.next()
+
+    async def next(self) -> None:
+        """Waits for the next turn."""
+        self.waits += 1
+        await self._turns.next()
+        self._turns.took_turn(self)
+        self._ends = trio.current_time() + TURN_SECONDS
+
+    async def after_wait(self) -> None:
+        """Waits for a turn of one who has waited for its peer."""
+        await self._turns.after_wait(self)
 
 
 class Jobs:
@@ -133,7 +161,7 @@ class LongWork:
         self._error: Exception | None = None
         self._finish: Callable[[], Any] | None = None
 
-    def advance(self, steps: int) -> bool:
+    def advance(self, steps: int = 1) -> bool:
         """Does so many steps; True once all are done."""
         try:
             for _ in range(steps):
@@ -149,7 +177,8 @@ class LongWork:
     async def run(self, turns: Turns) -> None:
         """Does all steps, in as many turns as it takes."""
         pace = turns.pace()
-        while not self.advance(1):
+        await pace.next()
+        while not self.advance():
             await pace.step()
 
     def finish(self) -> Any:

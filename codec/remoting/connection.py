@@ -1,6 +1,7 @@
 """A connection without I/O, for either end: bytes in, complete commands out; commands in, bytes to send out.
 
-* `receive` accepts bytes in chunks of any size and returns the commands that are now complete.
+* `receive` accepts bytes in chunks of any size and returns the commands that are now complete, or the first
+  of them, and `more` then returns the next ones.
 * Either end may send requests, so both may use the same opaque number at once; the response bit tells
   them apart.
 * `request` keeps a token of the caller until `match`, `forget` or `abandon` removes it. There is no clock
@@ -13,6 +14,8 @@ from 0 to 2**31−1 and start again.
 
 from __future__ import annotations
 
+from io import BytesIO
+from sys import getsizeof, maxsize
 from typing import Final
 
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE
@@ -24,6 +27,7 @@ from codec.remoting.frame import (
     DirectReaders,
     RemotingCommand,
     decode_marked,
+    decode_parts,
     decode_span,
     encode_frame,
 )
@@ -32,6 +36,8 @@ from codec.remoting.send_frames import SendRequest
 _MAX_OPAQUE: Final = 2**31 - 1
 _LENGTH_SIZE: Final = 4
 _MIN_LENGTH: Final = 4
+_LONG_FRAME: Final = 64 * 1024
+"""The body of a longer frame grows in place, so that no step copies all of it."""
 
 _HEAD_SIZE: Final = FRAME_HEAD.size
 _read_length: Final = FRAME_HEAD.part("length").unpack_from
@@ -50,13 +56,16 @@ class Connection:
     """One end of a connection. No method waits, so the tasks of one thread may share it."""
 
     __slots__ = (
+        "_body",
         "_broken",
         "_buffer",
         "_direct",
         "_ended",
         "_max_frame",
         "_max_header",
+        "_most",
         "_next_opaque",
+        "_rest",
         "_waiting",
         "_wanted",
     )
@@ -68,15 +77,20 @@ class Connection:
         max_header: int = MAX_FRAME,
         first_opaque: int = 0,
         direct: DirectReaders = NO_DIRECT,
+        most: int = maxsize,
     ) -> None:
-        """Prepares a connection; a request that matches a reader of `direct` gets a typed `header`."""
+        """Prepares a connection; a request that matches a reader of `direct` gets a typed `header`. About
+        `most` commands are decoded in one call."""
         self._max_frame = max_frame
         self._max_header = max_header
+        self._most = most
+        self._rest: tuple[bytes, int] | None = None
         self._direct = direct
         self._next_opaque = first_opaque
         self._waiting: dict[int, object] = {}
         self._buffer = bytearray()  # the beginning of a single frame
         self._wanted = _LENGTH_SIZE  # size that the buffer must reach before it is read
+        self._body: BytesIO | None = None  # of a long frame whose head and header are in the buffer
         self._broken = False
         self._ended = False
 
@@ -85,31 +99,44 @@ class Connection:
     @property
     def buffered(self) -> int:
         """The bytes held of an incomplete frame."""
-        return len(self._buffer)
+        return len(self._buffer) + (0 if self._body is None else self._body.tell())
 
     @property
     def held(self) -> int:
         """The bytes of memory that an incomplete frame occupies."""
-        return self._buffer.__alloc__()
+        return self._buffer.__alloc__() + (0 if self._body is None else getsizeof(self._body))
 
     def receive(self, data: bytes) -> list[RemotingCommand]:
         """The commands that `data` completes, in order; ``b""`` means that the peer will send no more.
 
-        Raises ReceiveError when the bytes are not the protocol, or end inside a frame. After that, every
+        Where there is a limit, `more` has to be called until it returns none before the next call. Raises ReceiveError when the bytes are not the protocol, or end inside a frame. After that, every
         call raises LocalProtocolError.
         """
         if self._broken or (self._ended and data):
             raise LocalProtocolError("this connection can receive no more")
+        return self._read(data, 0)
+
+    def more(self) -> list[RemotingCommand]:
+        """The next commands of what was received; none when all were returned. Raises ReceiveError."""
+        if self._rest is None:
+            return []
+        data, position = self._rest
+        self._rest = None
+        return self._read(data, position)
+
+    def _read(self, data: bytes, position: int) -> list[RemotingCommand]:
         commands: list[RemotingCommand] = []
         try:
             if data:
-                position = self._complete_buffered(data, commands) if self._buffer else 0
+                if self._buffer:
+                    position = self._complete_buffered(data, commands)
                 self._read_frames(data, position, commands)
             else:
                 self._end()
         except RemoteProtocolError as error:
             self._broken = True
             self._buffer = bytearray()
+            self._body = None
             raise ReceiveError(str(error), commands) from error
         return commands
 
@@ -117,22 +144,50 @@ class Connection:
         """Completes the buffered frame; returns the position in `data` after it."""
         buffer = self._buffer
         taken = 0
-        while taken < len(data):
+        while self._body is None and taken < len(data):
             part = data[taken : taken + self._wanted - len(buffer)]
             buffer += part
             taken += len(part)
             if len(buffer) < self._wanted:
                 break
             if self._wanted == _LENGTH_SIZE:
-                self._wanted += self._frame_length(buffer, 0)
-                continue
-            if self._wanted > self._max_header:
-                self._check_header(_read_head(buffer)[1])
-            with memoryview(buffer) as view:
-                commands.append(decode_span(view, _LENGTH_SIZE, self._wanted, self._direct))
-            self._buffer = bytearray()
-            self._wanted = _LENGTH_SIZE
-            break
+                length = self._frame_length(buffer, 0)
+                self._wanted += length if length <= _LONG_FRAME else _HEAD_SIZE - _LENGTH_SIZE
+            elif self._is_whole():
+                with memoryview(buffer) as view:
+                    commands.append(decode_span(view, _LENGTH_SIZE, self._wanted, self._direct))
+                self._buffer = bytearray()
+                self._wanted = _LENGTH_SIZE
+                return taken
+        return taken if self._body is None else self._complete_body(data, taken, commands)
+
+    def _is_whole(self) -> bool:
+        """True when the buffer has a whole frame. Of a long one it gets the head, then the header."""
+        length, mark = _read_head(self._buffer)
+        if length > self._max_header:
+            self._check_header(mark)
+        if length + _LENGTH_SIZE == self._wanted:
+            return True
+        header_end = _HEAD_SIZE + (mark & 0xFFFFFF)
+        if header_end > length + _LENGTH_SIZE:
+            raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {length}")
+        if header_end == self._wanted:
+            self._body = BytesIO()
+        self._wanted = header_end
+        return False
+
+    def _complete_body(self, data: bytes, taken: int, commands: list[RemotingCommand]) -> int:
+        """As `_complete_buffered` once the head and the header are there. The body is copied only here."""
+        body, (length, mark) = self._body, _read_head(self._buffer)
+        if body is None:
+            raise AssertionError("there is no body")
+        missing = length + _LENGTH_SIZE - self._wanted - body.tell()
+        with memoryview(data) as view:
+            taken += body.write(view[taken : taken + missing])
+        if length + _LENGTH_SIZE - self._wanted == body.tell():
+            header = bytes(self._buffer[_HEAD_SIZE:])
+            self._buffer, self._body, self._wanted = bytearray(), None, _LENGTH_SIZE
+            commands.append(decode_parts(mark, header, body.getvalue(), self._direct))
         return taken
 
     def _read_frames(self, data: bytes, position: int, commands: list[RemotingCommand]) -> None:
@@ -142,6 +197,7 @@ class Connection:
         max_header = self._max_header
         end = len(data)
         last_head = end - _HEAD_SIZE
+        left = self._most
         while position <= last_head:
             length, mark = _read_head(data, position)
             if not _MIN_LENGTH <= length <= longest:
@@ -151,15 +207,25 @@ class Connection:
                 break
             if length > max_header:
                 self._check_header(mark)
+            if not left:
+                self._rest = data, position
+                return
             commands.append(decode_marked(data, mark, position + _HEAD_SIZE, frame_end, direct))
             position = frame_end
+            left -= 1
         if position < end:
             self._begin(data, position)
 
     def _begin(self, data: bytes, position: int) -> None:
         """Keeps the beginning of a frame; an invalid length is refused as soon as it is known."""
         if len(data) - position >= _LENGTH_SIZE:
-            self._wanted = _LENGTH_SIZE + self._frame_length(data, position)
+            length = self._frame_length(data, position)
+            if length > _LONG_FRAME:
+                self._buffer += data[position : position + _LENGTH_SIZE]
+                self._wanted = _HEAD_SIZE
+                self._complete_buffered(data[position + _LENGTH_SIZE :], [])
+                return
+            self._wanted = _LENGTH_SIZE + length
         self._buffer += data[position:]
 
     def _frame_length(self, data: bytes | bytearray, position: int) -> int:

@@ -39,6 +39,7 @@ __all__ = [
     "RemotingCommand",
     "decode_frame",
     "decode_marked",
+    "decode_parts",
     "decode_span",
     "encode_frame",
     "encode_frame_head",
@@ -154,12 +155,13 @@ def decode_marked(
         header, body = data[header_at:body_at], data[body_at:end]
     else:
         header, body = bytes(data[header_at:body_at]), bytes(data[body_at:end])
-    command = _decode(mark, header, body, direct)
+    command = decode_parts(mark, header, body, direct)
     direct.layouts.learn(mark, header, command.code)
     return command
 
 
-def _decode(mark: int, header: bytes, body: bytes, direct: DirectReaders) -> RemotingCommand:
+def decode_parts(mark: int, header: bytes, body: bytes, direct: DirectReaders) -> RemotingCommand:
+    """Reads the frame whose parts are known."""
     if mark < _BINARY_MARK:
         reader = direct.readers.get(header[:_BEGINNING_SIZE])
         return (reader and reader.decode(header, body)) or decode_json_header(header, body)

@@ -33,7 +33,7 @@ class Wire:
         self.answered = b""
         self.deeds: list[object] = [] if deeds is None else deeds
 
-    async def receive(self) -> bytes:
+    async def receive(self, pace: object = None) -> bytes:
         await trio.testing.wait_all_tasks_blocked()
         return self.incoming.pop(0)
 

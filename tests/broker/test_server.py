@@ -264,7 +264,7 @@ async def test_a_programming_error_ends_one_connection(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Faulty(Wire):
-        async def receive(self) -> bytes:
+        async def receive(self, pace: object = None) -> bytes:
             raise KeyError("x")
 
     client, server = await in_memory(nursery, {ECHO: echo})

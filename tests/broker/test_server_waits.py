@@ -55,10 +55,10 @@ class Disk:
 class Patient(Wire):
     """A sender that disconnects 10 s after its requests."""
 
-    async def receive(self) -> bytes:
+    async def receive(self, pace: object = None) -> bytes:
         if not self.incoming[0]:
             await trio.sleep(10)
-        return await super().receive()
+        return await super().receive(pace)
 
 
 async def served(

@@ -11,8 +11,8 @@ import trio.testing
 
 from broker.errors import NotReady
 from broker.net.dispatch import REPLIES_PER_WRITE
-from broker.net.server import LONG_PIECE, Server
-from broker.net.session import Session
+from broker.net.server import Server
+from broker.net.session import COMMANDS_AT_ONCE, Session
 from broker.net.turns import TURN_SECONDS, Job, Jobs, LongWork, Steps, Turns
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand
@@ -90,30 +90,29 @@ async def test_many_requests_of_one_connection_leave_room_for_another(
     assert handled.index(LAST) <= ROUND_TRIP
 
 
-async def test_after_a_long_turn_frames_are_decoded_in_pieces(
-    nursery: trio.Nursery, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+async def test_few_frames_are_decoded_before_the_first_of_them_is_handled(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes: list[int] = []
-    receive = Connection.receive
+    decoded: list[int] = []
+    handled: list[int] = []
+    ahead: list[int] = []
+    read = Connection._read_frames
 
-    def counted(self: Connection, data: bytes) -> list[RemotingCommand]:
-        sizes.append(len(data))
-        return receive(self, data)
+    def counted(self: Connection, data: bytes, position: int, commands: list[RemotingCommand]) -> None:
+        read(self, data, position, commands)
+        if commands and commands[0].code == ECHO:
+            decoded.extend(command.opaque for command in commands)
+            ahead.append(len(decoded) - len(handled))
 
-    def costly(_session: Session, command: RemotingCommand) -> RemotingCommand:
-        mock_clock.jump(TURN_SECONDS)
-        return command.reply(0)
+    def handle(_session: Session, command: RemotingCommand) -> None:
+        handled.append(command.opaque)
 
-    monkeypatch.setattr(Connection, "receive", counted)
-    client, _ = await in_memory(nursery, {ECHO: costly})
-    frames = [request(opaque=n, body=bytes(4000)) for n in range(60)]
-    for _ in range(2):
-        del sizes[:]
-        await client.send(*frames)
-        for _ in frames:
-            await client.next()
-    server_sizes = [size for size in sizes if size > 8000]
-    assert max(server_sizes) == LONG_PIECE
+    monkeypatch.setattr(Connection, "_read_frames", counted)
+    client, _ = await in_memory(nursery, {ECHO: handle})
+    await client.send(*(request(opaque=n) for n in range(500)))
+    await trio.testing.wait_all_tasks_blocked()
+    assert handled == decoded == list(range(500))
+    assert max(ahead) == COMMANDS_AT_ONCE
 
 
 class Hogs:

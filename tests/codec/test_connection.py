@@ -234,3 +234,58 @@ def test_a_long_header_is_refused_and_a_long_body_is_not() -> None:
             for chunk in chunks:
                 received += connection.receive(chunk)
         assert [command.opaque for command in received + error.value.commands] == [1]
+
+
+# --- long frames, whose bodies grow in place
+
+
+@pytest.mark.parametrize("kind", SerializeType)
+@pytest.mark.parametrize("header", [1, 70_000])
+@pytest.mark.parametrize("size", [0, 65_000, 65_536, 200_000])
+def test_long_frames_in_any_pieces(kind: SerializeType, header: int, size: int) -> None:
+    body = random.Random(size).randbytes(size)
+    commands = [
+        RemotingCommand(10, {"name": "x" * min(header, 30_000)}, body, opaque=number, serialize_type=kind)
+        for number in range(3)
+    ]
+    if kind is SerializeType.JSON and header > 30_000:
+        commands = [RemotingCommand(10, {"name": "x" * header}, body, opaque=number) for number in range(3)]
+    stream = b"".join(map(encode_frame, commands))
+    for longest in (7, 1000, 100_000):
+        rng, connection = random.Random(longest), Connection()
+        pieces = random_chunks(stream, rng, longest) if longest > 7 else beginning_in_bytes(stream)
+        assert feed(connection, pieces) == commands
+        assert connection.buffered == 0
+
+
+def beginning_in_bytes(data: bytes) -> Iterator[bytes]:
+    yield from (data[at : at + 1] for at in range(300))
+    yield data[300:]
+
+
+def test_what_is_held_of_a_long_frame_is_counted() -> None:
+    frame = encode_frame(RemotingCommand(10, None, bytes(1 << 20)))
+    connection = Connection()
+    for at in range(0, len(frame) - 50_000, 50_000):
+        connection.receive(frame[at : at + 50_000])
+        assert connection.buffered == at + 50_000
+        assert connection.buffered <= connection.held < 1.3 * connection.buffered + 1000
+
+
+def test_a_long_frame_with_a_header_beyond_its_end_is_refused() -> None:
+    frame = bytearray(encode_frame(RemotingCommand(10, None, bytes(100_000))))
+    frame[4:8] = (200_000).to_bytes(4, "big")
+    with pytest.raises(ReceiveError, match="header of 200000 bytes in a frame of"):
+        Connection().receive(bytes(frame[:50_000]))
+
+
+def test_so_many_commands_are_decoded_at_a_time_and_more_gives_the_next() -> None:
+    commands = [RemotingCommand(10, opaque=number) for number in range(10)]
+    stream = b"".join(map(encode_frame, commands))
+    connection = Connection(most=3)
+    found, sizes = connection.receive(stream + b"\0\0"), []
+    while some := connection.more():
+        sizes.append(len(some))
+        found += some
+    assert (found, sizes) == (commands, [3, 3, 1])
+    assert connection.buffered == 2
