@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Generator, Iterable
 from enum import Enum
 from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import msgspec
 
@@ -61,6 +61,22 @@ class _Members(dict[type[msgspec.Struct], tuple[_Member, ...]]):
 
 
 _MEMBERS: Final = _Members()
+
+
+class _Tables(dict[type, tuple[str, ...]]):
+    """The members of a Struct class that may be tables or lists, as those of no scalar type may be."""
+
+    def __missing__(self, cls: type[msgspec.Struct]) -> tuple[str, ...]:
+        hints = get_type_hints(cls)
+        names = self[cls] = tuple(name for name in cls.__struct_fields__ if not _is_scalar(hints[name]))
+        return names
+
+
+def _is_scalar(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, str | int | float | Enum)
+
+
+_TABLES: Final = _Tables()
 
 
 class _Writer:
@@ -153,7 +169,7 @@ class _Writer:
 def _is_long(value: Any) -> bool:
     """True for a value that is written in steps: it has many parts, or parts that may have many."""
     if isinstance(value, msgspec.Struct):
-        return any(isinstance(getattr(value, name), dict | list) for _, name in _MEMBERS[type(value)])
+        return any(isinstance(getattr(value, name), dict | list) for name in _TABLES[type(value)])
     if not value or not isinstance(value, dict | list):
         return False
     first = next(iter(value.values() if isinstance(value, dict) else value))
@@ -164,7 +180,9 @@ def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
     """Keys, or beginnings of members as written, and values; a dict or list may change meanwhile."""
     if isinstance(value, msgspec.Struct):
         return [(head, getattr(value, name)) for head, name in _MEMBERS[type(value)]]
-    return dict(value).items() if isinstance(value, dict) else zip(repeat(""), list(value), strict=False)
+    if isinstance(value, dict):
+        return ((key, value[key]) for key in list(value) if key in value)
+    return zip(repeat(""), list(value), strict=False)
 
 
 _SCALARS: Final[dict[type, Callable[[Any], str]]] = {

@@ -185,7 +185,7 @@ async def topic_stats(
         queue = MessageQueue(topic, broker.name, queue_id)
         table[queue] = await when_ready(_queue_stats, broker, topic, queue_id)
         await pace.step()
-    return Reply(body=TopicStatsTable(offset_table=table))
+    return Reply(body=TopicStatsTable(offset_table=table), is_used_up=True)
 
 
 def _queue_stats(broker: BrokerContext, topic: str, queue_id: int) -> TopicOffset:

@@ -17,7 +17,7 @@ from broker.filters import is_tag_type
 from broker.handlers.common import no_filtering, when_compiled
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
-from broker.net.turns import LongWork, Steps
+from broker.net.turns import LongWork, Pace, Steps
 from broker.services.clients import left_group, notify_group, watch_session
 from broker.services.creations import count_created
 from broker.tables import ClientChannel, TooManyGroups
@@ -39,26 +39,35 @@ from codec.names import retry_topic
 T = TypeVar("T")
 R = TypeVar("R")
 
-QUEUES_PER_STEP = 64
+QUEUES_PER_STEP = 8
 
 _log = logging.getLogger(__name__)
 
 
 def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Answered[None, None]:
     """34: registers the client in its groups. Without subscriptions (5.x) the known ones stay."""
-    expressions = (
-        subscription.sub_string
-        for consumer in request.body.consumer_data_set
-        for subscription in consumer.subscription_data_set
-        if not is_tag_type(subscription.expression_type)
-    )
-    work, slow = LongWork(_register(broker, request)), broker.filters.compiler.slow(expressions)
-    return _compile_and_register(broker, request, slow, work) if slow else work
+    return LongWork(_heartbeat(broker, request))
+
+
+def _heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Steps:
+    slow: list[str] = []
+    for consumer in request.body.consumer_data_set:
+        expressions = (
+            subscription.sub_string
+            for subscription in consumer.subscription_data_set
+            if not is_tag_type(subscription.expression_type)
+        )
+        slow += broker.filters.compiler.slow(expressions)
+        yield
+    if slow:
+        return partial(_compile_and_register, broker, request, slow)
+    return (yield from _register(broker, request))
 
 
 async def _compile_and_register(
-    broker: BrokerContext, request: Request[None, HeartbeatData], slow: list[str], work: LongWork
+    broker: BrokerContext, request: Request[None, HeartbeatData], slow: list[str]
 ) -> Reply[None, None]:
+    work = LongWork(_register(broker, request))
     await broker.filters.compiler.prepare(slow)
     await work.run(request.session.turns)
     reply = work.finish()
@@ -86,7 +95,7 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
         _join(broker.producers.register, producer.group_name, client)
         yield
     if broker.announcer.asked > announced:
-        return partial(_notify_when_known, broker, changed)
+        return partial(_notify_when_known, broker, changed, session.turns.pace())
     for group in changed:
         notify_group(broker, group)
         yield
@@ -100,12 +109,13 @@ def _join(register: Callable[[T, ClientChannel], R], group: T, client: ClientCha
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
 
 
-async def _notify_when_known(broker: BrokerContext, groups: Iterable[str]) -> Reply[None, None]:
+async def _notify_when_known(broker: BrokerContext, groups: Iterable[str], pace: Pace) -> Reply[None, None]:
     """A member that rebalances before the name servers know the retry topic takes its queues much later."""
     with trio.CancelScope(shield=True):
         await broker.announcer.settled()
         for group in groups:
             notify_group(broker, group)
+            await pace.step()
     return Reply()
 
 

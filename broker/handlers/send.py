@@ -7,6 +7,7 @@ a message that waits for the store is sent when its bytes are on the disk; such 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
@@ -119,7 +120,7 @@ def _store_batch(
 ) -> Answered[SendMessageResponseHeader, None]:
     checked_topic(broker, request.session, request.header)  # it may have been deleted meanwhile
     if len(parts) > 1:
-        return _store_parts(broker, request, parts, broker.store.barrier)
+        return _store_parts(broker, request, deque(parts), broker.store.barrier)
     result = _stored(broker, parts[0])
     reply = _reply(parts[0].queue_id, result, ",".join(_msg_ids(broker, result)))
     if broker.sync_flush and parts[0].message.wait_store:
@@ -128,26 +129,28 @@ def _store_batch(
 
 
 async def _store_parts(
-    broker: BrokerContext, request: Request[SendHeader, bytes], parts: list[Batch], barrier: Barrier | None
+    broker: BrokerContext, request: Request[SendHeader, bytes], parts: deque[Batch], barrier: Barrier | None
 ) -> SendReply:
     """Stores a long batch, a part a turn, even if its sender disconnects. What refuses a part is the reply:
-    those before it are stored.
+    those before it are stored. A part is freed with its turn, since to free all at once takes long.
     """
     pace, message, store = request.session.turns.pace(), parts[0].message, broker.store
-    results: list[AppendResult] = []
+    first = last = AppendResult(PUT_OK)
     msg_ids: list[str] = []
     with trio.CancelScope(shield=True):
         async with store.holding(message.topic, message.queue_id) as hold:
-            for part in parts:
+            while parts:
+                part = parts.popleft()
                 part.hold = hold
                 try:
-                    results.append(await store.when_ready(_store_part, broker, part))
+                    last = await store.when_ready(_store_part, broker, part)
                 except Refusal as error:
                     return Reply(code=error.code, remark=error.remark)
-                msg_ids += _msg_ids(broker, results[-1])
+                first = first if msg_ids else last
+                msg_ids.append(",".join(_msg_ids(broker, last)))
                 await pace.step()
-    reply = _reply(message.queue_id, results[0], ",".join(msg_ids))
-    flush_to = results[-1].physical_offset + results[-1].size
+    reply = _reply(message.queue_id, first, ",".join(msg_ids))
+    flush_to = last.physical_offset + last.size
     must_flush = broker.sync_flush and message.wait_store
     return await _flushed_reply(broker, reply, flush_to if must_flush else None, barrier)
 

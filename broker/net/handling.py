@@ -14,7 +14,7 @@ exception are answered by `failure_reply`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -23,8 +23,9 @@ import msgspec
 from broker.errors import NotReady, Refusal
 from broker.net.dispatch import Handler, failure_reply
 from broker.net.session import Session
-from broker.net.turns import FIRST_STEPS, LongWork
+from broker.net.turns import FIRST_STEPS, LongWork, Steps
 from codec.bodies.base import Body
+from codec.bodies.in_steps import NotPlainJson, decode_body_in_steps
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.fastjson import JsonDialect, dumps_in_steps
@@ -38,6 +39,8 @@ LONGEST_BODY = 1024 * 1024
 """Bytes of a request's body in JSON: it is decoded at once."""
 LONGEST_ODD_BODY = 32 * 1024
 """Bytes of one that only fastjson writes: reading it takes a hundred times as long."""
+EMPTIED_PER_STEP = 128
+"""Entries of a table that are freed at once."""
 LONG_TABLE = 256
 """A body with more entries in its tables is encoded in several turns."""
 
@@ -63,7 +66,8 @@ class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False
     """The reply of a handler.
 
     `remark` None is the operation's; `views` are sent as the body without a copy; `dialect` None is the
-    operation's.
+    operation's. The lists and tables of a body that `is_used_up` belong to nobody else, and are emptied in
+    steps once it is encoded: to free them at once takes long.
     """
 
     header: HeaderT_co | None = None
@@ -72,6 +76,7 @@ class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False
     remark: str | None = None
     views: Sequence[memoryview] = ()
     dialect: JsonDialect | None = None
+    is_used_up: bool = False
 
 
 AnyReply = Reply[Any, Any]
@@ -103,6 +108,7 @@ class Registration(NamedTuple, Generic[ContextT]):
         has_body = operation.request_body is bytes
         # A header is all there is to decode: `decode_request` without its calls.
         plain = header_type is not None and (has_body or operation.request_body is None)
+        is_struct = isinstance(operation.request_body, type) and not has_body
 
         def handler(session: Session, command: RemotingCommand) -> RemotingCommand | bytes | None:
             try:
@@ -111,6 +117,9 @@ class Registration(NamedTuple, Generic[ContextT]):
                 if plain:
                     header = command.header or from_ext(header_type, command.ext_fields)
                     body = command.body if has_body else None
+                elif is_struct and len(command.body) > LONGEST_ODD_BODY:
+                    steps = _decoded_in_steps(operation, command, partial(decoded, session, command))
+                    raise in_turns(session, LongWork(steps))
                 else:
                     header, body = _decoded(operation, command)
                 reply = handle(context, Request(header, body, command, session))
@@ -119,6 +128,12 @@ class Registration(NamedTuple, Generic[ContextT]):
                     raise
                 raise _with_ext(error, common_ext()) from None
             return reply if type(reply) is bytes else answer(session, command, reply)
+
+        def decoded(session: Session, command: RemotingCommand, header: Any, body: Any) -> Any:
+            return handle(context, Request(header, body, command, session))
+
+        def in_turns(session: Session, work: LongWork) -> NotReady:
+            return NotReady(partial(work.run, session.turns), in_order=True, then=partial(finish, work=work))
 
         def answer(session: Session, command: RemotingCommand, reply: Any) -> RemotingCommand | bytes | None:
             if type(reply) is Reply:
@@ -133,9 +148,7 @@ class Registration(NamedTuple, Generic[ContextT]):
             elif type(reply) is LongWork:
                 if reply.advance(FIRST_STEPS):
                     return finish(session, command, reply)
-                raise NotReady(
-                    partial(reply.run, session.turns), in_order=True, then=partial(finish, work=reply)
-                )
+                raise in_turns(session, reply)
             if reply is None or isinstance(reply, bytes):
                 return reply
             if not session.spawn(_respond_later, session, command, operation, encode, reply):
@@ -217,23 +230,32 @@ def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]]
 
 
 def _decoded(operation: AnyOperation, command: RemotingCommand) -> tuple[Any, Any]:
+    _check_size(operation, command)
+    return operation.decode_request(command)
+
+
+def _check_size(operation: AnyOperation, command: RemotingCommand) -> None:
     size = len(command.body)
     if size > LONGEST_BODY and operation.request_body is not bytes:
         remark = f"the body has {size} bytes, {LONGEST_BODY} is the limit"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
-    if size > LONGEST_ODD_BODY and isinstance(operation.request_body, type) and not _is_json(command.body):
-        remark = f"the body has {size} bytes, {LONGEST_ODD_BODY} is the limit for what is not standard JSON"
-        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
-    return operation.decode_request(command)
 
 
-def _is_json(body: bytes | memoryview) -> bool:
-    """True for JSON without the references of fastjson."""
+def _decoded_in_steps(
+    operation: AnyOperation, command: RemotingCommand, handle: Callable[[Any, Any], Any]
+) -> Steps:
+    """Decodes a long body; what remains is to handle the request."""
+    _check_size(operation, command)
+    form: Any = operation.request_body
+    body = bytes(command.body)
     try:
-        msgspec.json.decode(body, type=msgspec.Raw)
-    except (msgspec.MsgspecError, RecursionError):
-        return False
-    return b"$ref" not in bytes(body)
+        value = yield from decode_body_in_steps(form, body)
+    except NotPlainJson:
+        remark = (
+            f"the body has {len(body)} bytes, {LONGEST_ODD_BODY} is the limit for what is not standard JSON"
+        )
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from None
+    return partial(handle, operation.decode_header(command), value)
 
 
 def _is_long(body: object) -> bool:
@@ -257,6 +279,19 @@ def _entries(value: object, enough: int) -> int:
     return count
 
 
+def _emptying(body: object) -> Generator[None, None, None]:
+    """Empties the lists and tables of a body in steps."""
+    for name in body.__struct_fields__ if isinstance(body, Body) else ():
+        table = getattr(body, name)
+        while isinstance(table, dict) and table:
+            for _ in range(min(EMPTIED_PER_STEP, len(table))):
+                table.popitem()
+            yield
+        while isinstance(table, list) and table:
+            del table[-EMPTIED_PER_STEP:]
+            yield
+
+
 async def _itself(reply: AnyReply) -> AnyReply:
     return reply
 
@@ -278,6 +313,8 @@ async def _respond_later(
                 steps = dumps_in_steps(reply.body, dialect=reply.dialect or operation.reply_dialect)
                 text = await session.turns.run(steps)
             session.respond(command, encode(command, reply, text), reply.views)
+            if reply.is_used_up:
+                await session.turns.run(_emptying(reply.body))
     except Exception as error:  # whatever work for one request raises, the connection goes on
         session.respond(command, failure_reply(session, command, error))
 

@@ -22,8 +22,8 @@ from codec.store.record_encoder import RecordEncoder
 
 MOST_MESSAGES = 32768
 """More than fit in 4 MiB of records as Java's clients send them."""
-MESSAGES_PER_STEP = 8
-COUNTED_PER_STEP = 256
+MESSAGES_PER_STEP = 2
+COUNTED_PER_STEP = 64
 MAX_PROPERTIES_BYTES = 32767
 LONG_PROPERTIES = 2048
 """Bytes of properties of a message; the index items of longer ones are added later, in steps."""

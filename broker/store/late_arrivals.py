@@ -15,7 +15,10 @@ from broker.errors import NotReady
 from broker.store.index import Index
 from broker.store.values import Arrival, ArrivalListener
 
-ITEMS_PER_TURN = 256
+ITEMS_PER_LOOK = 16
+"""Items between two looks at the clock."""
+TURN_SECONDS = 0.0003
+"""The event loop does so much of this at a time."""
 MOST_LATE = 65536
 """Bytes of properties and messages of long batches that may be late; further long ones wait."""
 
@@ -70,9 +73,11 @@ class LateArrivals:
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
-            for number, _ in enumerate(self._work):
-                if number % ITEMS_PER_TURN == ITEMS_PER_TURN - 1:
+            ends = trio.current_time() + TURN_SECONDS
+            for number, _ in enumerate(self._work, 1):
+                if number % ITEMS_PER_LOOK == 0 and trio.current_time() >= ends:
                     await trio.lowlevel.checkpoint()
+                    ends = trio.current_time() + TURN_SECONDS
                     if self._index is not None and self._index.waits and self.bring_file is not None:
                         await self.bring_file()
 

@@ -109,7 +109,9 @@ class Connection:
     def receive(self, data: bytes) -> list[RemotingCommand]:
         """The commands that `data` completes, in order; ``b""`` means that the peer will send no more.
 
-        Where there is a limit, `more` has to be called until it returns none before the next call. Raises ReceiveError when the bytes are not the protocol, or end inside a frame. After that, every
+        With `most`, `more` has to be called until it returns none before the next call.
+
+        Raises ReceiveError when the bytes are not the protocol, or end inside a frame. After that, every
         call raises LocalProtocolError.
         """
         if self._broken or (self._ended and data):

@@ -199,7 +199,7 @@ class Client:
         self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b""
     ) -> Reply:
         """Sends a request and returns its reply: at once, or after what its handler made it wait for."""
-        opaque = self.post(code, header, body)
+        opaque = await self.post_when_ready(code, header, body)
         if self.is_behind:
             await self.wait(opaque)
         replies = self.replies(opaque)

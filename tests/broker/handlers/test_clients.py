@@ -262,7 +262,7 @@ async def test_a_heartbeat_of_many_groups_takes_as_many_turns_as_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client, groups, known = broker.client(), 3 * FIRST_STEPS, [0]
+        client, groups, known = broker.client(), 3 * FIRST_STEPS, list[int]()
         turns = client.session.turns
 
         async def next_turn() -> None:
@@ -273,8 +273,7 @@ async def test_a_heartbeat_of_many_groups_takes_as_many_turns_as_it_needs(
         opaque = await client.post_when_ready(34, None, heartbeat_of(groups))
         assert (await client.wait(opaque)).code == 0
         assert known[-1] == groups
-        assert known[1] == FIRST_STEPS + 1
-        assert max(after - before for before, after in pairwise(known[1:])) == 1
+        assert max(after - before for before, after in pairwise(known)) == 1
         assert set(broker.context.producers.groups()) == {f"G{number}" for number in range(groups)}
 
 

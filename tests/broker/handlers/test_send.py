@@ -188,8 +188,8 @@ async def test_a_part_that_is_refused_is_the_reply(tmp_path: Path, monkeypatch: 
         async def next_turn() -> None:
             store.stats.set_disk(0.95, full=True)
 
-        monkeypatch.setattr(client.session.turns, "next", next_turn)
         opaque = await client.post_when_ready(320, send_header("T", batch=True), body)
+        monkeypatch.setattr(client.session.turns, "next", next_turn)
         monkeypatch.setattr(Pace, "is_over", True)
         reply = await client.wait(opaque)
         assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
