@@ -151,11 +151,12 @@ class Retention:
         start = self._log.start
         if start <= self._cleaned_up_to:
             return
-        self._cleaned_up_to = start
-        taken = self._index.take_expired(start) if self._index is not None else []
+        if self._index is not None:
+            await self._destroy(self._index.take_expired(start))
         for queue in list(self._queues):
-            taken += await self._readiness.when_ready(queue.take_expired, start, self._readiness.require)
-        await self._destroy(taken)
+            taken = await self._readiness.when_ready(queue.take_expired, start, self._readiness.require)
+            await self._destroy(taken)  # before the topic can be deleted and its names used again
+        self._cleaned_up_to = start
 
     async def _destroy(self, segments: Sequence[Segment]) -> None:
         self._doomed += segments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,7 +42,7 @@ class FilledDisk(RealDisk):
         super().__init__()
         self.checks = 0
         self.failures: dict[str, int] = {}
-        """The number of calls of "usage" and "unlink" that fail next."""
+        """The number of calls of "usage" and "unlink" that fail next, or of unlinks below a folder."""
 
     def _fail(self, call: str) -> None:
         if self.failures.get(call, 0):
@@ -51,6 +51,8 @@ class FilledDisk(RealDisk):
 
     def unlink(self, path: Path) -> None:
         self._fail("unlink")
+        for folder in path.parts:
+            self._fail(folder)
         super().unlink(path)
 
     def usage(self, path: Path) -> Usage:
@@ -77,6 +79,10 @@ def store(tmp_path: Path, clock: Clock, disk: FilledDisk) -> Iterator[MessageSto
 
 def logs(root: Path) -> list[Path]:
     return sorted((root / "commitlog").iterdir())
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def age(root: Path, hours: int, count: int | None = None) -> None:
@@ -275,6 +281,26 @@ async def test_a_file_that_cannot_be_removed_keeps_those_behind_it(
     assert len(logs(tmp_path)) == 4
 
 
+@pytest.mark.parametrize("folder", ["index", "consumequeue"])
+async def test_queue_and_index_files_follow_when_the_disk_lets_them(
+    tmp_path: Path,
+    store: MessageStore,
+    disk: FilledDisk,
+    autojump_clock: trio.testing.MockClock,
+    folder: str,
+) -> None:
+    """No further log file has to go for that."""
+    store.query("TopicA", "all", 1, 0, 1)
+    files = files_of(tmp_path / folder)
+    age(tmp_path, 73)
+    disk.failures[folder] = 1
+    with pytest.raises(OSError, match=folder):
+        await store.delete_expired_files()
+    assert len(logs(tmp_path)) == 1
+    await store.retention.run_once()
+    assert len(files_of(tmp_path / folder)) < len(files)
+
+
 async def test_nothing_is_removed_after_a_failed_flush(autojump_clock: trio.testing.MockClock) -> None:
     def fail(name: str) -> None:
         if name == "sync_file":
@@ -307,3 +333,28 @@ async def test_queue_offsets_stay_given_when_the_power_fails(autojump_clock: tri
         async with open_store(config, now_ms=clock, store_host=HOST, in_thread=inline, disk=one) as store:
             assert store.max_offset("TopicA", 1) == 3
             assert store.append(message(3, queue_id=1)).queue_offset == 3
+
+
+async def test_a_topic_that_is_created_again_keeps_its_files(autojump_clock: trio.testing.MockClock) -> None:
+    """It is deleted and used again while the retention waits for a cold page of another queue."""
+    disk, clock = SimulatedDisk(now_ms=lambda: NOW), Clock(NOW)
+    config = small_config(Path("/store"), file_reserved_time=0)
+
+    async def slow(function: Callable[..., object], *arguments: object) -> object:
+        await trio.sleep(1)
+        return function(*arguments)
+
+    async with open_store(config, now_ms=clock, store_host=HOST, in_thread=slow, disk=disk) as store:
+        for number in range(COUNT):
+            for topic in ("Again", "Other"):
+                await store.when_ready(store.append, message(number, topic=topic))
+        disk.forget_pages()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.delete_expired_files)
+            while store.min_offset("Again", 0) == 0:  # noqa: ASYNC110  nothing tells of it
+                await trio.sleep(0.1)
+            await store.delete_topic("Again")
+            again = await store.when_ready(store.append, message(COUNT, topic="Again"))
+        first = config.root / "consumequeue" / "Again" / "0" / f"{0:020d}"
+        assert again.queue_offset == 0
+        assert first in disk.contents()
