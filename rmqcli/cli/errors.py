@@ -7,6 +7,7 @@ nothing is imported for the map.
 from __future__ import annotations
 
 import errno
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,16 @@ _OS_CODES: Mapping[int, ExitCode] = {
 
 # Errors without a file name concern standard output, or open files.
 _NAMELESS: Mapping[int, str] = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EIO), "cannot write: ")
+
+_VALIDATOR = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"Input should be greater than or equal to (\S+)", r"expected at least \1"),
+        (r"Input should be less than or equal to (\S+)", r"expected at most \1"),
+        (r"Input should be a valid integer[^(]*", "expected a whole number "),
+        (r"Input should be a valid number[^(]*", "expected a number "),
+    )
+)
 
 # The nearest base class counts. An error that was raised has loaded its module.
 LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
@@ -254,9 +265,16 @@ def _click_message(error: BaseException) -> str:
         return f"missing command\n\n{context.get_help()}"
     from rmqcli.render.text import printable
 
-    text = printable(getattr(error, "format_message", error.__str__)())
+    text = _plain_words(printable(getattr(error, "format_message", error.__str__)()))
     hint = f" (see: {context.command_path} --help)" if context is not None else ""
     return f"{' '.join(text.split()).rstrip('.')}{hint}"
+
+
+def _plain_words(text: str) -> str:
+    """Return the text of a wrong value without the words of typer's validator."""
+    for pattern, words in _VALIDATOR:
+        text = pattern.sub(words, text)
+    return text
 
 
 def exit_code_of(error: BaseException) -> ExitCode:

@@ -26,6 +26,7 @@ from rmqcli.commands.common.messages import (
     fail_if_empty,
     note_to_person,
 )
+from rmqcli.commands.common.outcome import report_failures
 
 if TYPE_CHECKING:
     from rmqcli.grammar.offset_range import OffsetRange
@@ -121,6 +122,7 @@ def tail(
                 consumer, queues, tag, conditions.where, conditions.grep
             )
             found, absent = await reachable_spans(reader, queues, wanted, lost)
+            report_failures({one.broker_name: error for one, error in absent.items()})
             where = listed(sorted({one.broker_name for one in queues}))
             note_to_person(
                 settings,

@@ -136,10 +136,10 @@ def _columns(what: str) -> Sequence[Column]:
     return [
         Column(what[:-1].upper(), "name", whole=True),
         Column("GROUP", "group", whole=True),
-        Column("IN/S", "inTps", short_number, number=True),
-        Column("OUT/S", "outTps", short_number, number=True),
+        Column("IN/S", "inTps", short_number, number=True, minor=True),
+        Column("OUT/S", "outTps", short_number, number=True, minor=True),
         Column("RATE" if what == "brokers" else "LAG", "lag", short_number, number=True),
-        Column("CHANGE/S", "change", signed, number=True),
+        Column("CHANGE/S", "change", signed, number=True, minor=True),
         Column(
             "ETA", "etaSeconds", lambda seconds: "" if seconds is None else duration(seconds), number=True
         ),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from codec.codes import MASTER_ID
-from rmqcli.client import NotPermitted
+from rmqcli.client import ConnectionLost, NotPermitted, RequestTimeout
 from rmqcli.client.wire.pool import vip_address
 from rmqcli.doctor.addresses import advice, is_local, kind_of
 from rmqcli.doctor.finding import Finding, Status
@@ -17,6 +17,7 @@ DISK_WARN, DISK_FAIL = 0.75, 0.90
 (`DefaultMessageStore.diskSpaceWarningLevelRatio`).
 """
 SKEW_MS = 2000
+HANGS = "it takes connections but does not answer: look at its log, disk and load, and whether it is stopped"
 _UPTIME = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 
@@ -32,7 +33,8 @@ def brokers(survey: Survey) -> Iterator[Finding]:
         elif isinstance(answer, NotPermitted):
             yield Finding(Status.OK, "broker", str(seat), "answers")
         else:
-            yield Finding(Status.FAIL, "broker", str(seat), str(answer), advice(seat.address))
+            fix = HANGS if isinstance(answer, (RequestTimeout, ConnectionLost)) else advice(seat.address)
+            yield Finding(Status.FAIL, "broker", str(seat), str(answer), fix)
 
 
 def addresses(survey: Survey) -> Iterator[Finding]:

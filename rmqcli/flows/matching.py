@@ -14,6 +14,7 @@ from codec.store.record_filter import COLUMNS, Columns, condition
 from rmqcli.client import PullResult
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.flows.reading import Reader
+from rmqcli.render.output import warn
 
 Test = Callable[[MessageExt], bool]
 
@@ -35,9 +36,20 @@ def body_test(pattern: str) -> Test:
 def where_condition(where: str) -> Predicate:
     """Parse a condition as `rmq inspect` does; raise InvalidInput."""
     try:
-        return condition(where)
+        predicate = condition(where)
     except SelectorError as error:
         raise InvalidInput(f"--where: {error}") from error
+    for name, column in mistaken_columns(predicate).items():
+        warn(f"--where: {name} is read as a property; the column is {column}")
+    return predicate
+
+
+def mistaken_columns(predicate: Predicate) -> dict[str, str]:
+    """Return the names of properties that are spelled like columns, as JSON spells them, and these columns."""
+    spelled = {
+        name: re.sub(r"(?<=[a-z])[A-Z]", lambda one: f"_{one[0]}", name).lower() for name in predicate.names
+    }
+    return {name: column for name, column in spelled.items() if name not in COLUMNS and column in COLUMNS}
 
 
 def names_columns(predicate: Predicate) -> bool:

@@ -107,4 +107,4 @@ def _text(measure: Measure, measured: Measured, limits: Limits) -> str:
     else:
         text = f"{measure.text}: none"
     missing = ", ".join(filter(None, measured.lost))
-    return f"{text}, nothing known of {missing}" if missing else text
+    return f"{text}, no answer from {missing}" if missing else text

@@ -46,7 +46,7 @@ async def of_groups(admin: Admin) -> Reading:
     info = await admin.brokers.cluster_info()
     found = await admin.groups.summaries(failures=failures)
     rows = [
-        Carried(one.name, None, None, one.consume_tps, one.lag, one.brokers, one.error is not None)
+        Carried(one.name, None, None, round(one.consume_tps, 2), one.lag, one.brokers, one.error is not None)
         for one in found
     ]
     return Reading(rows, _masters(info), failures)

@@ -21,6 +21,7 @@ from rmqcli.flows.errors import (
 from rmqcli.grammar.errors import GrammarError
 from rmqcli.import_.errors import InputDamaged, InputNotFound
 from rmqcli.render.output import warn
+from tests.cli.conftest import Run
 
 REFUSED = ("remark", "127.0.0.1:1", "PULL_MESSAGE")
 
@@ -133,3 +134,17 @@ def test_other_ends() -> None:
     assert report(typer.Exit(3)) is ExitCode.PARTLY
     assert report(SystemExit(0)) is ExitCode.DONE
     assert message_of(typer.Abort()) == "aborted: nothing was changed"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("top", "--interval", "0"), "'--interval': expected at least 0.1 ("),
+        (("metrics", "serve", "--max-series", "x"), "'--max-series': expected a whole number ("),
+        (("top", "--interval", "x"), "'--interval': expected a number ("),
+        (("up", "--port", "65536"), "'--port': expected at most 65535 ("),
+    ],
+)
+def test_a_wrong_value_is_named_in_plain_words(cli: Run, words: tuple[str, ...], reason: str) -> None:
+    found = cli(*words)
+    assert (found.code, reason in found.err) == (2, True), found.err

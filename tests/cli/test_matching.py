@@ -76,3 +76,9 @@ def test_nothing_to_show_may_be_a_failure(rmq: Run, orders: str, command: tuple[
     assert (empty.code, empty.err) == (ExitCode.NOT_FOUND, f"rmq: no message to show in topic {orders}\n")
     assert rmq(name, orders, *rest, "--grep", "nowhere").code == 0
     assert rmq(name, orders, *rest, "--fail-empty").code == 0
+
+
+def test_a_column_in_the_spelling_of_json_is_noticed(rmq: Run, orders: str) -> None:
+    found = rmq("pull", orders, "--where", "queueId = 1 AND price > 0 AND Price IS NULL")
+    assert (found.code, found.out) == (0, b"")
+    assert found.err == "rmq: --where: queueId is read as a property; the column is queue_id\n"

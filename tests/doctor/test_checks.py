@@ -13,7 +13,7 @@ from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import Perm
-from rmqcli.client import ClientError, ConnectionFailed, NoRoute, NotPermitted, NotSupported
+from rmqcli.client import ClientError, ConnectionFailed, NoRoute, NotPermitted, NotSupported, RequestTimeout
 from rmqcli.doctor import brokers, groups, servers
 from rmqcli.doctor.addresses import advice, kind_of
 from rmqcli.doctor.checks import judge
@@ -236,3 +236,9 @@ def test_groups() -> None:
         (Status.FAIL, "orders '*' is subscribed to by 1 only"),
         (Status.FAIL, "orders 'paid' is subscribed to by 2 only"),
     ]
+
+
+def test_a_broker_that_hangs_has_another_remedy_than_one_that_is_not_reached() -> None:
+    hangs = RequestTimeout(A, "GET_BROKER_RUNTIME_INFO", 5)
+    (found,) = brokers.brokers(survey(readings={A: hangs}))
+    assert (found.status, found.fix) == (Status.FAIL, brokers.HANGS)

@@ -37,7 +37,7 @@ def test_a_send_that_fails_is_critical() -> None:
 def test_the_line_of_a_plugin() -> None:
     figures = [Figure(5, "billing"), Figure(50, "it's")]
     assert nagios(judge(LAG, Measured(figures, LOST), LIMITS)) == (
-        "RMQ LAG WARNING - highest lag 50 (it's), nothing known of broker-b"
+        "RMQ LAG WARNING - highest lag 50 (it's), no answer from broker-b"
         " | lag_billing=5;10;100;0; 'lag_it''s'=50;10;100;0;\n"
         "broker-b: no / answer"
     )
@@ -73,7 +73,7 @@ def test_the_document() -> None:
         "version": 1,
         "check": "lag",
         "state": "WARNING",
-        "text": "highest lag 50 (g), nothing known of broker-b",
+        "text": "highest lag 50 (g), no answer from broker-b",
         "warn": "10",
         "crit": "100",
         "unit": "",

@@ -57,6 +57,11 @@ class Link:
         return self._lost is None
 
     @property
+    def heard(self) -> int:
+        """The count of times that bytes arrived."""
+        return self._heard
+
+    @property
     def in_flight(self) -> int:
         return max(len(self._calls), self._protocol.waiting)
 

@@ -84,6 +84,14 @@ class Pool:
         return link if link is not None and link.is_open else None
 
     @property
+    def waiting(self) -> dict[str, int]:
+        """Addresses with requests in flight, and how often they were heard; -1 while connecting."""
+        connecting = {address: -1 for address, lock in self._opening.items() if lock.locked()}
+        return connecting | {
+            address: link.heard for address, link in self._links.items() if link.is_open and link.in_flight
+        }
+
+    @property
     def in_flight(self) -> int:
         return sum(link.in_flight for link in self._links.values())
 

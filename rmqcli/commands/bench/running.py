@@ -74,8 +74,6 @@ def _earlier(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
 
     try:
         return check_load(msgspec.json.decode(path.read_bytes()), wanted)
-    except OSError as error:
-        raise usage_error(f"--compare {path}: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise usage_error(f"--compare {path}: no JSON ({error})") from None
     except NotComparable as error:

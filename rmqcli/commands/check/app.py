@@ -66,6 +66,7 @@ def run_check(
 ) -> None:
     """Measure, print the verdict and end with its state; every error is a state UNKNOWN with its text."""
     from rmqcli.cli.errors import leaves, message_of, report
+    from rmqcli.cli.remedies import remedy
     from rmqcli.monitor.formats import FORMATS
     from rmqcli.monitor.verdict import judge, unknown
     from rmqcli.render import Output
@@ -79,6 +80,17 @@ def run_check(
     except Exception as error:
         if settings.verbose:
             report(error, settings)
-        verdict = unknown(measure, message_of(next(leaves(error))))
+        first = next(leaves(error))
+        verdict = unknown(measure, message_of(first) + remedy(first, settings).text)
+    if form == "prometheus":
+        _report_reasons(verdict)
     Output().line(FORMATS.get(form, FORMATS["nagios"])(verdict))
     raise Judged(int(verdict.state))
+
+
+def _report_reasons(verdict: Verdict) -> None:
+    """Report losses, and why there are no figures: the form of Prometheus has no room for reasons."""
+    from rmqcli.render.output import warn
+
+    for line in verdict.details or ([] if verdict.figures or not verdict.state else [verdict.text]):
+        warn(line)

@@ -63,9 +63,14 @@ def note_to_person(settings: Settings, text: str) -> None:
 
 
 def fail_if_empty(printed: int, *, fail: bool, what: str) -> None:
-    """Raise CommandError (4) for --fail-empty if nothing was printed."""
+    """Raise CommandError (4) for --fail-empty if nothing was printed; without it, say so to a person."""
+    from rmqcli.render.output import note
+
+    text = f"no message to show in {what}"
     if fail and not printed:
-        raise CommandError(f"no message to show in {what}", ExitCode.NOT_FOUND)
+        raise CommandError(text, ExitCode.NOT_FOUND)
+    if not printed and sys.stdout.isatty() and sys.stderr.isatty():
+        note(text)
 
 
 @dataclass(frozen=True, slots=True)
