@@ -67,6 +67,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
     "rmqcli.export.errors": {
         "OutputExists": ExitCode.USAGE,
         "LayoutError": ExitCode.USAGE,
+        "SourceError": ExitCode.USAGE,
         "MasterError": ExitCode.USAGE,
         "ExportError": ExitCode.FAILED,
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +19,9 @@ from rmqcli.commands.common.outcome import partial_code
 from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
-    from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, RowFilter
+    from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, RowFilter, StoreRows, StoreSource
     from rmqcli.grammar.offset_range import OffsetRange
+    from rmqcli.store import CommitLogFiles
 
 app = single_command()
 
@@ -38,7 +39,21 @@ def export(
     settings: Settings,
     out: Annotated[Path, Option("--out", metavar="DIR", help="Output folder; must not exist yet.")],
     store: Annotated[
-        Path | None, Option("--store", metavar="DIR", help="Read a store folder instead of a cluster.")
+        list[str] | None,
+        Option(
+            "--store",
+            metavar="DIR",
+            help="Read a store folder instead of a cluster; repeatable, for the stores of several brokers.",
+        ),
+    ] = None,
+    broker_name: Annotated[
+        list[str] | None,
+        Option(
+            "--broker-name",
+            metavar="NAME",
+            help="With --store: the broker that wrote it, for each --store in order. Default: what broker.conf in "
+            "or beside the folder, or the broker's own topic says.",
+        ),
     ] = None,
     topic: Annotated[
         str | None,
@@ -126,21 +141,22 @@ def export(
     folder and for a topic, with and without Spark. The source is never changed. _rmq/manifest.json under
     --out lists the files and the offset range of each queue; --resume continues exactly there, and a killed
     export leaves no partial file. A damaged store, or one with fewer records than its consume queues list,
-    ends with exit code 8 and leaves nothing under --out; `rmq inspect commitlog DIR --verify` lists all
-    damage. With --store and --topic, only the records of the topic are read, through its consume queues, if
-    the broker is running or was stopped cleanly; rolled-back records are left out. If a queue of a cluster
-    cannot be read after several attempts, the others are exported and the exit code is 3.
+    ends with exit code 8 and leaves nothing under --out; if it is one of several, it is left out, and the
+    exit code is 3. `rmq inspect commitlog DIR --verify` lists all damage. With --store and --topic, only the
+    records of the topic are read, through its consume queues, if the broker is running or was stopped
+    cleanly; rolled-back records are left out. If a queue of a cluster cannot be read after several attempts,
+    the others are exported and the exit code is 3.
     """
-    from rmqcli.export import Layout, refuse_existing
+    from rmqcli.export import Layout, StoreRows, refuse_existing, store_path, store_sources
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.grammar.sizes import parse_size
 
-    if store is None and topic is None:
+    if not store and topic is None:
         raise usage_error("specify what to export: --store DIR, --topic TOPIC, or both")
     if not spark and (master or conf):
         raise usage_error("--master and --conf require --spark")
-    if store is None and (jobs is not None or queue is not None or tag != "*"):
-        raise usage_error("--jobs, --queue and --tag require --store")
+    if not store and (jobs is not None or queue is not None or tag != "*" or broker_name):
+        raise usage_error("--jobs, --queue, --tag and --broker-name require --store")
     if spark and jobs is not None:
         raise usage_error("--jobs cannot be combined with --spark; use --master 'local[N]'")
     session = {"master": master, "conf": _pairs(conf or []), "verbose": settings.verbose}
@@ -159,18 +175,18 @@ def export(
     layout.check()
     refuse_existing(out, resume=resume)
     target = _Target(out, layout, resume, session if spark else None)
-    if store is not None:
-        rows = replace(_row_filter(store, topic, wanted, verify), queue_id=queue, tags=_tags(tag))
-        summary = _export_store(store, target, rows, jobs)
+    if store:
+        sources = store_sources(list(map(store_path, store)), broker_name or ())
+        filters = _row_filters(sources, topic, wanted, verify)
+        rows = [replace(one, queue_id=queue, tags=_tags(tag)) for one in filters]
+        stores = [StoreRows(source.path, one) for source, one in zip(sources, rows, strict=True)]
+        summary = _export_stores(stores, target, jobs)
     else:
         assert topic is not None
         summary = _export_topic(settings, topic, wanted, target)
     _show(settings, summary)
-    if summary.failed:
-        raise Ended(
-            partial_code(done=True),
-            summary="the export is incomplete; --resume continues where each queue ended",
-        )
+    if summary.failed or summary.damaged:
+        raise Ended(partial_code(done=True), summary=_remedy(summary))
 
 
 class _Target(NamedTuple):
@@ -225,18 +241,32 @@ def _require_packages(spark: bool) -> None:
             raise usage_error(f"package {package} is not installed: pip install 'rmqcli[{extra}]'")
 
 
-def _row_filter(store: Path, topic: str | None, wanted: OffsetRange, verify: bool) -> RowFilter:
-    from rmqcli.export import RowFilter
+def _row_filters(
+    sources: Sequence[StoreSource], topic: str | None, wanted: OffsetRange, verify: bool
+) -> list[RowFilter]:
     from rmqcli.store import CommitLogFiles
 
-    log = CommitLogFiles(store)
+    logs = [CommitLogFiles(source.path) for source in sources]
     if topic is not None:
-        _require_topic(store, topic)
+        _require_topic([source.path for source in sources], topic)
+    return [
+        _row_filter(log, source, topic, wanted, verify) for log, source in zip(logs, sources, strict=True)
+    ]
+
+
+def _row_filter(
+    log: CommitLogFiles, source: StoreSource, topic: str | None, wanted: OffsetRange, verify: bool
+) -> RowFilter:
+    from rmqcli.export import RowFilter
+    from rmqcli.export.from_store.queue_check import has_topic
+
+    nothing = wanted.only_new or wanted.last == 0 or (topic is not None and not has_topic(source.path, topic))
     last = None if wanted.last is None else log.last(wanted.last, topic and frozenset([topic]))
     return RowFilter(
         topics=frozenset([topic] if topic else []),
+        broker_name=source.broker_name,
         begin=wanted.begin,
-        end=0 if wanted.only_new or wanted.last == 0 else wanted.end,
+        end=0 if nothing else wanted.end,
         begin_time=wanted.begin_time,
         end_time=wanted.end_time,
         begin_commit_log=last or 0,
@@ -244,29 +274,31 @@ def _row_filter(store: Path, topic: str | None, wanted: OffsetRange, verify: boo
     )
 
 
-def _require_topic(store: Path, topic: str) -> None:
+def _require_topic(stores: Sequence[Path], topic: str) -> None:
     from rmqcli.export.from_store.queue_check import has_topic
     from rmqcli.store.read.tables import topics
 
-    if not has_topic(store, topic):
-        text = f"topic {topic} not found in {store} (see `rmq inspect store {store}`)"
-        raise CommandError(text, ExitCode.NOT_FOUND, missing=("topic", topic), known=topics(store))
+    if not any(has_topic(store, topic) for store in stores):
+        names = ", ".join(map(str, stores))
+        text = f"topic {topic} not found in {names} (see `rmq inspect store {stores[0]}`)"
+        known = {name: config for store in stores for name, config in topics(store).items()}
+        raise CommandError(text, ExitCode.NOT_FOUND, missing=("topic", topic), known=known)
 
 
-def _export_store(store: Path, target: _Target, rows: RowFilter, jobs: int | None) -> ExportSummary:
-    from rmqcli.export import export_store, export_store_on_spark
+def _export_stores(stores: list[StoreRows], target: _Target, jobs: int | None) -> ExportSummary:
+    from rmqcli.export import export_stores, export_stores_on_spark
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLogFiles
     from rmqcli.store.workers import Workers, usable_cores
 
     if target.session is not None:
-        return export_store_on_spark(store, target.out, rows, target.tasks_done, **target.options)
-    size = sum(file.size for file in CommitLogFiles(store).files)
+        return export_stores_on_spark(stores, target.out, target.tasks_done, **target.options)
+    size = sum(file.size for one in stores for file in CommitLogFiles(one.store).files)
     # One process keeps two cores busy: it scans while one of its threads compresses.
     jobs = jobs or (max(usable_cores() // 2, 1) if size >= _MIN_PARALLEL_BYTES else 1)
     with Workers(jobs) as workers, progress("export", size, sizes=True) as advance:
         options = {**target.options, "workers": workers if jobs > 1 else None}
-        return export_store(store, target.out, rows, advance, **options)
+        return export_stores(stores, target.out, advance, **options)
 
 
 def _export_topic(settings: Settings, topic: str, wanted: OffsetRange, target: _Target) -> ExportSummary:
@@ -295,7 +327,7 @@ def _show(settings: Settings, summary: ExportSummary) -> None:
     from rmqcli.render import Output
     from rmqcli.render.text import duration, many, size, tsv_line
 
-    out, files, rows, written, seconds, failed = summary
+    out, files, rows, written, seconds, failed, damaged = summary
     if settings.json:
         facts = {
             "out": str(out),
@@ -304,6 +336,7 @@ def _show(settings: Settings, summary: ExportSummary) -> None:
             "bytes": written,
             "seconds": round(seconds, 3),
             "failed": [_failure(end) for end in failed],
+            "damaged": [{"store": str(one.store), "reason": str(one.error)} for one in damaged],
         }
         Output().json(facts)
     elif settings.terminal:
@@ -313,10 +346,18 @@ def _show(settings: Settings, summary: ExportSummary) -> None:
         Output().line(tsv_line([out, files, rows, written, round(seconds, 3)]))
     for end in failed:
         warn(f"queue {end.wanted.queue}: exported up to offset {end.reached}: {end.error}")
-    if failed:
-        warn("the export is incomplete; --resume continues where each queue ended")
+    for one in damaged:
+        warn(f"{one.store}: nothing exported: {one.error}")
+    if failed or damaged:
+        warn(_remedy(summary))
     elif not rows:
         warn("no messages in this range")
+
+
+def _remedy(summary: ExportSummary) -> str:
+    if summary.failed:
+        return "the export is incomplete; --resume continues where each queue ended"
+    return "the export is incomplete; --resume adds a store that has been repaired (`rmq inspect salvage`)"
 
 
 def _failure(end: QueueEnd) -> dict[str, object]:

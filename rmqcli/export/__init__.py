@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from rmqcli.export.errors import ExportError as ExportError
     from rmqcli.export.errors import LayoutError as LayoutError
     from rmqcli.export.errors import OutputExists as OutputExists
+    from rmqcli.export.errors import SourceError as SourceError
     from rmqcli.export.from_store.row_filter import RowFilter as RowFilter
+    from rmqcli.export.from_store.source import StoreSource as StoreSource
+    from rmqcli.export.from_store.source import broker_name_of as broker_name_of
+    from rmqcli.export.from_store.source import store_path as store_path
+    from rmqcli.export.from_store.source import store_sources as store_sources
     from rmqcli.export.from_topic.batches import QueueRange as QueueRange
     from rmqcli.export.from_topic.ranges import find_ranges as find_ranges
     from rmqcli.export.from_topic.retrying import QueueEnd as QueueEnd
     from rmqcli.export.local import export_store as export_store
+    from rmqcli.export.local import export_stores as export_stores
     from rmqcli.export.local import export_topic as export_topic
     from rmqcli.export.output.folder import refuse_existing as refuse_existing
     from rmqcli.export.output.layout import Layout as Layout
     from rmqcli.export.run import ExportSummary as ExportSummary
+    from rmqcli.export.run import StoreRows as StoreRows
     from rmqcli.export.spark.job import export_store_on_spark as export_store_on_spark
+    from rmqcli.export.spark.job import export_stores_on_spark as export_stores_on_spark
     from rmqcli.export.spark.job import export_topic_on_spark as export_topic_on_spark
 else:
     __all__, __getattr__ = lazy_names(__name__)

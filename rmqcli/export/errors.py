@@ -15,5 +15,9 @@ class LayoutError(ExportError):
     """An unknown column, partition or compression."""
 
 
+class SourceError(ExportError):
+    """A store folder that cannot be read from here, or cannot be told apart from another one."""
+
+
 class MasterError(ExportError):
     """The address of a Spark master is not one."""

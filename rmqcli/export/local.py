@@ -21,10 +21,11 @@ from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
 from rmqcli.export.run import (
     ExportSummary,
+    StoreRows,
     commit_topic,
     not_done,
-    run_store_export,
-    store_origin,
+    run_stores_export,
+    stores_origin,
     topic_origin,
 )
 from rmqcli.store import CommitLogFiles
@@ -48,26 +49,43 @@ def export_store(
     workers: Workers | None = None,
     part_bytes: int | None = None,
 ) -> ExportSummary:
-    """Exports the records of a store's commit log that `rows` accepts.
+    """Exports the records of a store's commit log that `rows` accepts: `export_stores` with one."""
+    wanted = [StoreRows(store, rows)]
+    return export_stores(
+        wanted, out, progress, layout=layout, resume=resume, workers=workers, part_bytes=part_bytes
+    )
+
+
+def export_stores(
+    wanted: Sequence[StoreRows],
+    out: Path,
+    progress: Progress = lambda count: None,
+    *,
+    layout: Layout = EVERYTHING,
+    resume: bool = False,
+    workers: Workers | None = None,
+    part_bytes: int | None = None,
+) -> ExportSummary:
+    """Exports the records of stores' commit logs that the filters accept.
 
     `progress` receives bytes of commit log. `workers` are processes, each of which writes its own files, from
     parts of `part_bytes`. With `resume` only what the export under `out` is missing is added. Raises
-    OutputExists if `out` is not empty, or cannot be resumed; CorruptionError at damage, and (with
-    `rows.check_crc`) when a consume queue has more entries than there are records; FileNotFoundError without
-    a commit log.
+    OutputExists if `out` is not empty, or cannot be resumed; CorruptionError at damage, if no other store is
+    whole, and (with `check_crc`) when a consume queue has more entries than there are records;
+    FileNotFoundError without a commit log.
     """
-    origin = store_origin(store, rows)
-    CommitLogFiles(store)  # a missing store is reported before a folder is created
-    with ExportFolder(out, origin, layout, resume=resume) as folder:
+    for one in wanted:
+        CommitLogFiles(one.store)  # a missing store is reported before a folder is created
+    with ExportFolder(out, stores_origin(wanted), layout, resume=resume) as folder:
 
-        def write(rows: RowFilter) -> list[str]:
-            output = Output(folder.temporary, origin.source, layout)
-            parts = parts_of(store, rows)
-            progress(sum(file.size for file in CommitLogFiles(store).files) - _size(parts))
-            writer = _Writer(parts, rows, output, progress, workers, part_bytes)
-            return by_queues_or_walked(queue_places(store, rows), writer.write)
+        def write(number: int, one: StoreRows) -> list[str]:
+            output = Output(folder.temporary, one.path, layout, prefix=f"store-{number:03d}")
+            parts = parts_of(*one)
+            progress(sum(file.size for file in CommitLogFiles(one.store).files) - _size(parts))
+            writer = _Writer(parts, one.rows, output, progress, workers, part_bytes)
+            return by_queues_or_walked(queue_places(*one), writer.write)
 
-        return run_store_export(store, out, rows, folder, write)
+        return run_stores_export(wanted, out, folder, write)
 
 
 def _size(parts: Sequence[Part]) -> int:
@@ -84,7 +102,7 @@ class _Writer(NamedTuple):
 
     def write(self, places: QueuePlaces | None) -> list[str]:
         """Writes the files and returns their names."""
-        output = self.output if places is None else self.output._replace(prefix="queue")
+        output = self.output if places is None else self.output._replace(prefix=f"{self.output.prefix}-queue")
         # Without topics only whole files can be read by queues.
         if self.workers is not None and (places is None or self.rows.topics):
             return self._write_in_processes(self.workers, output, places)
@@ -175,7 +193,7 @@ async def export_topic(
             ends.append(await read_queue(client, wanted, take, batch_messages))
 
     with ExportFolder(out, origin, layout, resume=resume) as folder:
-        with Output(folder.temporary, origin.source, layout).open() as files:
+        with Output(folder.temporary, origin.source, layout, of_store=False).open() as files:
             async with trio.open_nursery() as nursery:
                 for wanted in not_done(ranges, folder.previous):
                     nursery.start_soon(read, wanted, files)

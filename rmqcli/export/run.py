@@ -4,22 +4,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.errors import CorruptionError
 from rmqcli.export.from_store.queue_check import count_entries, require_rows, warn_of_gap
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.retrying import QueueEnd
 from rmqcli.export.output.folder import ExportFolder
-from rmqcli.export.output.manifest import FileEntry, Manifest, Origin
+from rmqcli.export.output.manifest import FileEntry, Manifest, Origin, StoreEntry
 from rmqcli.export.output.spans import QueueKey, QueueSpan, merged
 from rmqcli.render.output import warn
 from rmqcli.words import many, messages_at
 
 
+class StoreRows(NamedTuple):
+    """The rows that are wanted of a store folder."""
+
+    store: Path
+    rows: RowFilter
+
+    @property
+    def path(self) -> str:
+        return str(self.store.resolve())
+
+
+class DamagedStore(NamedTuple):
+    """A store folder of which nothing was exported, and the damage."""
+
+    store: Path
+    error: CorruptionError
+
+
 class ExportSummary(NamedTuple):
-    """The files that a run added: `size` in bytes, `seconds` of wall time; `failed` are unfinished queues."""
+    """The files that a run added: `size` in bytes, `seconds` of wall time; `failed` are unfinished queues, and
+    `damaged` stores that were left out.
+    """
 
     out: Path
     files: int
@@ -27,44 +49,87 @@ class ExportSummary(NamedTuple):
     size: int
     seconds: float
     failed: tuple[QueueEnd, ...] = ()
+    damaged: tuple[DamagedStore, ...] = ()
 
 
 def _summary(
-    out: Path, added: Sequence[FileEntry], started: float, failed: Sequence[QueueEnd] = ()
+    out: Path,
+    added: Sequence[FileEntry],
+    started: float,
+    failed: Sequence[QueueEnd] = (),
+    damaged: Sequence[DamagedStore] = (),
 ) -> ExportSummary:
     rows, size = sum(file.rows for file in added), sum(file.bytes for file in added)
-    return ExportSummary(out, len(added), rows, size, time.perf_counter() - started, tuple(failed))
+    seconds = time.perf_counter() - started
+    return ExportSummary(out, len(added), rows, size, seconds, tuple(failed), tuple(damaged))
 
 
-def store_origin(store: Path, rows: RowFilter) -> Origin:
-    topics = ",".join(sorted(rows.topics)) or None
-    return Origin(str(store.resolve()), topics, rows.queue_id, tuple(sorted(rows.tags)))
+def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
+    """Returns the origin of rows of store folders; topics, queue and tags are the same for all."""
+    stores = tuple(sorted((StoreEntry(one.path, one.rows.broker_name) for one in wanted), key=str))
+    rows = wanted[0].rows
+    return Origin(stores, ",".join(sorted(rows.topics)) or None, rows.queue_id, tuple(sorted(rows.tags)))
 
 
-def run_store_export(
-    store: Path, out: Path, rows: RowFilter, folder: ExportFolder, write: Callable[[RowFilter], Iterable[str]]
+def run_stores_export(
+    wanted: Sequence[StoreRows],
+    out: Path,
+    folder: ExportFolder,
+    write: Callable[[int, StoreRows], Iterable[str]],
 ) -> ExportSummary:
-    """Exports with `write`, which writes files of the rows that are not there yet, and returns their names.
+    """Exports with `write`, which writes files of the rows of one store, of this number, that are not there yet,
+    and returns their names.
 
-    Raises CorruptionError, with `rows.check_crc`, when a consume queue has more entries than records.
+    A damaged store is left out if there are others. Raises its CorruptionError if there are none; with
+    `check_crc` it is one, too, when a consume queue has more entries than there are records.
     """
     started = time.perf_counter()
+    entries: list[FileEntry] = []
+    ends: dict[str, int | None] = {}
+    damaged: list[DamagedStore] = []
+    for number, one in enumerate(wanted):
+        try:
+            added, ends[one.path] = _add_store(one, folder, partial(write, number))
+            entries += added
+        except CorruptionError as error:
+            damaged.append(DamagedStore(one.store, error))
+    if len(damaged) == len(wanted):
+        raise damaged[0].error
+    return _summary(out, folder.commit(entries, ends=ends), started, damaged=damaged)
+
+
+def _add_store(
+    wanted: StoreRows, folder: ExportFolder, write: Callable[[StoreRows], Iterable[str]]
+) -> tuple[list[FileEntry], int | None]:
+    """Returns the files of a store's rows, and the commit-log offset at which the next export continues."""
+    store, rows = wanted.store, wanted.rows
     warn_of_gap(store, folder.previous, rows)
-    rows = rows.after(folder.previous)
+    rows = rows.after(folder.previous, wanted.path)
     expected = count_entries(store, rows) if rows.check_crc else {}
-    entries = folder.measure(write(rows))
+    entries = folder.measure(write(wanted._replace(rows=rows)))
     left_out = require_rows(store, rows, expected, merged(span for file in entries for span in file.queues))
     if left_out:
         warn(f"{store}: {many(left_out, 'message')} that stand for lost ones are left out")
-    before = folder.previous.files if folder.previous is not None else []
-    ends = [rows.begin_commit_log, *(file.commit_log_end for file in (*before, *entries))]
-    # The next run continues after the last record, unless an end of the range left out records before it.
-    added = folder.commit(entries, commit_log_offset=None if rows.has_end else max(ends))
-    return _summary(out, added, started)
+    if rows.has_end:  # it left out records before the last one
+        return entries, None
+    return entries, max([_continued(folder, rows), *(file.commit_log_end for file in entries)])
+
+
+def _continued(folder: ExportFolder, rows: RowFilter) -> int:
+    """Returns the end of what an earlier export has of a store, at least where this one begins."""
+    previous = folder.previous
+    if previous is None:
+        return rows.begin_commit_log
+    own = (file for file in previous.files if len(previous.stores) == 1 or _is_of(file, rows))
+    return max([rows.begin_commit_log, *(file.commit_log_end for file in own)])
+
+
+def _is_of(file: FileEntry, rows: RowFilter) -> bool:
+    return any(span.broker_name == rows.broker_name for span in file.queues)
 
 
 def topic_origin(ranges: Sequence[QueueRange]) -> Origin:
-    return Origin(None, ranges[0].queue.topic if ranges else "")
+    return Origin((), ranges[0].queue.topic if ranges else "")
 
 
 def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> list[QueueRange]:

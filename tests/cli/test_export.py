@@ -42,7 +42,7 @@ def test_what_it_says(export: Run, tmp_path: Path) -> None:
 
 def test_json(export: Run, tmp_path: Path) -> None:
     said = export("--json", "--topic", SEED).json
-    assert list(said) == ["out", "files", "rows", "bytes", "seconds", "failed"]
+    assert list(said) == ["out", "files", "rows", "bytes", "seconds", "failed", "damaged"]
     assert (said["rows"], said["files"]) == (1500, 1)
 
 
@@ -198,3 +198,23 @@ def test_a_topic_that_never_had_a_message(cli: Run, export: Run, tmp_path: Path)
     result = export("--topic", "SELF_TEST_TOPIC")
     assert (result.code, result.lines[0][2]) == (ExitCode.DONE, "0")
     assert "no messages in this range" in result.err
+
+
+def test_the_stores_of_several_brokers(
+    cli: Run, store_clean: JavaStore, copy_java_store: Callable[[str], JavaStore], tmp_path: Path
+) -> None:
+    damaged = copy_java_store("store-killed")
+    damaged.commit_logs[0].write_bytes(damaged.commit_logs[0].read_bytes()[:300] + bytes([255]) * 100)
+    stores = ("--store", f"file://{store_clean.root}", "--store", str(damaged.root))
+    refused = cli("export", *stores, "--out", str(tmp_path / "out"))
+    assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
+    assert "are both of broker-a" in refused.err
+    names = ("--broker-name", "a", "--broker-name", "b")
+    partly = cli("export", *stores, *names, "--out", str(tmp_path / "out"), "--json")
+    assert (partly.code, partly.json["rows"]) == (ExitCode.PARTLY, 3090)
+    assert [entry["store"] for entry in partly.json["damaged"]] == [str(damaged.root)]
+    assert partly.err.startswith(f"rmq: {damaged.root}: nothing exported: {damaged.commit_logs[0]}: byte ")
+    assert set(parquet.read_table(tmp_path / "out")["broker_name"].to_pylist()) == {"a"}
+    missing = cli("export", *stores, "--store", "s3a://b/s", *names, "--out", str(tmp_path / "new"))
+    assert (missing.code, missing.err.count("\n")) == (ExitCode.USAGE, 1)
+    assert missing.err.startswith("rmq: s3a://b/s: store folders are mapped into memory")

@@ -18,6 +18,7 @@ from codec.store.record import decode_record
 from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
 from rmqcli.export.output.parquet import Output
 from rmqcli.store import CommitLogFiles
 from tests.codec.samples import make_record
@@ -149,4 +150,10 @@ def write_timed(store: Path, moments: list[int]) -> dict[int, int]:
         if len(data) > TIMED_FILE_SIZE or number == len(moments) - 1:
             (folder / f"{base:020d}").write_bytes(data)
             data, base = bytearray(), base + len(data)
+    return found
+
+
+def manifest_of(out: Path) -> Manifest:
+    found = read_json(out / MANIFEST, Manifest)
+    assert isinstance(found, Manifest)
     return found

@@ -108,7 +108,7 @@ def test_an_error_of_the_writing_thread_comes_out(store_clean: JavaStore, tmp_pa
         for folder in out.glob("_temporary-*"):
             folder.rmdir()
 
-    with pytest.raises(FileNotFoundError, match=r"_temporary-.*/part-00000\.parquet"):
+    with pytest.raises(FileNotFoundError, match=r"_temporary-.*/store-000-00000\.parquet"):
         export_store(store_clean.root, out, RowFilter(), remove_folder, layout=Layout(row_group_bytes=1))
     assert not out.exists()
 

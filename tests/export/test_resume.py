@@ -30,18 +30,12 @@ from rmqcli.export import (
     export_topic,
 )
 from rmqcli.export.output import folder
-from rmqcli.export.output.manifest import MANIFEST, Manifest, Origin, read_json
+from rmqcli.export.output.manifest import MANIFEST, Origin, StoreEntry
 from tests.cli.conftest import Run
 from tests.client.scripted import refuse
-from tests.export.support import java_rows, rows_of
+from tests.export.support import java_rows, manifest_of, rows_of
 from tests.export.topics import ScriptedTopic, fill, in_order
 from tests.support import COMMIT_LOG_FILE_SIZE, PATIENCE, JavaStore
-
-
-def manifest_of(out: Path) -> Manifest:
-    found = read_json(out / MANIFEST, Manifest)
-    assert isinstance(found, Manifest)
-    return found
 
 
 def names(out: Path) -> list[str]:
@@ -71,7 +65,7 @@ def test_a_range_with_an_end_and_then_the_rest(store_clean: JavaStore, tmp_path:
     """Records that the end of the first range left out lie before exported ones."""
     out = tmp_path / "out"
     export_store(store_clean.root, out, RowFilter(end=5))
-    assert manifest_of(out).commit_log_offset is None
+    assert [entry.commit_log_offset for entry in manifest_of(out).stores] == [None]
     export_store(store_clean.root, out, RowFilter(end=9), resume=True)
     export_store(store_clean.root, out, RowFilter(), resume=True)
     rows = rows_of(out)
@@ -205,7 +199,7 @@ def test_a_manifest_that_is_none(store_clean: JavaStore, tmp_path: Path) -> None
 
 def test_two_at_once_are_kept_apart(store_clean: JavaStore, tmp_path: Path) -> None:
     export_store(store_clean.root, tmp_path, RowFilter())
-    layout, origin = Layout(), Origin(str(store_clean.root.resolve()), None)
+    layout, origin = Layout(), Origin((StoreEntry(str(store_clean.root.resolve()), None),), None)
     with (
         folder.ExportFolder(tmp_path, origin, layout, resume=True),
         pytest.raises(OutputExists, match="another export is writing there"),
@@ -351,7 +345,7 @@ def test_the_command(rmq: Run, topic: str, tmp_path: Path) -> None:
         rmq("send", topic, stdin=b"x\n" * count)
         assert rmq(*export).json["rows"] == count
     said = json.loads((tmp_path / "out" / MANIFEST).read_bytes())
-    assert (said["version"], said["topic"], said["store"], said["rows"]) == (1, topic, None, 8)
+    assert (said["version"], said["topic"], said["stores"], said["rows"]) == (1, topic, [], 8)
     assert [file["rows"] for file in said["files"]] == [5, 3]
     assert sum(queue["end"] - queue["begin"] for queue in said["queues"]) == 8
     assert names(tmp_path / "out" / "_rmq") == ["manifest.json"]

@@ -158,7 +158,13 @@ def _read(part: Part, rows: RowFilter, entries: Entries, encoded: bool) -> Itera
     with mapped(NamedFile(Path(part.path), part.base, part.size)) as data:
         for some in batches(entries):
             try:
-                batch = to_arrow(data, some.places - base, check_crc=rows.check_crc, encoded=encoded)
+                batch = to_arrow(
+                    data,
+                    some.places - base,
+                    broker_name=rows.broker_name,
+                    check_crc=rows.check_crc,
+                    encoded=encoded,
+                )
             except (CorruptionError, ValueError) as error:
                 raise UnsoundQueue(f"consume queues of {name}: {part.path}: {error}") from error
             if not _are_same(batch, some, rows.topics):

@@ -103,7 +103,9 @@ def _scan(
     file: NamedFile, data: memoryview, span: tuple[int, int], rows: RowFilter, encoded: bool
 ) -> Iterator[Any]:
     position, end = span
-    batches = scan_batches(data, position, end, check_crc=rows.check_crc, encoded=encoded)
+    batches = scan_batches(
+        data, position, end, broker_name=rows.broker_name, check_crc=rows.check_crc, encoded=encoded
+    )
     while True:
         try:
             batch = next(batches, None)

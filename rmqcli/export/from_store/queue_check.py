@@ -93,11 +93,17 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
     Not checked for tags and times, which may have left out the last messages of the earlier export.
     """
     low = CommitLogFiles(store).files[0].base or 0
-    if previous is None or (previous.commit_log_offset or 0) >= low or not (store / "consumequeue").is_dir():
+    if previous is None or not (store / "consumequeue").is_dir():
+        return
+    if (previous.commit_log_offset(str(store.resolve())) or 0) >= low:
         return
     if rows.tags or rows.begin_time is not None or rows.end_time is not None:
         return
-    ends = {(span.topic, span.queue_id): span.end for span in previous.queues}
+    ends = {
+        (span.topic, span.queue_id): span.end
+        for span in previous.queues
+        if span.broker_name == rows.broker_name
+    }
     gaps = [
         (queue, ends[key], first)
         for queue in _queues(store, rows)

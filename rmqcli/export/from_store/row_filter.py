@@ -30,7 +30,8 @@ class RowFilter:
     `begin_commit_log` is a commit-log offset. With `check_crc` a wrong CRC is damage. Rolled-back records are
     never accepted: they are not messages, and `rmq inspect salvage` fills lost stretches with them. Nor are
     the messages that it puts in the place of lost ones. With a topic, queue, tag or queue offset, or
-    `only_queued`, prepared ones are not accepted either: no queue has them.
+    `only_queued`, prepared ones are not accepted either: no queue has them. All rows are said to be of
+    `broker_name`.
 
     The records of a range of times are found by samples `sample_bytes` apart, in a log whose clock was set
     back by at most `set_back_ms`.
@@ -48,6 +49,7 @@ class RowFilter:
     only_queued: bool = False
     set_back_ms: int = 10 * 60 * 1000
     sample_bytes: int = 1 << 20
+    broker_name: str | None = None
     done: tuple[tuple[str, int, int], ...] = ()
     """(topic, queue id, offset): only records from the offset on are wanted of these queues."""
 
@@ -56,14 +58,15 @@ class RowFilter:
         """Returns True if records that are left out may lie before accepted ones."""
         return self.end is not None or self.end_time is not None
 
-    def after(self, previous: Manifest | None) -> RowFilter:
-        """Returns the filter without what an earlier export has."""
+    def after(self, previous: Manifest | None, store: str) -> RowFilter:
+        """Returns the filter without what an earlier export has of a store."""
         if previous is None:
             return self
-        if previous.commit_log_offset is not None:
-            begin = max(self.begin_commit_log, previous.commit_log_offset)
-            return replace(self, begin_commit_log=begin)
-        return replace(self, done=tuple((span.topic, span.queue_id, span.end) for span in previous.queues))
+        reached = previous.commit_log_offset(store)
+        if reached is not None:
+            return replace(self, begin_commit_log=max(self.begin_commit_log, reached))
+        own = (span for span in previous.queues if span.broker_name == self.broker_name)
+        return replace(self, done=tuple((span.topic, span.queue_id, span.end) for span in own))
 
     @property
     def is_empty(self) -> bool:

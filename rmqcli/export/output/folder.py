@@ -13,7 +13,7 @@ import os
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -87,6 +87,7 @@ class ExportFolder:
         self._base = Manifest.empty(origin, layout)
         self._is_new = not out.exists()
         self._names: dict[str, str] = {}
+        self._numbers: Counter[str] = Counter()
         self._lock = -1
 
     def __enter__(self) -> Self:
@@ -110,16 +111,15 @@ class ExportFolder:
         if self.previous is not None:
             self.previous.require_same(self._base, self._out)
             self.previous.require_whole(self._out)
+            self._numbers.update(file.path.rpartition("/")[0] for file in self.previous.files)
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
         """Returns manifest entries, with their final paths, of the temporary files of these names."""
         entries: list[FileEntry] = []
-        before = self.previous.files if self.previous is not None else []
-        numbers = Counter(file.path.rpartition("/")[0] for file in before)
         for name in names:
             folder = name.rpartition("/")[0]
-            path = f"{folder}/" * bool(folder) + f"part-{numbers[folder]:05d}.parquet"
-            numbers[folder] += 1
+            path = f"{folder}/" * bool(folder) + f"part-{self._numbers[folder]:05d}.parquet"
+            self._numbers[folder] += 1
             entries.append(_entry(self.temporary / name, path))
             self._names[path] = name
         return entries
@@ -128,13 +128,15 @@ class ExportFolder:
         self,
         files: Sequence[FileEntry],
         reached: Sequence[QueueSpan] = (),
-        commit_log_offset: int | None = None,
+        ends: Mapping[str, int | None] = {},
     ) -> list[FileEntry]:
-        """Adds files, without rows an empty one (unless in partitions); returns what was added."""
+        """Adds files, without rows an empty one (unless in partitions); returns what was added. The next export
+        of each store continues at its commit-log offset in `ends`.
+        """
         added = list(files)
         if not added and self.previous is None and not self._layout.partition_by:
             added = self.measure([self._empty_file()])
-        manifest = (self.previous or self._base).extended(added, list(reached), commit_log_offset)
+        manifest = (self.previous or self._base).extended(added, list(reached), ends)
         moves = [(f"{self.temporary.name}/{self._names[file.path]}", file.path) for file in added]
         commit = _Commit(moves, manifest)
         write_json(self._out / JOURNAL, commit)

@@ -2,12 +2,13 @@
 
 It has its own folder because Spark and PyArrow read every file as Parquet unless its path starts with `_`.
 
-An export of a topic continues at `end` of each queue, one of a store at `commitLogOffset`; where that is
-null (the last export had an end, so it left out records in between) at `end` of each queue, too.
+An export of a topic continues at `end` of each queue, one of stores at `commitLogOffset` of each; where that
+is null (the last export had an end, so it left out records in between) at `end` of each queue, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,19 +23,30 @@ FOLDER = "_rmq"
 MANIFEST = f"{FOLDER}/manifest.json"
 
 
+class StoreEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """A store folder (an absolute path), the name of its broker, and where the next export continues."""
+
+    path: str
+    broker_name: str | None
+    commit_log_offset: int | None = 0
+
+    def __str__(self) -> str:
+        return f"{self.path} (of {self.broker_name})" if self.broker_name else self.path
+
+
 class Origin(NamedTuple):
-    """The source of the rows: a store folder (an absolute path), a topic of the cluster, or some topics of a
-    store; of a store also a queue id and tags.
+    """The source of the rows: store folders, a topic of the cluster, or some topics of stores; of stores also a
+    queue id and tags.
     """
 
-    store: str | None
+    stores: tuple[StoreEntry, ...]
     topic: str | None
     queue_id: int | None = None
     tags: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
-        return self.store or self.topic or ""
+        return ", ".join(store.path for store in self.stores) or self.topic or ""
 
 
 class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,14 +64,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     version: int = 1
     rmq_version: str
-    store: str | None
+    stores: list[StoreEntry] = []
     topic: str | None
     queue_id: int | None = None
     tags: list[str] = []
     partition_by: list[str]
     columns: list[str]
     rows: int = 0
-    commit_log_offset: int | None = None
     queues: list[QueueSpan] = []
     files: list[FileEntry] = []
 
@@ -69,7 +80,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
         return cls(
             rmq_version=rmqcli.__version__,
-            store=origin.store,
+            stores=list(origin.stores),
             topic=origin.topic,
             queue_id=origin.queue_id,
             tags=list(origin.tags),
@@ -80,10 +91,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def require_same(self, other: Manifest, out: Path) -> None:
         """Raises OutputExists if `other` is not a continuation of this export."""
         for name, option in _MUST_AGREE.items():
-            was, is_now = getattr(self, name), getattr(other, name)
+            was, is_now = _text(getattr(self, name)), _text(getattr(other, name))
             if was != is_now:
                 raise OutputExists(
-                    f"{out}: was exported with {option} {_text(was)}, not {_text(is_now)}; "
+                    f"{out}: was exported with {option} {was}, not {is_now}; "
                     "specify the same to resume, or name a new folder with --out"
                 )
 
@@ -98,22 +109,33 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                     "(after a power cut?); name a new folder with --out"
                 )
 
+    def commit_log_offset(self, store: str) -> int | None:
+        """Returns where the next export of a store continues; None: at the ends of its queues."""
+        return next((entry.commit_log_offset for entry in self.stores if entry.path == store), 0)
+
     def extended(
-        self, files: list[FileEntry], reached: list[QueueSpan], commit_log_offset: int | None
+        self, files: list[FileEntry], reached: list[QueueSpan], ends: Mapping[str, int | None]
     ) -> Manifest:
-        """Returns the manifest with more files; `reached` are spans without rows, as far as was read."""
+        """Returns the manifest with more files; `reached` are spans without rows, as far as was read, and `ends`
+        the commit-log offsets where the next export of each store continues.
+        """
         added = [span for file in files for span in file.queues]
         return msgspec.structs.replace(
             self,
             rows=self.rows + sum(file.rows for file in files),
-            commit_log_offset=commit_log_offset,
+            stores=[
+                msgspec.structs.replace(
+                    entry, commit_log_offset=ends.get(entry.path, entry.commit_log_offset)
+                )
+                for entry in self.stores
+            ],
             queues=merged([*self.queues, *added, *reached]),
             files=[*self.files, *files],
         )
 
 
 _MUST_AGREE = {
-    "store": "--store",
+    "stores": "--store",
     "topic": "--topic",
     "queue_id": "--queue",
     "tags": "--tag",
@@ -125,7 +147,7 @@ _MUST_AGREE = {
 def _text(value: object) -> str:
     if value is None or value == []:
         return "none"
-    return ",".join(value) if isinstance(value, list) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def read_json(path: Path, kind: Any) -> Any:

@@ -23,7 +23,8 @@ from rmqcli.export.output.spans import SpanTally
 class Output(NamedTuple):
     """The files to write below `folder`; their names start with `prefix`. Picklable.
 
-    With `in_thread` a thread compresses and writes a row group while the next one is gathered, so memory
+    With `of_store` the footers say where the next export of the store continues. With `in_thread` a thread
+    compresses and writes a row group while the next one is gathered, so memory
     holds two.
     """
 
@@ -32,6 +33,7 @@ class Output(NamedTuple):
     layout: Layout
     prefix: str = "part"
     in_thread: bool = True
+    of_store: bool = True
 
     def open(self) -> Files:
         return PartitionedFiles(self) if self.layout.partition_by else ParquetFiles(self)
@@ -53,7 +55,7 @@ class ParquetFiles:
         self._gathered: list[Any] = []
         self._file_bytes = 0
         self._writer: Any = None
-        self._tally = SpanTally()
+        self._tally = SpanTally(of_store=output.of_store)
         self._thread = ThreadPoolExecutor(1, "parquet") if output.in_thread else None
         self._under_way: Future[None] | None = None
 
@@ -106,7 +108,8 @@ class ParquetFiles:
         if self._writer is not None:
             self._writer.add_key_value_metadata({**self._metadata, **self._tally.metadata()})
             self._writer.close()
-            self._writer, self._file_bytes, self._tally = None, 0, SpanTally()
+            self._writer, self._file_bytes = None, 0
+            self._tally = SpanTally(of_store=self._output.of_store)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

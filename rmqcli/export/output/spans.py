@@ -14,7 +14,7 @@ import msgspec
 from codec.codes import MessageSysFlag
 
 QueueKey: TypeAlias = tuple[str, str | None, int]
-"""Topic, broker (None: rows of a store folder), queue id."""
+"""Topic, broker (None: unknown), queue id."""
 
 
 class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
@@ -89,7 +89,8 @@ def merged(spans: Iterable[QueueSpan]) -> list[QueueSpan]:
 class SpanTally:
     """Counts the rows of one file."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_store: bool) -> None:
+        self._of_store = of_store
         self._spans: list[QueueSpan] = []
         self._commit_log_end = 0
 
@@ -100,7 +101,7 @@ class SpanTally:
     def metadata(self) -> dict[str, str]:
         """Returns metadata of a file: `rmq.offsets`, and for a store the end `rmq.commit_log_end`."""
         found = {"rmq.offsets": msgspec.json.encode(self._spans).decode()}
-        if not any(span.broker_name for span in self._spans):
+        if self._of_store:
             found["rmq.commit_log_end"] = str(self._commit_log_end)
         return found
 

@@ -35,10 +35,11 @@ from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
 from rmqcli.export.run import (
     ExportSummary,
+    StoreRows,
     commit_topic,
     not_done,
-    run_store_export,
-    store_origin,
+    run_stores_export,
+    stores_origin,
     topic_origin,
 )
 from rmqcli.export.spark.progress import Progress, followed, silent
@@ -78,30 +79,48 @@ def export_store_on_spark(
     read: ReadPart = read_part,
     **session: Any,
 ) -> ExportSummary:
-    """Exports as `export_store` does, with a task a part; `session` are arguments of `spark_session`."""
-    store = store.resolve()
-    origin = store_origin(store, rows)
-    CommitLogFiles(store)  # a missing store is reported before a folder is created
+    """Exports as `export_store` does: `export_stores_on_spark` with one."""
+    wanted = [StoreRows(store, rows)]
+    return export_stores_on_spark(
+        wanted, out, progress, part_bytes=part_bytes, layout=layout, resume=resume, read=read, **session
+    )
+
+
+def export_stores_on_spark(
+    wanted: Sequence[StoreRows],
+    out: Path,
+    progress: Progress = silent,
+    *,
+    part_bytes: int = PART_BYTES,
+    layout: Layout = EVERYTHING,
+    resume: bool = False,
+    read: ReadPart = read_part,
+    **session: Any,
+) -> ExportSummary:
+    """Exports as `export_stores` does, with a task a part; `session` are arguments of `spark_session`."""
+    wanted = [one._replace(store=one.store.resolve()) for one in wanted]
+    for one in wanted:
+        CommitLogFiles(one.store)  # a missing store is reported before a folder is created
     with (
-        ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
+        ExportFolder(out.resolve(), stores_origin(wanted), layout, resume=resume) as folder,
         spark_session(**session) as spark,
     ):
-        # A task has one core: the others are for other tasks.
-        output = Output(folder.temporary, origin.source, layout, in_thread=False)
 
-        def write(rows: RowFilter) -> list[str]:
+        def write(number: int, one: StoreRows) -> list[str]:
+            # A task has one core: the others are for other tasks.
+            output = Output(folder.temporary, one.path, layout, in_thread=False)
             # Only with topics can a part that is cut anywhere be read by queues.
-            places = queue_places(store, rows) if rows.topics else None
-            parts = parts_of(store, rows, part_bytes)
+            places = queue_places(*one) if one.rows.topics else None
+            parts = parts_of(*one, part_bytes)
 
             def run(places: QueuePlaces | None) -> list[str]:
                 own = list(divided(parts, places))
-                done = _run(spark, len(own), partial(_run_task, partial(read, own, rows), output), progress)
-                return [name for written in done for name in written.names]
+                job = partial(_run_task, partial(read, own, one.rows), output)
+                return [name for written in _run(spark, len(own), job, progress) for name in written.names]
 
             return by_queues_or_walked(places, run)
 
-        return run_store_export(store, out, rows, folder, write)
+        return run_stores_export(wanted, out, folder, write)
 
 
 def export_topic_on_spark(
@@ -125,7 +144,7 @@ def export_topic_on_spark(
         spark_session(**session) as spark,
     ):
         started = time.perf_counter()
-        output = Output(folder.temporary, origin.source, layout, in_thread=False)
+        output = Output(folder.temporary, origin.source, layout, in_thread=False, of_store=False)
         wanted = not_done(ranges, folder.previous)
         pieces = [queue.cut(-(-(queue.end - queue.begin) // range_messages)) for queue in wanted]
         tasks = [piece for own in pieces for piece in own]

@@ -7,8 +7,7 @@ remembered: the same plan read twice yields the same rows while the messages exi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import trio
@@ -16,12 +15,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from codec.selector import parse_tags
 from rmqcli.client import PullConsumer
-from rmqcli.export.errors import ExportError
+from rmqcli.export.errors import ExportError, SourceError
 from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, cut_parts, parts_of, scan_part
 from rmqcli.export.from_store.queue_check import has_topic
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.from_store.source import StoreSource, store_path, store_sources
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints, constrained
@@ -40,10 +40,11 @@ class QueuePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """A part of a commit log, with the places of its topics' records when the queues know them."""
+    """A part of a commit log of a broker, with the places of its topics' records when the queues know them."""
 
     part: Part
     places: QueuePlaces | None
+    broker_name: str | None
 
 
 class BatchReader(DataSourceReader):
@@ -57,27 +58,40 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Returns partitions: queues that have messages, or the parts of a store; more by `minPartitions`."""
-        if self.options.path is not None:
-            return self._parts(Path(self.options.path))
+        if self.options.paths:
+            return self._parts()
         ranges = trio.run(self._ranges)
         return list(map(QueuePartition, split(ranges, self.options.min_partitions or 1)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_partition(partition, self.options, self.columns, self.constraints)
 
-    def _parts(self, path: Path) -> list[InputPartition]:
-        missing = [topic for topic in self.options.topics if not has_topic(path, topic)]
-        if missing:
-            raise OptionError(f"subscribe: {path} has no topic {missing[0]}")
+    def _parts(self) -> list[InputPartition]:
+        try:
+            sources = store_sources(list(map(store_path, self.options.paths)), self.options.broker_names)
+        except SourceError as error:
+            raise OptionError(str(error)) from None
+        for topic in self.options.topics:
+            if not any(has_topic(source.path, topic) for source in sources):
+                raise OptionError(f"subscribe: {', '.join(self.options.paths)} has no topic {topic}")
         rows = stored_rows(self.options, self.constraints)
-        whole = parts_of(path, rows) if rows is not None else []
-        if rows is None or not whole:
+        if rows is None:
             return []
-        finer = sum(part.end - part.begin for part in whole) // (self.options.min_partitions or 1)
+        topics = self.options.topics
+        having = [one for one in sources if not topics or any(has_topic(one.path, name) for name in topics)]
+        whole = [(source, parts_of(source.path, rows)) for source in having]
+        size = sum(part.end - part.begin for _, parts in whole for part in parts)
+        finer = max(1, min(PART_BYTES, size // (self.options.min_partitions or 1)))
+        return [one for source, parts in whole for one in self._cut(source, parts, rows, finer)]
+
+    @staticmethod
+    def _cut(
+        source: StoreSource, parts: list[Part], rows: RowFilter, part_bytes: int
+    ) -> Iterator[InputPartition]:
         # Only with topics can a part that is cut anywhere be read by queues.
-        places = queue_places(path, rows) if rows.topics else None
-        parts = cut_parts(whole, max(1, min(PART_BYTES, finer)))
-        return [StorePartition(part, own) for part, own in divided(parts, places)]
+        places = queue_places(source.path, rows) if rows.topics and parts else None
+        for part, own in divided(cut_parts(parts, part_bytes), places):
+            yield StorePartition(part, own, source.broker_name)
 
     async def _ranges(self) -> list[QueueRange]:
         async with opened(self.options) as consumer:
@@ -167,6 +181,7 @@ def _batches(partition: InputPartition, options: ReadOptions, constraints: Const
     elif isinstance(partition, StorePartition):
         rows = stored_rows(options, constraints)
         assert rows is not None
+        rows = replace(rows, broker_name=partition.broker_name)
         try:
             yield from scan(partition.part, rows, partition.places)
         except UnsoundQueue as error:

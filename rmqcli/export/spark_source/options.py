@@ -54,7 +54,7 @@ class ClientOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A choice of messages: one of `topics`, `pattern` and `assigned`, or `path` (optionally with `topics`).
+    """A choice of messages: one of `topics`, `pattern` and `assigned`, or `paths` (optionally with `topics`).
 
     `assigned` maps topic → broker name → queue ids; the broker name None stands for every broker. `start` and
     `end` None are the default of the kind of query. `push_filters` is off by default: Spark 4.3 keeps the
@@ -62,7 +62,8 @@ class ReadOptions:
     """
 
     client: ClientOptions | None
-    path: str | None = None
+    paths: tuple[str, ...] = ()
+    broker_names: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: Mapping[str, Mapping[str | None, tuple[int, ...]]] = field(default_factory=dict)
@@ -154,6 +155,18 @@ def _names(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
+def _paths(name: str, text: str) -> tuple[str, ...]:
+    """Parses the JSON list that Spark makes of `load([PATH, …])`."""
+    try:
+        return tuple(map(str, json.loads(text)))
+    except (ValueError, TypeError):
+        raise OptionError(f"{name}={text}: expected a JSON list of store folders: load([PATH, …])") from None
+
+
+def _broker_names(name: str, text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
 def _pattern(name: str, text: str) -> str:
     try:
         re.compile(text)
@@ -192,7 +205,9 @@ _Table = Mapping[str, tuple[str, Callable[[str, str], Any]]]
 """Option → argument and conversion of (name, text); the class has the default."""
 _CLIENT = ("namesrv", "groupId", "pullTimeoutMs")
 _READ: _Table = {
-    "path": ("path", _text),
+    "path": ("paths", lambda _, text: (text,)),
+    "paths": ("paths", _paths),
+    "brokerName": ("broker_names", _broker_names),
     "subscribe": ("topics", _names),
     "subscribePattern": ("pattern", _pattern),
     "assign": ("assigned", _assigned),
@@ -211,9 +226,10 @@ _POSITIONS = (
     *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
 )
 _OF_STORE = frozenset(
-    {"path", "subscribe", "selector", "selectortype", "minpartitions", "includebody", "pushfilters"}
+    {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "minpartitions", "includebody"}
+    | {"pushfilters"}
 )
-"""Options that apply to a store folder."""
+"""Options that apply to store folders."""
 _WRITE: _Table = {"topic": ("topic", _text), "groupId": ("group", _text)}
 _INSTANCE: _Table = {"timeout": ("timeout", _seconds), "defaultQueues": ("default_queues", _positive)}
 _PRODUCER: _Table = {
@@ -294,8 +310,10 @@ def _refuse_unknown(given: Collection[str], known: Iterable[str], prefix: str = 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     known = (*_CLIENT, *_READ, *_POSITIONS)
     named = _Named(options, known, {**_ALIASES, "topic": "subscribe"})
-    if "path" in named.values:
+    if not named.values.keys().isdisjoint(("path", "paths")):
         _check_of_store(named)
+    elif "brokername" in named.values:
+        raise OptionError("brokerName names the broker of a store folder: load(path)")
     client, sides = named.client(), (_position(named, "starting"), _position(named, "ending"))
     found = ReadOptions(client, start=sides[0], end=sides[1], **named.chosen(_READ))
     _check(found)
@@ -317,7 +335,7 @@ def _check(found: ReadOptions) -> None:
     chosen = [bool(found.topics), found.pattern is not None, bool(found.assigned)].count(True)
     if found.selector_type not in ("TAG", "SQL92"):
         raise OptionError(f"selectorType={found.selector_type}: expected TAG or SQL92")
-    if found.path is not None:
+    if found.paths:
         if found.selector_type != "TAG":
             raise OptionError("selectorType=SQL92 is for a broker; with path filter on the columns")
         return

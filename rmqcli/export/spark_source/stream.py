@@ -44,7 +44,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives on the driver while the stream runs; only `read` runs in executors."""
 
     def __init__(self, options: ReadOptions, columns: Columns) -> None:
-        if options.path is not None:
+        if options.paths:
             raise OptionError("a stream reads topics; path is for batches")
         if options.end is not None:
             raise OptionError("a stream has no end: endingOffsets and endingTimestamp are for batches")

@@ -197,6 +197,25 @@ def test_a_store_folder(source: Source, store_clean: JavaStore) -> None:
     assert sorted((row.commit_log_offset, row.topic) for row in rows) == sorted(wanted)
 
 
+def test_the_store_folders_of_two_brokers(
+    source: Source, store_clean: JavaStore, store_killed: JavaStore
+) -> None:
+    reader = source.session.read.format("rocketmq").option("brokerName", "a,b")
+    folders = [f"file://{store_clean.root}", str(store_killed.root)]
+    counts = {
+        row.broker_name: row["count"] for row in reader.load(folders).groupBy("broker_name").count().collect()
+    }
+    assert counts == {"a": reader_count(source, store_clean), "b": reader_count(source, store_killed)}
+    with pytest.raises(PySparkException, match="are both of broker-a"):
+        source.session.read.format("rocketmq").load(folders).count()
+
+
+def reader_count(source: Source, store: JavaStore) -> int:
+    frame = source.session.read.format("rocketmq").load(str(store.root))
+    assert [row.broker_name for row in frame.select("broker_name").distinct().collect()] == ["broker-a"]
+    return frame.count()
+
+
 def test_some_of_a_store_folder(source: Source, store_clean: JavaStore) -> None:
     reader = source.session.read.format("rocketmq").option("subscribe", "SeedTags")
     everything = reader.load(str(store_clean.root)).select("topic", "tags").collect()
