@@ -14,7 +14,7 @@ from rmqcli.cli.cheat import subjects
 from rmqcli.cli.help_topics import TOPICS
 from rmqcli.cli.settings import COLORS
 from rmqcli.export.output.layout import COMPRESSIONS, PARTITIONS
-from rmqcli.flows.allocating import STRATEGIES
+from rmqcli.flows.allocating import OF_ROOMS, STRATEGIES
 from rmqcli.monitor.formats import FORMATS
 
 
@@ -48,7 +48,7 @@ _OPTIONS: Mapping[str, Values] = {
     "--profile": Values("profiles"),
     "--queues HOW": Values(words=("keep", "hash", "round-robin")),
     "top --sort": Values(words=("name", "in", "out", "lag", "change", "eta")),
-    "--strategy": Values(words=tuple(STRATEGIES)),
+    "--strategy": Values(words=(*STRATEGIES, *OF_ROOMS)),
     "--to TARGET": Values(words=("start", "end")),
     "--to TOPIC": Values("topics"),
     "--topic": Values("topics"),

@@ -30,8 +30,24 @@ StrategyOption = Annotated[
     Option(
         "--strategy",
         metavar="NAME",
-        help="Show only this strategy: AVG, AVG_BY_CIRCLE or CONSISTENT_HASH; repeatable.",
+        help="Show only this strategy, by Java's name, e.g. AVG; repeatable.",
     ),
+]
+RoomsOption = Annotated[
+    list[str] | None,
+    Option("--room", metavar="ROOM", help="MACHINE_ROOM: use brokers named ROOM@NAME; repeatable."),
+]
+RoomOfOption = Annotated[
+    list[str] | None,
+    Option(
+        "--room-of",
+        metavar="NAME=ROOM",
+        help="MACHINE_ROOM_NEARBY: room of a broker or client; NAME may have *; repeatable.",
+    ),
+]
+FixedOption = Annotated[
+    list[str] | None,
+    Option("--fixed", metavar="CLIENT=BROKER:IDS", help="CONFIG: queues of a client, e.g. a=b:0,1."),
 ]
 
 
@@ -39,7 +55,8 @@ StrategyOption = Annotated[
     app,
     "allocate",
     example="""rmq topic allocate orders 10.0.0.1 10.0.0.2 10.0.0.3
-rmq topic allocate orders -g billing 10.0.0.9@1234 --strategy AVG""",
+rmq topic allocate orders -g billing 10.0.0.9@1234 --strategy AVG
+rmq topic allocate orders 10.1.0.1 10.2.0.1 --room-of '10.1.*=east' --room-of '*=west'""",
 )
 def allocate(
     topic: TopicArgument,
@@ -47,33 +64,35 @@ def allocate(
     clients: ClientsArgument = None,
     group: GroupOption = None,
     strategy: StrategyOption = None,
+    room: RoomsOption = None,
+    room_of: RoomOfOption = None,
+    fixed: FixedOption = None,
 ) -> None:
     """Show which client would get which queue, by strategy. Changes nothing.
 
     Every member of a group computes the same division of the readable queues from the same list of clients,
     in the order of their IDs. Clients that get nothing are named. Piped output: broker, queue, then the
-    client for each strategy, in the order AVG, AVG_BY_CIRCLE, CONSISTENT_HASH.
+    client for each strategy, in the order AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, and those whose options are
+    given: MACHINE_ROOM, MACHINE_ROOM_NEARBY (with AVG in each room), CONFIG.
     """
-    from rmqcli.flows.allocating import STRATEGIES, json_name, owners
+    from rmqcli.flows.allocating import Given, chosen, json_name, owners
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER, QUEUE
 
-    chosen = [name for name in STRATEGIES if strategy is None or name in strategy]
-    for name in strategy or ():
-        if name not in STRATEGIES:
-            raise usage_error(f"--strategy {name}: expected {', '.join(STRATEGIES)}")
+    wanted = chosen(strategy or (), Given(room or (), room_of or (), fixed or ()))
     if not clients and group is None:
         raise usage_error("no clients: name them, or a running group with --group")
     failures: Failures = {}
     queues, running = with_admin(settings, lambda admin: _look(admin, topic, group, failures))
     members = [*(clients or ()), *running]
-    found = {name: owners(name, queues, members) for name in chosen}
+    found = {name: owners(allocate, queues, members) for name, allocate in wanted.items()}
     rows = [
-        [queue.broker_name, queue.queue_id, *(found[name].get(queue) for name in chosen)] for queue in queues
+        [queue.broker_name, queue.queue_id, *(",".join(by.get(queue, ())) or None for by in found.values())]
+        for queue in queues
     ]
-    show_rows(settings, [BROKER, QUEUE, *(Column(name, json_name(name)) for name in chosen)], rows)
-    for name in chosen:
-        if idle := sorted(set(members) - set(found[name].values())):
+    show_rows(settings, [BROKER, QUEUE, *(Column(name, json_name(name)) for name in found)], rows)
+    for name, by in found.items():
+        if idle := sorted(set(members) - {client for clients in by.values() for client in clients}):
             note(f"{name}: no queue for {', '.join(idle)}")
     end_partly(failures)
 

@@ -13,7 +13,7 @@ from codec.bodies.stats import ConsumeQueueData
 from codec.hashing import java_string_hash
 from codec.message_queue import MessageQueue
 from rmqcli.flows import queue_entries
-from rmqcli.flows.allocating import STRATEGIES, owners
+from rmqcli.flows.allocating import OF_ROOMS, STRATEGIES, Given, chosen, owners
 from rmqcli.flows.queue_entries import accepted
 from tests.cli.conftest import Run
 from tests.cli.members import member
@@ -109,6 +109,11 @@ def test_who_would_get_which_queue(both: Run, filled: str) -> None:
     [
         ((), 2, "no clients: name them, or a running group with --group"),
         (("a", "--strategy", "BEST"), 2, "--strategy BEST: expected AVG, AVG_BY_CIRCLE, CONSISTENT_HASH"),
+        (("a", "--strategy", "CONFIG"), 2, "--strategy CONFIG needs --fixed"),
+        (("a", "--fixed", "a=b"), 2, "'a=b': expected CLIENT=BROKER:QUEUE"),
+        (("a", "--fixed", "a=b:x"), 2, "'a=b:x': expected CLIENT=BROKER:QUEUE"),
+        (("a", "--room-of", "east"), 2, "'east': expected NAME=ROOM"),
+        (("a", "--room-of", "a=east"), 2, "no room of broker-a: add --room-of broker-a=ROOM"),
         (("-g", "nobody_here"), 4, "no broker knows group nobody_here"),
     ],
 )
@@ -120,8 +125,28 @@ def test_what_is_refused(both: Run, filled: str, words: tuple[str, ...], code: i
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_queue_has_one_owner(strategy: str) -> None:
     queues = [MessageQueue("T", name, number) for name in ("b", "a") for number in range(5)]
-    found = owners(strategy, queues, ["z", "y", "z"])
-    assert set(found) == set(queues) and set(found.values()) <= {"y", "z"}
+    found = owners(STRATEGIES[strategy], queues, ["z", "y", "z"])
+    assert set(found) == set(queues)
+    assert all(len(clients) == 1 and {"y", "z"} >= set(clients) for clients in found.values())
+
+
+def test_strategies_that_are_told_rooms_and_queues() -> None:
+    given = Given(
+        rooms=["east"],
+        room_of=["east@*=east", "west@*=west", "e*=east", "w*=west"],
+        fixed=["e1=east@b:0,1", "w1=east@b:1"],
+    )
+    queues = [MessageQueue("T", name, number) for name in ("east@b", "west@b") for number in range(2)]
+    found = {
+        name: [" ".join(owners(allocate, queues, ["e1", "e2", "w1"]).get(queue, ())) for queue in queues]
+        for name, allocate in chosen(list(OF_ROOMS), given).items()
+    }
+    assert found == {
+        "MACHINE_ROOM": ["e1", "e2", "", ""],
+        "MACHINE_ROOM_NEARBY": ["e1", "e2", "w1", "w1"],
+        "CONFIG": ["e1", "e1 w1", "", ""],
+    }
+    assert list(chosen((), Given())) == list(STRATEGIES)
 
 
 def test_a_broker_that_does_not_answer_is_named(half: Run) -> None:
