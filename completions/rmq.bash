@@ -135,9 +135,9 @@ _rmq_describe() {
             arguments="topics"
             ;;
         "topic allocate")
-            options="-g --group --strategy -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-g --group --strategy -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
-            specs="-g:groups --group:groups --strategy:=AVG,AVG_BY_CIRCLE,CONSISTENT_HASH --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options="-g --group --strategy --room --room-of --fixed -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-g --group --strategy --room --room-of --fixed -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            specs="-g:groups --group:groups --strategy:=AVG,AVG_BY_CIRCLE,CONSISTENT_HASH,MACHINE_ROOM,MACHINE_ROOM_NEARBY,CONFIG --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -..."
             ;;
         "topic create")
@@ -415,7 +415,7 @@ _rmq_describe() {
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "inspect")
-            commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions verify rebuild salvage"
+            commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions rocksdb verify rebuild salvage"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -479,6 +479,12 @@ _rmq_describe() {
             options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            paths="yes"
+            ;;
+        "inspect rocksdb")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect verify")

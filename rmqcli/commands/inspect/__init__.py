@@ -15,6 +15,7 @@ VERBS = (
     "groups",
     "delay",
     "transactions",
+    "rocksdb",
     "verify",
     "rebuild",
     "salvage",
