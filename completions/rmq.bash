@@ -66,8 +66,8 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "dlq list")
-            options="-k --key --id -o --offset --where --grep --grant-read --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="-k --key --id -o --offset --where --grep --grant-read --progress --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-k --key --id -o --offset --where --grep --progress --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--progress"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
@@ -100,8 +100,8 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic list")
-            options="-a --all --long -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="-a --all --long --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic describe")
@@ -117,8 +117,8 @@ _rmq_describe() {
             arguments="topics"
             ;;
         "topic stats")
-            options="-a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="-a --all --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
@@ -195,13 +195,13 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group describe")
-            options="-T --topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-T --topic -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="-T --topic --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-T --topic --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
@@ -242,14 +242,14 @@ _rmq_describe() {
             arguments="groups"
             ;;
         "group clients")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group status")
-            options="--client -T --topic --rates --stack -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="--client -T --topic -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="--client -T --topic --rates --stack --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--client -T --topic --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
@@ -272,8 +272,8 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "offsets show")
-            options="-T --topic --clients -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-T --topic -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="-T --topic --clients --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-T --topic --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
@@ -297,13 +297,13 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster producers")
-            options="-g --group -b --broker -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-g --group -b --broker -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="-g --group -b --broker --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-g --group -b --broker --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-g:groups --group:groups -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster dump")
@@ -543,8 +543,8 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker lag")
-            options="-b --broker --cluster --least -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --least -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            options="-b --broker --cluster --least --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --least --watch -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ping")

@@ -12,6 +12,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.render.columns import BROKER, GROUP, LAG, MAX, QUEUE, TOPIC
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
@@ -37,6 +38,7 @@ _COLUMNS = (
 
 
 @command(app, "lag", example="rmq broker lag -b broker-a\nrmq broker lag --least 1000")
+@watchable
 def lag(settings: Settings, seats: Seats, least: LeastOption = 0) -> None:
     """Show the lag of all groups on brokers, by queue, as the brokers know it.
 

@@ -10,6 +10,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.render.columns import BROKER
 from rmqcli.render.table import Column
 from rmqcli.render.text import short_number
@@ -36,6 +37,7 @@ BROKER_COLUMNS = (
 
 
 @command(app, "list", example="rmq cluster list\nrmq cluster list --json | jq '.[].runtime.bootTimestamp'")
+@watchable
 def list_clusters(settings: Settings) -> None:
     """List the brokers with version, throughput and disk usage.
 

@@ -12,6 +12,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.render.columns import BROKER, CLIENT
 from rmqcli.render.table import Column
 
@@ -24,6 +25,7 @@ ProducerGroupOption = Annotated[
 
 
 @command(app, "producers", example="rmq cluster producers\nrmq cluster producers -g orders-service --json")
+@watchable
 def producers(settings: Settings, group: ProducerGroupOption = None, broker: BrokersOption = None) -> None:
     """List the producers connected to the masters, by producer group.
 

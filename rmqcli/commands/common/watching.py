@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
 from rmqcli.cli.errors import Ended
+from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.options import OPTIONAL_SECONDS
 from rmqcli.cli.settings import Settings
 from rmqcli.render.output import Output, note, warn
@@ -22,13 +25,29 @@ WatchOption = Annotated[
         help="Show again every SECONDS (default: 2), until Ctrl-C.",
     ),
 ]
+
+
+def watchable(function: Callable[..., None]) -> Callable[..., None]:
+    """Add `--watch` to a command that shows something which changes; it stands below `@command`."""
+    signature = inspect.signature(function, eval_str=True)
+
+    @functools.wraps(function)
+    def repeated(*, watch: float | None = None, **values: Any) -> None:
+        watched(values["settings"], watch, lambda: function(**values))
+
+    option = inspect.Parameter("watch", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=WatchOption)
+    parameters = [*signature.parameters.values(), option]
+    repeated.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return repeated
+
+
 CLEAR = b"\x1b[H\x1b[2J"
 
 
 def watched(settings: Settings, seconds: float | None, show: Callable[[], None]) -> None:
     """Call `show` once, or every `seconds`; a terminal is cleared before.
 
-    A lost broker, and after the first time a lost name server, is reported and does not end it.
+    A lost broker is reported and does not end it, and after the first time neither does an error.
     """
     if seconds is None:
         show()
@@ -51,7 +70,7 @@ def _show_on(settings: Settings, show: Callable[[], None], shown: bool) -> None:
     except Ended as ended:
         for line in [ended.document()] if settings.json else [f"rmq: {reason}" for reason in ended.reasons]:
             note(line)
-    except ClientError as error:
+    except (ClientError, CommandError) as error:
         if not shown:
             raise
         warn(str(error))

@@ -11,6 +11,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.messages import Conditions
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.dlq.app import Access, Choice, app, letters
 from rmqcli.render.columns import BROKER, GROUP, MESSAGES, QUEUE, TOPIC
 from rmqcli.render.table import Column
@@ -45,6 +46,7 @@ LETTER_COLUMNS = (
 rmq dlq list billing -o -20
 rmq dlq list billing --where "topic = 'orders' AND price > 5" """,
 )
+@watchable
 def list_letters(
     settings: Settings,
     *,

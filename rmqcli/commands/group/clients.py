@@ -8,6 +8,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.group.app import GroupArgument, app, online_clients, short_kind
 from rmqcli.render.columns import CLIENT
 from rmqcli.render.table import Column
@@ -27,6 +28,7 @@ _CLIENT_COLUMNS = (
 
 
 @command(app, "clients", example="rmq group clients billing\nrmq group clients billing | cut -f 1")
+@watchable
 def clients(group: GroupArgument, settings: Settings) -> None:
     """List the running clients of a group.
 

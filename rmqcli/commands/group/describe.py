@@ -8,6 +8,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app, short_kind
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 @command(app, "describe", example="rmq group describe billing\nrmq group describe billing -T orders --json")
+@watchable
 def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None) -> None:
     """Show the clients of a group and its lag on each queue.
 

@@ -6,10 +6,12 @@ from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.group.app import app, short_kind
 
 
 @command(app, "list", example="rmq group list\nrmq group list --json | jq '.[] | select(.lag > 1000)'")
+@watchable
 def list_groups(settings: Settings) -> None:
     """List consumer groups with their clients and lag.
 

@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app, chosen_clients, online_clients
 from rmqcli.render.columns import BROKER, CLIENT, QUEUE, TOPIC
 from rmqcli.render.table import Column
@@ -57,6 +58,7 @@ rmq group status billing --rates
 rmq group status billing --client ID --json
 rmq group status billing --stack""",
 )
+@watchable
 def status(
     group: GroupArgument,
     settings: Settings,

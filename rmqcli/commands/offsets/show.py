@@ -12,6 +12,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row, warn_of_lost_topics
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.offsets.app import GroupArgument, app
 from rmqcli.render import Column, show_rows
 from rmqcli.render.columns import BROKER, CLIENT, QUEUE
@@ -36,6 +37,7 @@ _CLIENT_COLUMNS = (
 
 
 @command(app, "show", example="rmq offsets show billing\nrmq offsets show billing -T orders --json")
+@watchable
 def show(
     group: GroupArgument, settings: Settings, topic: TopicOption = None, clients: ClientsOption = False
 ) -> None:

@@ -10,6 +10,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.topic.app import AllTopicsOption, app, perm_text
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _EMPTY = "no topics; create one with: rmq topic create NAME"
 
 
 @command(app, "list", example="rmq topic list\nrmq topic list --long\nrmq topic list --all --json")
+@watchable
 def list_topics(settings: Settings, everything: AllTopicsOption = False, long: LongOption = False) -> None:
     """List topics.
 

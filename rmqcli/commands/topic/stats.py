@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.topic.app import AllTopicsOption, app
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ AnyTopicArgument = Annotated[
 
 
 @command(app, "stats", example="rmq topic stats orders\nrmq topic stats | sort -k 4 -n")
+@watchable
 def stats(settings: Settings, topic: AnyTopicArgument = None, everything: AllTopicsOption = False) -> None:
     """Show the offsets of each queue of a topic, or the totals of all topics.
 
