@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "null": lambda value: value is None,
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
 }
 _NOTES = frozenset(("$schema", "$id", "$defs", "title", "description"))
 
@@ -32,7 +35,46 @@ def faults(value: Any, schema: Any, path: str = "") -> Iterator[str]:
 
 
 def definition(name: str) -> Any:
-    return SCHEMA["$defs"][name]
+    return _at(f"#/$defs/{name}")
+
+
+def _at(reference: str) -> Any:
+    found = SCHEMA
+    for name in reference.removeprefix("#/").split("/"):
+        found = found[name]
+    return found
+
+
+COMMANDS: Mapping[str, Any] = definition("commands/properties")
+"""The definitions of documents by the words of their command."""
+
+
+def command_of(words: Sequence[str]) -> str | None:
+    """Return the command of a line as COMMANDS names it; options without values may stand anywhere."""
+    path: tuple[str, ...] = ()
+    for word in words:
+        longer = " ".join((*path, word))
+        if any(name == longer or name.startswith(f"{longer} ") for name in COMMANDS):
+            path = (*path, word)
+    name = " ".join(path)
+    return next((one for one in (name, f"{name} run") if one in COMMANDS), None)
+
+
+@cache
+def strict_definition(command: str) -> Any:
+    """Return the definition of a command that refuses members which it does not name."""
+    return _strict(COMMANDS[command])
+
+
+def _strict(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return [_strict(one) for one in schema] if isinstance(schema, list) else schema
+    if "$ref" in schema:
+        return _strict(_at(schema["$ref"]))
+    known = {"properties": {name: _strict(one) for name, one in schema.get("properties", {}).items()}}
+    found = {name: _strict(one) for name, one in schema.items() if name != "properties"}
+    closed = {"additionalProperties": False} if "properties" in schema else {}
+    return closed | found | (known if "properties" in schema else {})
 
 
 def _type(value: Any, wanted: Any, schema: Any, path: str) -> Iterator[str]:
@@ -79,8 +121,17 @@ def _one_of(value: Any, wanted: Any, schema: Any, path: str) -> Iterator[str]:
         yield f"{path}: fits {found.count([])} of {len(wanted)}: {found}"
 
 
+def _any_of(value: Any, wanted: Any, schema: Any, path: str) -> Iterator[str]:
+    found: list[list[str]] = []
+    for one in wanted:
+        found.append(list(faults(value, one, path)))
+        if not found[-1]:
+            return
+    yield f"{path}: fits none of {len(wanted)}; the nearest: {min(found, key=len)}"
+
+
 def _ref(value: Any, wanted: Any, schema: Any, path: str) -> Iterator[str]:
-    return faults(value, definition(wanted.removeprefix("#/$defs/")), path)
+    return faults(value, _at(wanted), path)
 
 
 _KEYWORDS: Mapping[str, Callable[[Any, Any, Any, str], Iterator[str]]] = {
@@ -93,5 +144,6 @@ _KEYWORDS: Mapping[str, Callable[[Any, Any, Any, str], Iterator[str]]] = {
     "propertyNames": _names,
     "items": _items,
     "oneOf": _one_of,
+    "anyOf": _any_of,
     "$ref": _ref,
 }

@@ -18,11 +18,15 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 
 
+JSON_PLACE = """JSON: `rmq help json-schema` describes the documents of --json, by command, with types and units; the
+schema is in the package, too (rmqcli/render/output.schema.json)."""
+
+
 def formats() -> str:
-    """Return the text on FORMAT."""
+    """Return the text on FORMAT, and where JSON is described."""
     from rmqcli.render import message_format
 
-    return _document(message_format.__doc__)
+    return f"{_document(message_format.__doc__)}\n\n{JSON_PLACE}"
 
 
 def ranges() -> str:

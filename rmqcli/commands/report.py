@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
@@ -101,7 +101,7 @@ def _of_store(
     )
     _write(settings, out, replace, store_page(found, now_ms(), count))
     if found.shape.skipped or (found.verified is not None and not found.verified.sound):
-        raise typer.Exit(ExitCode.CORRUPT)
+        raise Ended(ExitCode.CORRUPT, summary=f"{store} is damaged")
 
 
 def _write(settings: Settings, out: Path, replace: bool, page: Page) -> None:

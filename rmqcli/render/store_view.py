@@ -98,6 +98,12 @@ def queue_row(one: QueueRange) -> tuple[Any, ...]:
     return (*one[:2], one.messages, *one[2:])
 
 
+def _camel(name: str) -> str:
+    """Return the JSON name of a field."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
 def _topics(queues: Sequence[QueueRange]) -> list[tuple[str, int, int, int, int]]:
     by_topic: dict[str, list[QueueRange]] = {}
     for one in queues:
@@ -148,7 +154,9 @@ def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]])
         "pendingHalf": found.half,
         "abort": found.abort,
         "locked": found.locked,
-        "checkpoint": None if found.checkpoint is None else found.checkpoint._asdict(),
+        "checkpoint": None
+        if found.checkpoint is None
+        else {_camel(name): value for name, value in found.checkpoint._asdict().items()},
         "disk": dict(zip(("total", "used", "free"), found.disk, strict=True)),
     }
 
@@ -237,7 +245,8 @@ def show_rebuilt(
     """Show what was built, how it differs from the old files, and where those are now."""
     if settings.json:
         listed = [{"file": one.path, "change": one.kind, "position": one.position} for one in changes]
-        Output().json({**built._asdict(), "written": done, "changes": listed, "kept": list(kept)})
+        counts = {_camel(name): value for name, value in built._asdict().items()}
+        Output().json({**counts, "written": done, "changes": listed, "kept": list(kept)})
         return
     output = Output()
     for one in changes:

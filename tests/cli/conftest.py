@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import typer.main
 from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.__main__ import run
 from rmqcli.cli.exit_codes import ExitCode
-from tests.json_schema import SCHEMA, definition, faults
+from tests.json_schema import SCHEMA, command_of, definition, faults, strict_definition
 from tests.support import PATIENCE
 
 
@@ -57,6 +57,19 @@ class Result(NamedTuple):
 
 
 Run = Callable[..., Result]
+CHECKED = 5
+"""Lines at both ends of a long output that are compared with the schema."""
+
+
+def check_documents(words: Sequence[str], out: bytes) -> None:
+    """Hold what a command printed with --json to its definition in the schema."""
+    wanted = "--json" in words and not {"--columns", "--help", "-h"} & set(words)
+    command = command_of(words) if wanted else None
+    if command is None:
+        return
+    lines = out.splitlines()
+    for line in [*lines[:CHECKED], *lines[CHECKED:][-CHECKED:]]:
+        assert list(faults(json.loads(line), strict_definition(command), command)) == [], line[:2000]
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +98,7 @@ def cli(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
                 os.dup2(saved, 0)
                 os.close(saved)
         out, err = capfdbinary.readouterr()
+        check_documents(arguments, out)
         return Result(code, out, err.decode())
 
     return invoke

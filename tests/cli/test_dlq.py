@@ -115,7 +115,7 @@ def test_a_topic_that_is_gone(rmq: Run, topic: str, group: str) -> None:
 
 
 def test_a_write_only_topic(rmq: Run, group: str) -> None:
-    assert rmq("topic", "update", f"%DLQ%{group}", "--perm", "w").code == 0
+    assert rmq("topic", "update", f"%DLQ%{group}", "--perm", "w", "--yes").code == 0
     for words in (("list", group), ("redrive", group, "--all", "--yes")):
         refused = rmq("dlq", *words)
         assert (refused.code, refused.err.count("\n")) == (ExitCode.NOT_PERMITTED, 1)
@@ -126,7 +126,7 @@ def test_a_write_only_topic(rmq: Run, group: str) -> None:
 
 
 def test_a_write_only_topic_of_a_protected_cluster(rmq: Run, cluster: Cluster, group: str) -> None:
-    assert rmq("topic", "update", f"%DLQ%{group}", "--perm", "w").code == 0
+    assert rmq("topic", "update", f"%DLQ%{group}", "--perm", "w", "--yes").code == 0
     assert rmq("profile", "add", "prod", cluster.namesrv, "--protected").code == 0
     refused = rmq("dlq", "list", group, "--grant-read")
     assert (refused.code, "use --confirm prod" in refused.err) == (ExitCode.USAGE, True)

@@ -32,7 +32,7 @@ def test_a_healthy_cluster(rmq: Run, topic: str, cluster: Cluster) -> None:
 
 def test_what_fails(rmq: Run, cluster: Cluster) -> None:
     found = rmq("doctor", "nowhere", "-g", "nobody", "--json")
-    assert (found.code, found.err) == (ExitCode.FAILED, "")
+    assert (found.code, found.error["message"]) == (ExitCode.FAILED, "a check failed")
     assert found.json["namesrv"] == cluster.namesrv
     failed = [check for check in found.json["checks"] if check["status"] == "fail"]
     assert [(check["check"], check["target"]) for check in failed] == [

@@ -270,7 +270,8 @@ def test_a_body_that_cannot_be_decompressed(
     flag_compressed(path, places)
     result = cli("inspect", "commitlog", str(store.root), *arguments)
     assert result.code == ExitCode.CORRUPT
-    assert [line.partition(": zlib")[0] for line in result.err.splitlines()] == [
+    told = result.err.splitlines()[:-1] if "--json" in arguments else result.err.splitlines()
+    assert [line.partition(": zlib")[0] for line in told] == [
         f"rmq: {path}: byte {place}" for place in places
     ]
     assert "it is shown as stored" in result.err

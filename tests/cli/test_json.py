@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from rmqcli.cli.errors import Ended, Judged, note_end, report
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.commands.common.outcome import end_partly
+from rmqcli.manual.tree import command_nodes
 from rmqcli.render.message_json import MESSAGE_FIELDS
-from tests.cli.conftest import Run
-from tests.json_schema import SCHEMA, definition, faults
+from tests.cli.conftest import Run, check_documents
+from tests.json_schema import COMMANDS, SCHEMA, definition, faults, strict_definition
+from tests.support import JavaStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +40,100 @@ def test_documents(rmq: Run, topic: str) -> None:
     assert wrong(line, "message") == []
     assert set(json.loads(line)) - {"body"} == set(MESSAGE_FIELDS)
     assert set(MESSAGE_FIELDS) < set(definition("message")["properties"])
+
+
+WITHOUT = {
+    *(
+        "help",
+        "profile add",
+        "profile edit",
+        "profile set",
+        "profile use",
+        "profile import",
+        "profile remove",
+    ),
+}
+"""Commands that print no document."""
+SWEEP = """
+topic list --long
+topic top
+topic entries {topic}
+topic allocate {topic} a b
+topic order show
+topic order set {topic} broker-a:2 --dry-run
+topic update {topic} --perm rw
+broker status
+broker config show brokerName
+broker config set flushDelayOffsetInterval=5000 --dry-run
+broker config diff --defaults
+broker lag
+broker clean topics --dry-run
+broker drain broker-a --dry-run
+broker ha show
+namesrv config show
+namesrv kv set {topic} a b --yes
+namesrv kv list {topic}
+namesrv kv get {topic} a
+namesrv kv delete {topic} a --yes
+check brokers
+check disk --warn 99.9 --crit 100
+cheat
+cheat consume
+id 7F000001000022B80000000000001C0D
+metrics show
+cluster dump
+top brokers --once --interval 0.1
+pull {topic} --stats
+query {topic} --key k1 --track
+inspect store {store}
+inspect consumequeue {store} -c 2
+inspect index {store}
+inspect checkpoint {store}
+inspect topics {store}
+inspect groups {store}
+inspect offsets {store}
+inspect delay {store}
+inspect verify {store}
+"""
+"""Lines of commands whose documents few other tests print; `cli` holds each to its definition."""
+
+
+def test_every_command_has_a_definition() -> None:
+    names = {" ".join(node.path) for node in command_nodes() if node.path and not node.commands}
+    assert names - WITHOUT == set(COMMANDS)
+    for name in COMMANDS:
+        assert strict_definition(name), "every reference leads somewhere"
+    members = definition("members/properties")
+    text = json.dumps({name: one for name, one in SCHEMA["$defs"].items() if name != "members"})
+    assert [name for name in members if f'/members/properties/{name}"' not in text] == []
+    assert [name for name, one in members.items() if not one["description"].endswith(".")] == []
+
+
+def test_documents_fit_their_definitions(
+    rmq: Run, topic: str, copy_java_store: Callable[[str], JavaStore]
+) -> None:
+    assert rmq("send", topic, "hello", "-k", "k1", "--json").code == 0
+    store = copy_java_store("store-killed").root
+    lines = [line.format(topic=topic, store=store) for line in SWEEP.split("\n") if line]
+    found = {line: rmq(*line.split(), "--json") for line in lines}
+    assert {line: one.err for line, one in found.items() if one.code or not one.out} == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "value"),
+    [
+        ("topic list", [{"topic": "a", "more": 1}]),
+        ("topic list", [{"topic": 1}]),
+        ("topic list", {"topic": "a"}),
+        ("topic stats", [{"brokerName": "a"}]),
+        ("offsets reset", {"version": 1}),
+        ("id", [{"msgId": "a", "kind": None}]),
+    ],
+)
+def test_definitions_refuse(command: str, value: Any) -> None:
+    assert list(faults(value, strict_definition(command)))
+    with pytest.raises(AssertionError):
+        check_documents([*command.split(), "--json"], json.dumps(value).encode())
 
 
 def test_errors(cli: Run) -> None:
