@@ -42,7 +42,7 @@ def draw_settings(rng: random.Random, kinds: frozenset[str]) -> dict[str, Any]:
     hours = {(hour_of(START_MS) + off) % 24 for off in offs}
     return {
         "delete_when": ";".join(f"{hour:02d}" for hour in sorted(hours)),
-        "clean_resource_interval": rng.choice((300, 1000, 10_000)),
+        "clean_resource_interval": rng.choice((1000, 2000, 10_000)),
         "delete_commit_log_files_interval": rng.choice((0, 100)),
         "clean_file_forcibly_enable": rng.random() < 0.8,
     }

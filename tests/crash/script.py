@@ -25,7 +25,7 @@ from codec.remoting.frame import RemotingCommand
 from tests.crash.clients import Clients
 from tests.crash.model import Model
 from tests.crash.plan import PAUSES_S, PORT, SAVE_S, SETTINGS, TOPICS, Clock, Fault, Plan, image_of
-from tests.crash.retention import Causes
+from tests.crash.retention import HARDLY_ANY, Causes
 from tests.crash.wire import Gone as Closed
 from tests.crash.wire import Wire
 
@@ -94,8 +94,8 @@ class Session:
         for _ in range(self.plan.lives):
             try:
                 await self.live(self._work)
-            except (OSError, StoreError):  # a start may be refused, by a disk that refuses
-                if self.fault is None:
+            except (OSError, StoreError):  # a start may be refused, by a disk that refuses or has no room
+                if self.fault is None and self.causes.used < HARDLY_ANY:
                     raise
                 self.refused_starts += 1
             if self.after is not None:

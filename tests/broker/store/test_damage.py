@@ -12,7 +12,8 @@ import pytest
 import trio
 import trio.testing
 
-from broker.disk import PAGE
+from broker.disk import PAGE, Usage
+from broker.disk.real import RealDisk
 from broker.store import MessageStore, StoreDamaged, open_store
 from broker.testing.disk import SimulatedDisk
 from codec.store.checkpoint import SAFE_POINT_AT
@@ -103,6 +104,25 @@ def test_what_follows_is_moved_aside_where_that_is_wanted(
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
     assert f"not whole at offset {offset}" in caplog.text or f"ends at offset {offset}" in caplog.text
     assert str(kept) in caplog.text
+
+
+class FullDisk(RealDisk):
+    """Ten MiB are left."""
+
+    def usage(self, path: Path) -> Usage:
+        return Usage(1 << 40, (1 << 40) - (10 << 20), 10 << 20)
+
+
+def test_what_there_is_no_room_to_keep_is_not_removed(folder: Path) -> None:
+    """The start is refused; it succeeds once there is room."""
+    offset = damage_record(folder, 100)
+    before = {path: path.read_bytes() for path in log_files(folder)}
+    config = small_config(folder, move_damaged_log_aside=True)
+    with pytest.raises(StoreDamaged, match="Free some space"), loaded(config, disk=FullDisk()):
+        pass
+    assert {path: path.read_bytes() for path in log_files(folder)} == before
+    with loaded(config) as store:
+        assert store.commit_log_max_offset == offset
 
 
 def test_a_torn_end_is_cut_with_a_line(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
