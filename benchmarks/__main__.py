@@ -56,6 +56,7 @@ def main() -> None:
     if arguments.list:
         print("\n".join(GROUPS))
         return
+    print(f"{sys.version} at {sys.executable}", file=sys.stderr)
     for name in arguments.names or GROUPS:
         for measured in GROUPS[name]():
             print(measured.as_json() if arguments.json else line(measured))

@@ -10,11 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
-from benchmarks.harness import Measured, cluster, have_memory, process, resident_mib
+from benchmarks.harness import Measured, cluster, cpu_seconds, have_memory, median_of, process, resident_mib
 from benchmarks.load import Rate, drive, first_reply, send_frames
-from codec.codes import LanguageCode, PullSysFlag, RequestCode
+from codec.codes import LanguageCode, PullSysFlag, RequestCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.pull import PullMessageRequestHeader
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
@@ -22,6 +23,10 @@ from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
 SECONDS = 3.0
 ROUNDS = 7
 """An odd number of rounds, one second each."""
+
+TARGETS = {64: "0.15", 1: "0.7"}
+"""Ratios to the bare loop, by requests in flight."""
+HEADERS = {SerializeType.JSON: "JSON header", SerializeType.ROCKETMQ: "binary header"}
 
 Address = tuple[str, int]
 
@@ -32,8 +37,8 @@ def _address(text: str) -> Address:
 
 
 def sends() -> Iterator[Measured]:
-    """Pipelined sends, and one message at a time, against servers that reply with fixed bytes."""
-    frames = send_frames("Bench")
+    """Pipelined sends, and one message at a time, with headers of both kinds, against servers that reply with
+    fixed bytes."""
     have_memory()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -42,17 +47,30 @@ def sends() -> Iterator[Measured]:
         cluster(Path(folder) / "store") as up,
     ):
         address = _address(up["broker"])
-        reply = decode_frame(first_reply(address, frames[0]))
-        assert reply.code == 0, reply
         addresses = [*map(_port_of, (counting, taking)), address]
-        for in_flight, target in ((64, "0.15"), (1, "0.7")):
+        for kind, in_flight in product(SerializeType, TARGETS):
+            frames = send_frames("Bench", kind=kind)
+            reply = decode_frame(first_reply(address, frames[0]))
+            assert reply.code == 0, reply
             count, take, ours = _in_turns(addresses, frames, in_flight)
-            name, rate = f"send 1 KB, {in_flight} in flight", ours.per_second
-            yield Measured(name, rate, "msg/s", rate / count.per_second, "bare trio loop", target)
+            name, rate = f"send 1 KB, {HEADERS[kind]}, {in_flight} in flight", ours.per_second
+            yield Measured(name, rate, "msg/s", rate / count.per_second, "bare trio loop", TARGETS[in_flight])
             yield Measured(name, rate, "msg/s", rate / take.per_second, "one that takes the frames apart")
             if in_flight == 1:
                 p50, least = ours.median_seconds * 1e6, count.median_seconds * 1e6
                 yield Measured(f"{name}, p50", p50, "µs", p50 / least, "bare trio loop")
+            yield Measured(f"{name}, CPU", _cpu_of_one(address, frames, in_flight, up["pid"]), "µs")
+
+
+def _cpu_of_one(address: Address, frames: list[bytes], in_flight: int, pid: int) -> float:
+    """Microseconds of CPU that the broker takes for one message."""
+
+    def measure() -> float:
+        started, used = time.perf_counter(), cpu_seconds(pid)
+        rate = drive(address, frames, in_flight, 1.0).per_second
+        return (cpu_seconds(pid) - used) / (rate * (time.perf_counter() - started)) * 1e6
+
+    return median_of(measure, 5)
 
 
 def _port_of(bare: subprocess.Popen[str]) -> Address:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from codec.codes import LanguageCode, RequestCode
+from codec.codes import LanguageCode, RequestCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.properties import encode_properties
@@ -23,7 +23,9 @@ class Rate(NamedTuple):
     median_seconds: float
 
 
-def send_frames(topic: str, count: int = 64, body: bytes = BODY) -> list[bytes]:
+def send_frames(
+    topic: str, count: int = 64, body: bytes = BODY, kind: SerializeType = SerializeType.JSON
+) -> list[bytes]:
     """Builds SEND_MESSAGE_V2 requests as a Java producer does, with an opaque and a UNIQ_KEY each."""
     frames = []
     for n in range(count):
@@ -45,7 +47,12 @@ def send_frames(topic: str, count: int = 64, body: bytes = BODY) -> list[bytes]:
             batch=False,
         )
         command = RemotingCommand(
-            RequestCode.SEND_MESSAGE_V2, to_ext(header), body, opaque=n, language=LanguageCode.JAVA
+            RequestCode.SEND_MESSAGE_V2,
+            to_ext(header),
+            body,
+            opaque=n,
+            language=LanguageCode.JAVA,
+            serialize_type=kind,
         )
         frames.append(encode_frame(command))
     return frames
