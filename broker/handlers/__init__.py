@@ -24,6 +24,7 @@ from broker.handlers import (
     transactions,
 )
 from broker.handlers.common import refuse_on_slave
+from broker.handlers.plain_properties import PlainTexts
 from broker.handlers.send_run import send_run
 from broker.net.dispatch import Handler, RunHandler
 from broker.net.handling import by_code, serve
@@ -140,7 +141,7 @@ def handler_table(broker: BrokerContext) -> dict[int, Handler]:
 
 def run_table(broker: BrokerContext) -> dict[int, RunHandler]:
     """The handlers of runs of requests of one code, for one broker."""
-    run = partial(send_run, broker)
+    run = partial(send_run, broker, PlainTexts(broker.own_properties))
     return {int(code): run for code in (messages_ops.SEND_MESSAGE.code, messages_ops.SEND_MESSAGE_V2.code)}
 
 

@@ -11,25 +11,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.context import BrokerContext
-from broker.handlers.send import MULTI_TAG, NOT_PLAIN, TAGS, WAIT, edited_properties, stored_properties
+from broker.handlers.plain_properties import PlainTexts
+from broker.handlers.send import MULTI_TAG
 from broker.net.session import Session
 from broker.services.put import put_run
 from broker.store.values import StoreMessage
-from codec.errors import LocalProtocolError
-from codec.hashing import tags_code
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
-from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
 
 HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
 
 
-def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
+def send_run(
+    broker: BrokerContext, texts: PlainTexts, session: Session, requests: Sequence[RemotingCommand]
+) -> list[bytes]:
     """Stores the plain sends at the beginning of `requests`; the frames of their replies."""
     if not broker.takes_runs:
         return []
-    messages = _plain(broker, session, requests)
+    texts.follow(broker.own_properties)
+    messages = _plain(broker, texts, session, requests)
     if not messages:
         return []
     frame_of = broker.send_replies.by_kind
@@ -42,9 +43,9 @@ def send_run(broker: BrokerContext, session: Session, requests: Sequence[Remotin
 
 
 def _plain(
-    broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]
+    broker: BrokerContext, texts: PlainTexts, session: Session, requests: Sequence[RemotingCommand]
 ) -> list[StoreMessage]:
-    own, born_host = broker.own_properties, session.packed_peer
+    read, born_host = texts.read, session.packed_peer
     messages: list[StoreMessage] = []
     known, queues = "", 0
     for request in requests:
@@ -56,16 +57,10 @@ def _plain(
             known, queues = topic, _open_queues(broker, topic)
         if not 0 <= queue_id < queues:
             break
-        text = header.properties or ""
-        properties = decode_properties(text)
-        if not NOT_PLAIN.isdisjoint(properties):
+        plain = read(header.properties or "")
+        if plain is None:
             break
-        stored = edited_properties(text, len(properties), properties.get(WAIT), own)
-        if stored is None:
-            try:
-                stored = stored_properties(text, properties, own, keeps_wait=False)
-            except LocalProtocolError:
-                break
+        stored, code, properties = plain
         messages.append(
             StoreMessage(
                 topic,
@@ -79,7 +74,7 @@ def _plain(
                 header.sys_flag,
                 header.reconsume_times,
                 0,
-                tags_code(properties.get(TAGS)),
+                code,
             )
         )
     return messages

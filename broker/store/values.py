@@ -42,8 +42,9 @@ class StoreMessage(msgspec.Struct, gc=False):
     """A message on its way into the commit log (Java `MessageExtBrokerInner`).
 
     `properties` and `properties_text` are the same properties, decoded and as stored, but for those that the
-    broker adds to all messages and those that it does not store. `born_host` is the
-    address (4 or 16 bytes) and the port as int32; its family must agree with `sys_flag`. Timestamps are ms.
+    broker adds to all messages and those that it does not store; `append_run` needs only those decoded that
+    the index knows messages by. `born_host` is the address (4 or 16 bytes) and the port as int32; its family
+    must agree with `sys_flag`. Timestamps are ms.
     """
 
     topic: str
