@@ -385,10 +385,10 @@ _rmq_describe() {
             arguments="=groups,topics,brokers"
             ;;
         "report")
-            options="--out --store --replace --verify --no-verify -j --jobs -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--out --store -j --jobs -c --count -n --namesrv --profile --color --timeout --map --confirm"
+            options="--out -b --broker --cluster --store --replace --verify --no-verify -j --jobs -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--out -b --broker --cluster --store -j --jobs -c --count -n --namesrv --profile --color --timeout --map --confirm"
             files="--out --store"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench")
             commands="send consume e2e"

@@ -1185,6 +1185,8 @@ complete --command rmq --condition '__rmq_at \' top\'' --long-option csv --descr
 complete --command rmq --condition '__rmq_at \' top\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_argument \' top\' -eq 0' --arguments 'groups topics brokers'
 complete --command rmq --condition '__rmq_at \' report\'' --long-option out --require-parameter --force-files --description 'HTML file to write; - for standard output. [required]'
+complete --command rmq --condition '__rmq_at \' report\'' --short-option b --long-option broker --exclusive --arguments '(__rmq_names brokers)' --description 'Limit to this broker; repeatable.'
+complete --command rmq --condition '__rmq_at \' report\'' --long-option cluster --exclusive --arguments '(__rmq_names clusters)' --description 'Limit to the brokers of this cluster.'
 complete --command rmq --condition '__rmq_at \' report\'' --long-option store --require-parameter --force-files --description 'Report on a store folder instead of a cluster.'
 complete --command rmq --condition '__rmq_at \' report\'' --long-option replace --description 'Overwrite the file if it exists.'
 complete --command rmq --condition '__rmq_at \' report\'' --long-option verify --long-option no-verify --description 'With --store: check the folder as `rmq inspect verify` does. [default: verify]'

@@ -46,6 +46,10 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "inspect index": {"Slots": "--slots"},
     "inspect delay": {"Settings": "--delay-levels"},
     "inspect rebuild": {"Settings": "--delay-levels --config --set"},
+    "report": {
+        "Cluster": "--broker --cluster",
+        "Store folder": "--verify --jobs",
+    },
     "export": {
         "Selection": "--queue --tag --verify",
         "Spark": "--spark --master --conf",

@@ -11,6 +11,7 @@ from typer import Option
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode, usage_error
+from rmqcli.cli.options import Seats
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
@@ -46,7 +47,9 @@ rmq report --out - | ssh web 'cat > /srv/www/rocketmq.html'""",
 )
 def report(
     settings: Settings,
+    *,
     out: OutOption,
+    seats: Seats,
     store: StoreOption = None,
     replace: ReplaceOption = False,
     verify: VerifyOption = True,
@@ -64,13 +67,15 @@ def report(
     from rmqcli.report.saving import refuse_existing
 
     _require_package()
+    if store is not None and any(seats.named.values()):
+        raise usage_error("--store has one broker: it cannot be combined with --broker and --cluster")
     if store is None and (jobs is not None or not verify):
         raise usage_error("--jobs and --no-verify require --store")
     if settings.json and str(out) == "-":
         raise usage_error("--json tells what was written: it cannot be combined with --out -")
     refuse_existing(out, replace=replace)
     if store is None:
-        _of_cluster(settings, out, replace, count)
+        _of_cluster(settings, out, replace, count, seats)
     else:
         _of_store(settings, out, replace, store, count, verify, jobs)
 
@@ -80,11 +85,11 @@ def _require_package() -> None:
         raise usage_error("package pygal is not installed: pip install 'rmqcli[report]'")
 
 
-def _of_cluster(settings: Settings, out: Path, replace: bool, count: int) -> None:
+def _of_cluster(settings: Settings, out: Path, replace: bool, count: int, seats: Seats) -> None:
     from rmqcli.report.cluster.reading import read_cluster
     from rmqcli.report.cluster.sections import cluster_page
 
-    found = with_admin(settings, read_cluster)
+    found = with_admin(settings, lambda admin: read_cluster(admin, **seats.named))
     _write(settings, out, replace, cluster_page(found, settings.namesrv, now_ms(), count))
     end_partly(found.failures)
 

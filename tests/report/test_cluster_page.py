@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from broker.testing.in_memory import embedded_in_memory
 from codec.bodies.config import SubscriptionGroupConfig
 from codec.message import Message
-from rmqcli.client import Admin, ClientError, Producer, PushConsumer
+from rmqcli.client import Admin, ClientError, NotFound, Producer, PushConsumer
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.report.cluster.reading import read_cluster
 from rmqcli.report.cluster.topics import HOURS, hours_of, read_topics
@@ -108,6 +108,26 @@ async def test_a_lost_broker_is_named_and_costs_one_time_limit(autojump_clock: M
     assert page.tables["Brokers"][1][2] == "no answer"
     assert [one.name for one in found.topics] == ["orders"]
     assert "billing" in found.groups
+
+
+async def test_a_page_about_some_brokers(autojump_clock: MockClock) -> None:
+    async with (
+        embedded_in_memory() as cluster,
+        cluster.broker(broker_name="broker-b") as other,
+        Admin(**cluster.client() | {"timeout": 3.0}) as admin,
+    ):
+        await admin.topics.create("everywhere")
+        await admin.topics.create("elsewhere", brokers=["broker-b"])
+        both = read(of_cluster(await read_cluster(admin)))
+        cluster.cut(other.broker_address, 3600)
+        found = await read_cluster(admin, brokers=["broker-a"])
+        page = read(of_cluster(found))
+        with pytest.raises(NotFound):
+            await read_cluster(admin, cluster="none")
+    assert [row[0] for row in both.tables["Brokers"][1:3]] == ["broker-a", "broker-b"]
+    assert {row[0] for row in both.tables["Topics"][1:]} == {"everywhere", "elsewhere"}
+    assert "broker-b" not in page.text
+    assert (found.failures, [one.name for one in found.topics]) == ({}, ["everywhere"])
 
 
 async def test_no_name_server_is_an_error(autojump_clock: MockClock) -> None:

@@ -6,7 +6,7 @@ others answered.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -18,10 +18,12 @@ from rmqcli.client.admin.values import BrokerLag
 from rmqcli.doctor.members import Members, members_of
 from rmqcli.doctor.survey import Reading, Seat, Survey, examine
 from rmqcli.flows.topic_names import application_topics
+from rmqcli.report.cluster.limits import limited
 from rmqcli.report.cluster.topics import DeadLetters, Hours, TopicReading, hours_of, read_topics
 
 MAX_GROUPS = 500
 """Groups whose clients are asked, those with the most lag first."""
+_GROUP = "group "  # begins the label of the failure of a group
 Failures = dict[str, ClientError]
 T = TypeVar("T")
 
@@ -58,12 +60,32 @@ def label_of(seat: Seat) -> str:
     return f"{seat.broker_name}:{seat.broker_id}" if seat.broker_id else seat.broker_name
 
 
-async def read_cluster(admin: Admin) -> ClusterReading:
-    """Ask everything. Raises the error of a name server if none answers."""
+async def read_cluster(
+    admin: Admin, *, brokers: Collection[str] = (), cluster: str | None = None
+) -> ClusterReading:
+    """Ask everything about the named brokers, those of a cluster, or all.
+
+    Raises the error of a name server if none answers, NotFound for an unknown name.
+    """
     survey = await examine(admin)
     for error in survey.views.values():
         if not survey.answered and isinstance(error, ClientError):
             raise error
+    if not (brokers or cluster):
+        return await _read_all(admin, survey)
+    seats = await admin.brokers.seats(brokers=brokers, cluster=cluster)
+    names = {label.partition(":")[0] for label in seats}
+    found = await _read_all(admin, limited(survey, names), names)
+    found.failures = {label: error for label, error in found.failures.items() if _is_of(label, names)}
+    return found
+
+
+def _is_of(label: str, brokers: Container[str]) -> bool:
+    return label.partition(":")[0] in brokers or label.startswith(_GROUP)
+
+
+async def _read_all(admin: Admin, survey: Survey, names: Container[str] | None = None) -> ClusterReading:
+    """Ask all that the survey leaves open. `names` are those of brokers if not all are wanted."""
     found = ClusterReading(survey)
     found.failures = {
         label_of(seat): answer
@@ -71,25 +93,28 @@ async def read_cluster(admin: Admin) -> ClusterReading:
         if isinstance(answer := survey.readings.get(seat.address), ClientError)
     }
     if survey.masters:
-        await _read(admin, found)
+        await _read(admin, found, names)
     return found
 
 
-async def _read(admin: Admin, found: ClusterReading) -> None:
+async def _read(admin: Admin, found: ClusterReading, brokers: Container[str] | None) -> None:
     failures = found.failures
     seats = {label: seat.address for label, seat in found.labels.items()}
     found.configs = await _or(admin.brokers.configs(seats, failures=failures), {})
     found.lags = await _or(admin.brokers.lags(found.survey.masters, failures=failures), [])
     names = await _or(admin.topics.names(), [])
     of_applications = application_topics(names, found.survey.view)
-    found.topics = await read_topics(admin, of_applications, failures)
+    found.topics = await read_topics(admin, of_applications, failures, brokers=brokers)
     found.hours = await hours_of(admin, found.topics)
     letters = [name for name in names if name.startswith(DLQ_PREFIX)]
     found.dead = [
         DeadLetters(one.name.removeprefix(DLQ_PREFIX), one.messages, one.last_stored)
-        for one in await read_topics(admin, letters, failures, with_rates=False)
+        for one in await read_topics(admin, letters, failures, with_rates=False, brokers=brokers)
     ]
-    found.groups = await _or(admin.groups.names(failures=failures), [])
+    if brokers is None:
+        found.groups = await _or(admin.groups.names(failures=failures), [])
+    else:
+        found.groups = sorted({one.group for one in found.lags})
     await _read_members(admin, found)
 
 
@@ -102,7 +127,7 @@ async def _read_members(admin: Admin, found: ClusterReading) -> None:
     found.skipped = len(names) - len(asked)
     ask: Callable[[str], Awaitable[Members]] = lambda name: members_of(admin, name, found.failures)  # noqa: E731
     found.members, errors = await gather(asked, ask)
-    found.failures.update({f"group {name}": error for name, error in errors.items()})
+    found.failures.update({f"{_GROUP}{name}": error for name, error in errors.items()})
 
 
 async def _or(call: Awaitable[T], default: T) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from codec.bodies.stats import TopicOffset
@@ -54,24 +54,36 @@ class Hours(NamedTuple):
 
 
 async def read_topics(
-    admin: Admin, names: Sequence[str], failures: Failures, *, with_rates: bool = True
+    admin: Admin,
+    names: Sequence[str],
+    failures: Failures,
+    *,
+    with_rates: bool = True,
+    brokers: Container[str] | None = None,
 ) -> list[TopicReading]:
-    """Ask for the ends of all queues; brokers that do not answer are added to `failures`.
+    """Ask for the ends of all queues, or of those on some brokers; brokers that do not answer are added to
+    `failures`.
 
     Only topics that got a message in the last day are asked for rates.
     """
     since = admin.instance.now_ms() - HOURS * HOUR_MS
 
+    def wanted(broker: str) -> bool:
+        return brokers is None or broker in brokers
+
     async def read(name: str) -> TopicReading:
-        found = TopicReading(name, await admin.topics.stats(name, failures=failures))
+        queues = await admin.topics.stats(name, failures=failures)
+        mine = {queue: ends for queue, ends in queues.items() if wanted(queue.broker_name)}
+        found = TopicReading(name, mine)
         if not with_rates or found.last_stored < since:
             return found
-        brokers = await admin.topics.masters(name)
-        puts = await admin.brokers.statistics(brokers, "TOPIC_PUT_NUMS", name, failures=failures)
+        masters = await admin.topics.masters(name)
+        asked = {broker: address for broker, address in masters.items() if wanted(broker)}
+        puts = await admin.brokers.statistics(asked, "TOPIC_PUT_NUMS", name, failures=failures)
         return found._replace(rate=rate_of(puts), day=total_of(puts))
 
     answers, _ = await gather(names, read)
-    return list(answers.values())
+    return [one for one in answers.values() if one.queues or brokers is None]
 
 
 async def hours_of(admin: Admin, topics: Sequence[TopicReading]) -> Hours:

@@ -20,7 +20,9 @@ _HEADINGS = (
     Heading("Rate", "messages by store time, from the first to the last of the whole log"),
     Heading("Mean body", _STORED, number=True),
     Heading("Largest", "the largest body", number=True),
-    Heading("Keys", "different keys; a number with ~ is estimated, with an error of 3 %", number=True),
+    Heading(
+        "Keys", "different keys; a number with ~ is estimated, with a standard error of 3 %", number=True
+    ),
     Heading("Last stored"),
 )
 
@@ -37,7 +39,11 @@ def rate_section(shape: LogShape) -> Section:
     series = by_share(counts, shape.rate.counts)
     title = f"Messages by store time, in steps of {duration(shape.rate.step / 1000)}"
     highest = max(shape.rate.counts) / (shape.rate.step / 1000)
-    intro = f"At most {highest:,.1f} messages per second in one step."
+    intro = (
+        f"At most {highest:,.3g} messages per second in one step."
+        if highest < 100
+        else (f"At most {highest:,.0f} messages per second in one step.")
+    )
     return Section("Rate over time", [over_time(title, shape.rate.begin, shape.rate.step, series)], intro)
 
 
@@ -76,7 +82,9 @@ def _keys(one: TopicShape) -> Cell:
     keyed = f"{one.keyed:,} of {one.statistics.messages:,} messages have keys"
     if one.keys.is_exact:
         return found._replace(exact=keyed)
-    return found._replace(text=f"~{found.text}", exact=f"about {one.keys.count:,}, ± 3 %; {keyed}")
+    return found._replace(
+        text=f"~{found.text}", exact=f"about {one.keys.count:,}, with a standard error of 3 %; {keyed}"
+    )
 
 
 def cards_section(shape: LogShape) -> Section:
