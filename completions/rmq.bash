@@ -94,7 +94,7 @@ _rmq_describe() {
             arguments="groups"
             ;;
         "topic")
-            commands="list describe route stats top entries allocate create update apply delete order"
+            commands="list describe route stats top entries allocate create update apply delete order static"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -186,6 +186,32 @@ _rmq_describe() {
             options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
+            ;;
+        "topic static")
+            commands="show update remap"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "topic static show")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
+            ;;
+        "topic static update")
+            options="-b --broker --cluster --queues --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --queues --file -n --namesrv --profile --color --timeout --map --confirm"
+            files="--file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="topics"
+            ;;
+        "topic static remap")
+            options="-b --broker --cluster --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm"
+            files="--file"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "group")

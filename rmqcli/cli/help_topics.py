@@ -12,7 +12,7 @@ ENVIRONMENT: Mapping[str, str] = {
     ),
     "RMQ_PROFILE": "Profile to use if no name server is given otherwise; wins over `rmq profile use`.",
     "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
-    "RMQ_STATE_DIR": "Folder of undo files and of what was done with dead letters; default: the user's state folder.",
+    "RMQ_STATE_DIR": "Folder of undo files, plans of static topics, what was done with dead letters; default: the user's state folder.",
     "RMQ_CACHE_DIR": "Folder of the names that completions offer; default: the user's cache folder.",
     "NO_COLOR": "Disables colors if set, unless --color always is given.",
 }

@@ -11,6 +11,10 @@ class InvalidInput(FlowError):
     """An option does not fit the cluster or the other options."""
 
 
+class NotMapped(FlowError):
+    """A topic that is not static, or a static one whose brokers contradict each other."""
+
+
 class QueueNotFound(FlowError):
     """The topic has no such queue."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqcli.client.admin.name_servers import NameServerAdmin
     from rmqcli.client.admin.offsets import OffsetAdmin
     from rmqcli.client.admin.replication import ReplicationAdmin
+    from rmqcli.client.admin.static_topics import StaticTopicAdmin
     from rmqcli.client.admin.topics import TopicAdmin
     from rmqcli.client.admin.upkeep import UpkeepAdmin
 
@@ -37,13 +38,15 @@ _AREAS = {
     "replication": "ReplicationAdmin",
     "controllers": "ControllerAdmin",
     "upkeep": "UpkeepAdmin",
+    "static_topics": "StaticTopicAdmin",
 }
 ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 
 
 class Admin(Client):
     """Administration calls by area: `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`,
-    `name_servers`, `access`, `replication`, `controllers`, `upkeep`.
+    `name_servers`, `access`, `replication`, `controllers`, `upkeep`,
+    `static_topics`.
 
     `timeout` is seconds for one request; see InstanceOptions for the other options. An Admin has no
     namespace: it takes whole names of topics and groups. A call that goes to several brokers sends its
@@ -72,6 +75,8 @@ class Admin(Client):
     """Controllers of 5.x: state, configuration, elections."""
     upkeep: UpkeepAdmin
     """Stores of 5.x: cold data, read-ahead, RocksDB; containers of brokers."""
+    static_topics: StaticTopicAdmin
+    """Static topics of 5.x: the mappings of their queues."""
 
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
         options.setdefault("timeout", ADMIN_TIMEOUT)

@@ -17,4 +17,5 @@ VERBS = (
     "apply",
     "delete",
     "order",
+    "static",
 )

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 app = command_group("topic", "List, describe, create, update and delete topics.")
 order = command_group("order", "Show and change the layout of ordered topics.")
+static = command_group("static", "Show and change static topics of 5.x.")
 app.add_typer(order)
+app.add_typer(static)
 
 NewPermOption = Annotated[
     str | None, Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")
