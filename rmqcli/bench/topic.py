@@ -10,7 +10,7 @@ import trio
 
 from codec.codes import Perm
 from codec.message_queue import MessageQueue
-from rmqcli.client import Admin, ClientError, InvalidRequest
+from rmqcli.client import Admin, ClientError, ConnectionLost, InvalidRequest, RequestTimeout
 
 PREFIX = "RMQ_BENCH_"
 QUEUES = 8
@@ -54,11 +54,18 @@ async def opened(admin: Admin, place: Place, perm: Perm = Perm.WRITE) -> AsyncIt
             read_queues=QUEUES,
             write_queues=QUEUES,
         )
-        place.troubles.update(change.failures)
+        place.troubles.update({name: of_creation(topic, why) for name, why in change.failures.items()})
         yield [MessageQueue(topic, name, number) for number in range(QUEUES) for name in change.brokers]
     finally:
         with trio.move_on_after(CLEAN_SECONDS, shield=True):
             await _remove(admin, topic, place)
+
+
+def of_creation(topic: str, error: ClientError) -> ClientError | str:
+    """A broker that did not answer may still make the topic."""
+    if not isinstance(error, (ConnectionLost, RequestTimeout)):
+        return error
+    return f"{error}; it may still make the topic: rmq topic delete {topic}"
 
 
 async def _existing(admin: Admin, topic: str, place: Place, perm: Perm) -> list[MessageQueue]:

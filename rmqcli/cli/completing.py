@@ -1,23 +1,31 @@
 """Names for shells to complete: `rmq __complete KIND WORD...` prints those of a kind, one a line.
 
 The words are those of the command line before the one that is completed: its `-n`, `--profile` and `--map`
-choose the cluster. Nothing is ever an error here, and nothing waits: an answer that is not in the cache is
-asked for within `ASKING` seconds, imports and all within `ALTOGETHER`, and is empty if that was not enough.
+choose the cluster. Nothing is ever an error here, and nothing waits for a server: the names are those of the
+cache, and if these are old, another process asks for new ones (`rmq __complete --ask KIND WORD...`), which
+the next Tab has.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rmqcli.client import Admin
 
-ASKING = 0.4
-ALTOGETHER = 0.9
+ASKING = 3.0
+"""Seconds for the answer of a cluster, in a process for which nobody waits."""
+ALTOGETHER = 10.0
+"""Seconds after which that process ends, whatever it is at."""
+ASK = "--ask"
 _OPTIONS = {"-n": "namesrv", "--namesrv": "namesrv", "--profile": "profile", "--map": "map"}
 KINDS = ("topics", "groups", "brokers", "clusters", "profiles")
 _QUOTES = "'\""
@@ -28,6 +36,9 @@ _BREAKS = re.compile(r"\0([:=;])\0")
 def print_names(arguments: Sequence[str]) -> None:
     """Print the names of the kind `arguments[0]`; the rest are the words of the command line."""
     try:
+        if list(arguments[:1]) == [ASK]:
+            _renew(arguments[1], arguments[2:])
+            return
         names = _found(arguments[0], arguments[1:])
     except Exception:  # a shell that completes has no place for it
         return
@@ -44,16 +55,37 @@ def _found(kind: str, words: Sequence[str]) -> Iterable[str]:
     if kind not in KINDS:
         return []
     from rmqcli.cli import name_cache
+
+    path, _ = _place(kind, words)
+    names, fresh = name_cache.known(path)
+    if not fresh:
+        name_cache.store(path, names)  # a Tab meanwhile does not ask again
+        _ask_aside([ASK, kind, *words])
+    return names
+
+
+def _place(kind: str, words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+    """The file of the cache, and the arguments of `Admin`."""
+    from rmqcli.cli import name_cache
     from rmqcli.cli.settings import Given, Settings
 
     options = Settings(Given(**_given(words))).client_options
-    path = name_cache.cache_path(kind, repr(options))
-    if (names := name_cache.fresh(path)) is None:
-        # first as if nobody had answered: a Tab meanwhile, or after this one is killed, does not ask again
-        name_cache.store(path, [])
-        names = _asked(kind, options)
-        name_cache.store(path, names)
-    return names
+    return name_cache.cache_path(kind, repr(options)), options
+
+
+def _ask_aside(words: Sequence[str]) -> None:
+    """Start the process that asks. It has no standard streams: the shell waits for the end of these."""
+    nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    program = [sys.executable, "-m", "rmqcli", "__complete", *words]
+    os.posix_spawn(sys.executable, program, os.environ, file_actions=nothing, setpgroup=0)
+
+
+def _renew(kind: str, words: Sequence[str]) -> None:
+    """Ask the cluster, and keep what it answers."""
+    from rmqcli.cli import name_cache
+
+    path, options = _place(kind, words)
+    name_cache.store(path, _asked(kind, options))
 
 
 def _given(words: Sequence[str]) -> dict[str, Any]:
@@ -77,17 +109,16 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _asked(kind: str, options: dict[str, Any]) -> list[str]:
-    """Return the names that the cluster knows now; none if it does not answer in time."""
+    """Return the names that the cluster knows now. TimeoutError if it does not answer in time."""
     with _alarm(ALTOGETHER):
         import trio
 
         from rmqcli.client import Admin
 
         async def main() -> list[str]:
-            with trio.move_on_after(ASKING):
+            with trio.fail_after(ASKING):
                 async with Admin(**options) as admin:
                     return await names_of(kind, admin)
-            return []
 
         return trio.run(main)
 

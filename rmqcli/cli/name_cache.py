@@ -31,14 +31,14 @@ def cache_path(kind: str, cluster: str) -> Path:
     return Path(folder) / "names" / f"{kind}-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
 
 
-def fresh(path: Path) -> list[str] | None:
-    """Return the names of a file that is young enough, else None."""
+def known(path: Path) -> tuple[list[str], bool]:
+    """Return the names of a file, none if there is none, and whether it is young enough to be believed."""
     try:
         age = time.time() - path.stat().st_mtime
         names = path.read_text("utf-8").splitlines()
     except OSError:
-        return None
-    return names if 0 <= age < (KEPT if names else KEPT_EMPTY) else None
+        return [], False
+    return names, 0 <= age < (KEPT if names else KEPT_EMPTY)
 
 
 def store(path: Path, names: Sequence[str]) -> None:
