@@ -238,9 +238,13 @@ class Server:
         while True:
             await self._flush_wanted.wait()
             self._flush_wanted = trio.Event()
-            sessions, self._unflushed = self._unflushed, set()
-            for session in sessions:
-                session.flush()
+            self._flush_all()
+
+    def _flush_all(self) -> None:
+        """A call of its own: no local variable keeps the last ones, which may have left, until the next."""
+        sessions, self._unflushed = self._unflushed, set()
+        for session in sessions:
+            session.flush()
 
     async def _close_idle(self) -> None:
         silence = self._limits.idle_seconds
