@@ -54,7 +54,7 @@ def watched(settings: Settings, seconds: float | None, show: Callable[[], None])
         return
     shown = False
     while True:
-        if settings.terminal and not settings.json:
+        if settings.table and not settings.json:
             Output().write(CLEAR)
         _show_on(settings, show, shown)
         shown = True
