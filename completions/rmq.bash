@@ -195,21 +195,21 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic static show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic static update")
-            options="-b --broker --cluster --queues --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --queues --file -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --queues --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --queues --file -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic static remap")
-            options="-b --broker --cluster --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm"
+            options="-b --broker --cluster --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
@@ -508,8 +508,8 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect rocksdb")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;

@@ -23,12 +23,12 @@ LISTS = frozenset(
         *("group list", "group settings", "group deliver", "offsets show"),
         *("cluster list", "cluster producers"),
         *("broker status", "broker lag", "broker ping", "config show", "config diff"),
-        *("kv list", "order show", "ha show", "ha epochs", "cold show"),
+        *("kv list", "order show", "static show", "ha show", "ha epochs", "cold show"),
         *("acl version", "user list", "user show", "policy list", "policy show"),
         *("controller status", "controller replicas"),
         *("profile list", "profile show", "profile current", "profile test"),
         *("inspect commitlog", "inspect consumequeue", "inspect index", "inspect topics", "inspect groups"),
-        *("inspect offsets", "inspect delay", "inspect transactions"),
+        *("inspect offsets", "inspect delay", "inspect transactions", "inspect rocksdb"),
     )
 )
 """Commands whose JSON is a list of rows, or a row a line."""
@@ -46,7 +46,15 @@ DOCUMENTS = frozenset(
         *("bench send", "bench consume", "bench e2e", "inspect store"),
         *("topic apply", "group apply", "cluster apply", "config set", "broker drain", "broker undrain"),
         *("clean queues", "clean topics", "clean log", "kv set", "kv delete", "order set", "order clear"),
-        *("group mode", "ha reset", "cold set", "cold remove", "cold read-ahead"),
+        *(
+            "static update",
+            "static remap",
+            "group mode",
+            "ha reset",
+            "cold set",
+            "cold remove",
+            "cold read-ahead",
+        ),
         *("rocksdb export", "rocksdb compare", "rocksdb pop"),
         *("acl set", "acl delete", "acl whitelist", "user create", "user update", "user delete", "user copy"),
         *("policy set", "policy delete", "policy copy"),
