@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,12 @@ def nodes() -> list[Node]:
     return command_nodes()
 
 
-def test_generated_files_are_up_to_date() -> None:
-    files = generated_files(ROOT)
+@pytest.fixture(scope="module")
+def files() -> Mapping[Path, str]:
+    return generated_files(ROOT)
+
+
+def test_generated_files_are_up_to_date(files: Mapping[Path, str]) -> None:
     stale = [
         str(path)
         for path, text in files.items()
@@ -43,7 +48,9 @@ def test_generated_files_are_up_to_date() -> None:
     }
 
 
-def test_writing_removes_what_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_removes_what_is_gone(
+    files: Mapping[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "man").mkdir()
     (tmp_path / "completions").mkdir()
@@ -51,24 +58,24 @@ def test_writing_removes_what_is_gone(tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / "completions" / path.name).write_text(path.read_text("utf-8").replace("topic", "gone"))
     (tmp_path / "man" / "rmq-gone.1").write_text("")
     main()
-    assert all((tmp_path / path).read_text("utf-8") == text for path, text in generated_files(ROOT).items())
+    assert all((tmp_path / path).read_text("utf-8") == text for path, text in files.items())
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
-        str(path) for path in generated_files(ROOT)
+        str(path) for path in files
     }
 
 
-def test_a_grammar_is_explained_where_it_is_used() -> None:
+def test_a_grammar_is_explained_where_it_is_used(files: Mapping[Path, str]) -> None:
     """Not where another option has a value of the same name, as the limits of `rmq check`."""
-    pages = {path.stem: text for path, text in generated_files(ROOT).items() if path.parent.name == "man"}
+    pages = {path.stem: text for path, text in files.items() if path.parent.name == "man"}
     for title, option in (("RANGES", r"\\-o, \\-\\-offset RANGE"), ("FORMATS", r"\\-f, \\-\\-format FORMAT")):
         explaining = {name for name, text in pages.items() if f".SH {title}" in text}
         assert explaining == {name for name, text in pages.items() if re.search(option, text)}
         assert not any(name.startswith("rmq-check") for name in explaining)
 
 
-def test_manuals_say_what_a_reader_can_use() -> None:
+def test_manuals_say_what_a_reader_can_use(files: Mapping[Path, str]) -> None:
     """Texts shared with the code do not tell how the code works."""
-    for path, text in generated_files(ROOT).items():
+    for path, text in files.items():
         if path.parent.name == "man":
             assert not re.search(r"first tried|the separator;|cursor of|Returns|Raises|docstring", text), path
 
