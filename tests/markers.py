@@ -2,12 +2,14 @@
 
 A test that has one runs without the measurement of coverage, which doubles the time of Python code. The floors
 of tests/coverage_floor.py hold for the others, and for those of `MEASURED` that are not of `COVERED`: most of what
-they run is their own.
+they run is their own. Of those, one case in three of each test is measured: the others run mostly the same
+lines.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -36,14 +38,17 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
     Warns when one does not: a folder, a file or a test has another name now.
     """
     used: set[str] = set()
+    cases: Counter[str] = Counter()
     for item in items:
         found = {folder: marker for folder, marker in FOLDERS.items() if item.nodeid.startswith(folder)}
-        name = item.nodeid.partition("[")[0].rpartition("/")[2]
+        test = item.nodeid.partition("[")[0]
+        name = test.rpartition("/")[2]
         found |= {beginning: "slow" for beginning in SLOW if name.startswith(beginning)}
         for marker in found.values():
             item.add_marker(marker)
-        if found and (not item.nodeid.startswith(MEASURED) or item.nodeid.startswith(COVERED)):
+        if found and (cases[test] % 3 or not test.startswith(MEASURED) or test.startswith(COVERED)):
             item.add_marker("no_cover")
+        cases[test] += 1
         used |= found.keys()
     if is_whole and (unused := sorted({*FOLDERS, *SLOW} - used)):
         warnings.warn(f"tests/markers.py, slow.txt: no test is called {', '.join(unused)}", stacklevel=1)
