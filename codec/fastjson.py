@@ -18,12 +18,13 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from codec.errors import BodyError
-from codec.fastjson_writer import FASTJSON, STANDARD, JsonDialect, dumps, dumps_in_steps
+from codec.fastjson_writer import FASTJSON, STANDARD, JsonDialect, chunks_in_steps, dumps, dumps_in_steps
 
 __all__ = [
     "FASTJSON",
     "STANDARD",
     "JsonDialect",
+    "chunks_in_steps",
     "dumps",
     "dumps_in_steps",
     "expanded_size",

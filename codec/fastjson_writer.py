@@ -235,10 +235,17 @@ def dumps_in_steps(
 
     What happens to a dict or list between two steps may be missing in the text, or in it.
     """
+    return b"".join((yield from chunks_in_steps(value, dialect=dialect, pretty=pretty)))
+
+
+def chunks_in_steps(
+    value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False
+) -> Generator[None, None, list[bytes]]:
+    """As `dumps_in_steps`, for a text that is too long to be joined at once: the parts of it."""
     writer, chunks = _Writer(dialect, pretty), []
     for _ in writer.steps(value):
         chunks.append("".join(writer.pieces).encode())
         writer.pieces.clear()
         yield
     chunks.append("".join(writer.pieces).encode())
-    return b"".join(chunks)
+    return chunks

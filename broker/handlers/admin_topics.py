@@ -12,6 +12,7 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import valid_topic
 from broker.net.handling import Answered, Reply, Request
+from broker.net.turns import emptied_on_error
 from broker.tables.topic_attributes import altered, parse_changes
 from codec.bodies.config import (
     CreateTopicListRequestBody,
@@ -180,11 +181,13 @@ async def topic_stats(
     config = broker.topics.get(topic)
     if config is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-    pace, when_ready, table = request.session.turns.pace(), broker.store.when_ready, {}
-    for queue_id in range(config.write_queue_nums):
-        queue = MessageQueue(topic, broker.name, queue_id)
-        table[queue] = await when_ready(_queue_stats, broker, topic, queue_id)
-        await pace.step()
+    turns, when_ready = request.session.turns, broker.store.when_ready
+    pace, table = turns.pace(), dict[MessageQueue, TopicOffset]()
+    async with emptied_on_error(turns, table):
+        for queue_id in range(config.write_queue_nums):
+            queue = MessageQueue(topic, broker.name, queue_id)
+            table[queue] = await when_ready(_queue_stats, broker, topic, queue_id)
+            await pace.step()
     return Reply(body=TopicStatsTable(offset_table=table), is_used_up=True)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Reply, Request
-from broker.net.turns import Pace
+from broker.net.turns import Pace, Turns, emptied_on_error
 from broker.services.clients import watch_session
 from codec.bodies.config import TopicConfig
 from codec.bodies.offsets import QueryCorrectionOffsetBody
@@ -34,18 +34,20 @@ async def consume_stats(
     """208: maximum and committed offset of every queue of a group's topics; empty for an unknown group."""
     header = request.header
     topics = [header.topic] if header.topic else broker.offsets.topics_of(header.consumer_group)
-    return Reply(body=await _stats(broker, request.session.turns.pace(), header.consumer_group, topics))
+    stats = await _stats(broker, request.session.turns, header.consumer_group, topics)
+    return Reply(body=stats, is_used_up=True)
 
 
-async def _stats(broker: BrokerContext, pace: Pace, group: str, topics: Iterable[str]) -> ConsumeStats:
+async def _stats(broker: BrokerContext, turns: Turns, group: str, topics: Iterable[str]) -> ConsumeStats:
     table: dict[MessageQueue, OffsetWrapper] = {}
-    tps = 0.0
-    for topic in topics:
-        config = broker.topics.get(topic)
-        if config is None or _is_dropped(broker, group, topic):
-            continue
-        table.update(await _offsets(broker, pace, group, config, config.read_queue_nums))
-        tps += broker.statistics.consume_tps(topic, group)
+    tps, pace = 0.0, turns.pace()
+    async with emptied_on_error(turns, table):
+        for topic in topics:
+            config = broker.topics.get(topic)
+            if config is None or _is_dropped(broker, group, topic):
+                continue
+            await _add_offsets(table, broker, pace, group, config, config.read_queue_nums)
+            tps += broker.statistics.consume_tps(topic, group)
     return ConsumeStats(offset_table=table, consume_tps=tps)
 
 
@@ -55,16 +57,20 @@ def _is_dropped(broker: BrokerContext, group: str, topic: str) -> bool:
     return online is not None and bool(online.subscriptions) and topic not in online.subscriptions
 
 
-async def _offsets(
-    broker: BrokerContext, pace: Pace, group: str, config: TopicConfig, queues: int
-) -> dict[MessageQueue, OffsetWrapper]:
+async def _add_offsets(
+    table: dict[MessageQueue, OffsetWrapper],
+    broker: BrokerContext,
+    pace: Pace,
+    group: str,
+    config: TopicConfig,
+    queues: int,
+) -> None:
     """By queue. Each waits for the disk by itself: the others are not looked up again."""
-    topic, when_ready, table = config.topic_name, broker.store.when_ready, {}
+    topic, when_ready = config.topic_name, broker.store.when_ready
     for queue_id in range(queues):
         queue = MessageQueue(topic, broker.name, queue_id)
         table[queue] = await when_ready(_offset, broker, group, topic, queue_id)
         await pace.step()
-    return table
 
 
 def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
@@ -94,10 +100,10 @@ async def broker_consume_stats(
                 or _is_dropped(broker, group, topic)
             ):
                 continue
-            one = ConsumeStats(
-                offset_table=await _offsets(broker, pace, group, config, config.write_queue_nums),
-                consume_tps=broker.statistics.consume_tps(topic, group),
-            )
+            table: dict[MessageQueue, OffsetWrapper] = {}
+            await _add_offsets(table, broker, pace, group, config, config.write_queue_nums)
+            tps = broker.statistics.consume_tps(topic, group)
+            one = ConsumeStats(offset_table=table, consume_tps=tps)
             total += sum(queue.broker_offset - queue.consumer_offset for queue in one.offset_table.values())
             stats.append(one)
         await pace.step()
@@ -114,11 +120,13 @@ async def time_span(
     config = broker.topics.get(header.topic)
     if config is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-    pace, spans = request.session.turns.pace(), []
-    for queue_id in range(config.write_queue_nums):
-        spans.append(await broker.store.when_ready(_span, broker, header.group, header.topic, queue_id))
-        await pace.step()
-    return Reply(body=QueryConsumeTimeSpanBody(consume_time_span_set=spans))
+    turns = request.session.turns
+    pace, spans = turns.pace(), list[QueueTimeSpan]()
+    async with emptied_on_error(turns, spans):
+        for queue_id in range(config.write_queue_nums):
+            spans.append(await broker.store.when_ready(_span, broker, header.group, header.topic, queue_id))
+            await pace.step()
+    return Reply(body=QueryConsumeTimeSpanBody(consume_time_span_set=spans), is_used_up=True)
 
 
 def _span(broker: BrokerContext, group: str, topic: str, queue_id: int) -> QueueTimeSpan:

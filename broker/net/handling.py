@@ -14,21 +14,24 @@ exception are answered by `failure_reply`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+import trio
+from msgspec.structs import replace
 
 from broker.errors import NotReady, Refusal
 from broker.net.dispatch import Handler, failure_reply
 from broker.net.session import Session
-from broker.net.turns import FIRST_STEPS, LongWork, Steps
+from broker.net.transport import Buffer
+from broker.net.turns import FIRST_STEPS, LongWork, Steps, Turns, emptying
 from codec.bodies.base import Body
 from codec.bodies.in_steps import NotPlainJson, decode_body_in_steps
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.fastjson import JsonDialect, dumps_in_steps
+from codec.fastjson import JsonDialect, chunks_in_steps
 from codec.headers.base import ext_encoder, from_ext, to_ext
 from codec.operations.operation import AnyOperation, Operation
 from codec.remoting.frame import RemotingCommand, encode_short_reply
@@ -39,8 +42,6 @@ LONGEST_BODY = 1024 * 1024
 """Bytes of a request's body in JSON: it is decoded at once."""
 LONGEST_ODD_BODY = 32 * 1024
 """Bytes of one that only fastjson writes: reading it takes a hundred times as long."""
-EMPTIED_PER_STEP = 128
-"""Entries of a table that are freed at once."""
 LONG_TABLE = 256
 """A body with more entries in its tables is encoded in several turns."""
 
@@ -74,7 +75,7 @@ class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False
     body: BodyT_co | None = None
     code: int = ResponseCode.SUCCESS
     remark: str | None = None
-    views: Sequence[memoryview] = ()
+    views: Sequence[Buffer] = ()
     dialect: JsonDialect | None = None
     is_used_up: bool = False
 
@@ -87,8 +88,8 @@ Answered = (
     | bytes
     | None
 )
-Encode = Callable[..., RemotingCommand | bytes]
-"""Encodes a reply to a command; the text of its body follows if it is encoded already."""
+Encode = Callable[[RemotingCommand, "AnyReply"], RemotingCommand | bytes]
+"""Encodes a reply to a command."""
 TypedHandler = Callable[[ContextT, Request[RequestT, RequestBodyT]], Answered[ReplyT, ReplyBodyT]]
 
 
@@ -198,13 +199,9 @@ def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]]
     reply_type: Any = operation.reply
     ext_of = to_ext if reply_type is None else ext_encoder(reply_type)
 
-    def encode(
-        command: RemotingCommand, reply: AnyReply, text: bytes | None = None
-    ) -> RemotingCommand | bytes:
+    def encode(command: RemotingCommand, reply: AnyReply) -> RemotingCommand | bytes:
         header = reply.header
-        if text is not None:
-            ext_fields, body = None if header is None else ext_of(header), text
-        elif reply.body is None:
+        if reply.body is None:
             ext_fields, body = None if header is None else ext_of(header), b""
         else:
             ext_fields, body = encode_reply(header, reply.body, reply.dialect)
@@ -279,19 +276,6 @@ def _entries(value: object, enough: int) -> int:
     return count
 
 
-def _emptying(body: object) -> Generator[None, None, None]:
-    """Empties the lists and tables of a body in steps."""
-    for name in body.__struct_fields__ if isinstance(body, Body) else ():
-        table = getattr(body, name)
-        while isinstance(table, dict) and table:
-            for _ in range(min(EMPTIED_PER_STEP, len(table))):
-                table.popitem()
-            yield
-        while isinstance(table, list) and table:
-            del table[-EMPTIED_PER_STEP:]
-            yield
-
-
 async def _itself(reply: AnyReply) -> AnyReply:
     return reply
 
@@ -308,15 +292,25 @@ async def _respond_later(
         if isinstance(reply, RemotingCommand):
             session.respond(command, command.reply(reply.code, reply.remark, reply.ext_fields, reply.body))
         elif reply is not None:
-            text = None
             if reply.body is not None and _is_long(reply.body):
-                steps = dumps_in_steps(reply.body, dialect=reply.dialect or operation.reply_dialect)
-                text = await session.turns.run(steps)
-            session.respond(command, encode(command, reply, text), reply.views)
-            if reply.is_used_up:
-                await session.turns.run(_emptying(reply.body))
+                reply = await _encoded(session.turns, reply, operation)
+            session.respond(command, encode(command, reply), reply.views)
     except Exception as error:  # whatever work for one request raises, the connection goes on
         session.respond(command, failure_reply(session, command, error))
+
+
+async def _encoded(turns: Turns, reply: AnyReply, operation: AnyOperation) -> AnyReply:
+    """A reply with a long body, which becomes its views; in as many turns as it takes."""
+    try:
+        dialect = reply.dialect or operation.reply_dialect
+        chunks = await turns.run(chunks_in_steps(reply.body, dialect=dialect))
+    finally:
+        if reply.is_used_up and isinstance(reply.body, Body):
+            with trio.CancelScope(shield=True):
+                for name in reply.body.__struct_fields__:
+                    if isinstance(table := getattr(reply.body, name), dict | list):
+                        await turns.run(emptying(table))
+    return replace(reply, body=None, views=chunks)
 
 
 def command_of(

@@ -134,7 +134,7 @@ class Session:
 
     # sending
 
-    def send(self, command: RemotingCommand | bytes, views: Sequence[memoryview] = ()) -> None:
+    def send(self, command: RemotingCommand | bytes, views: Sequence[Buffer] = ()) -> None:
         """Queues a frame, or a command whose opaque is set with `views` as its body, which are not copied."""
         if isinstance(command, bytes):
             self._queue([command])
@@ -147,7 +147,7 @@ class Session:
             self._queue([encode_frame(command)])
 
     def respond(
-        self, request: RemotingCommand, reply: RemotingCommand | bytes, views: Sequence[memoryview] = ()
+        self, request: RemotingCommand, reply: RemotingCommand | bytes, views: Sequence[Buffer] = ()
     ) -> None:
         """Sends a reply, unless the request is one-way."""
         if not request.is_oneway:

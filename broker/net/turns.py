@@ -9,7 +9,8 @@ send little go first. Times are those of trio's clock, so that a test can let ev
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import trio
@@ -20,6 +21,8 @@ Job = Generator[None, None, None]
 TURN_SECONDS = 0.0005
 FIRST_STEPS = 32
 """Steps of long work that are done at once: most requests have no more."""
+EMPTIED_PER_STEP = 128
+"""Entries of a table that are freed at once."""
 
 
 class Turns:
@@ -115,6 +118,28 @@ class Pace:
     async def after_wait(self) -> None:
         """Waits for a turn of one who has waited for its peer."""
         await self._turns.after_wait(self)
+
+
+def emptying(table: dict[Any, Any] | list[Any]) -> Generator[None, None, None]:
+    """Empties a table in steps: to free thousands of entries at once takes longer than a turn."""
+    while table:
+        if isinstance(table, list):
+            del table[-EMPTIED_PER_STEP:]
+        else:
+            for _ in range(min(EMPTIED_PER_STEP, len(table))):
+                table.popitem()
+        yield
+
+
+@asynccontextmanager
+async def emptied_on_error(turns: Turns, table: dict[Any, Any] | list[Any]) -> AsyncIterator[None]:
+    """Empties a table in steps if the block that fills it is left early, as when its connection ends."""
+    try:
+        yield
+    except BaseException:
+        with trio.CancelScope(shield=True):
+            await turns.run(emptying(table))
+        raise
 
 
 class Jobs:

@@ -14,8 +14,7 @@ from 0 to 2**31−1 and start again.
 
 from __future__ import annotations
 
-from io import BytesIO
-from sys import getsizeof, maxsize
+from sys import maxsize
 from typing import Final
 
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE
@@ -31,6 +30,7 @@ from codec.remoting.frame import (
     decode_span,
     encode_frame,
 )
+from codec.remoting.long_body import LongBody
 from codec.remoting.send_frames import SendRequest
 
 _MAX_OPAQUE: Final = 2**31 - 1
@@ -90,7 +90,7 @@ class Connection:
         self._waiting: dict[int, object] = {}
         self._buffer = bytearray()  # the beginning of a single frame
         self._wanted = _LENGTH_SIZE  # size that the buffer must reach before it is read
-        self._body: BytesIO | None = None  # of a long frame whose head and header are in the buffer
+        self._body: LongBody | None = None  # of a long frame whose head and header are in the buffer
         self._broken = False
         self._ended = False
 
@@ -99,12 +99,12 @@ class Connection:
     @property
     def buffered(self) -> int:
         """The bytes held of an incomplete frame."""
-        return len(self._buffer) + (0 if self._body is None else self._body.tell())
+        return len(self._buffer) + (0 if self._body is None else self._body.received)
 
     @property
     def held(self) -> int:
         """The bytes of memory that an incomplete frame occupies."""
-        return self._buffer.__alloc__() + (0 if self._body is None else getsizeof(self._body))
+        return self._buffer.__alloc__() + (0 if self._body is None else self._body.held)
 
     def receive(self, data: bytes) -> list[RemotingCommand]:
         """The commands that `data` completes, in order; ``b""`` means that the peer will send no more.
@@ -161,7 +161,8 @@ class Connection:
                 self._buffer = bytearray()
                 self._wanted = _LENGTH_SIZE
                 return taken
-        return taken if self._body is None else self._complete_body(data, taken, commands)
+        body = self._body
+        return taken if body is None else self._complete_body(body, data, taken, commands)
 
     def _is_whole(self) -> bool:
         """True when the buffer has a whole frame. Of a long one it gets the head, then the header."""
@@ -174,22 +175,17 @@ class Connection:
         if header_end > length + _LENGTH_SIZE:
             raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {length}")
         if header_end == self._wanted:
-            self._body = BytesIO()
+            self._body = LongBody(length + _LENGTH_SIZE - header_end)
         self._wanted = header_end
         return False
 
-    def _complete_body(self, data: bytes, taken: int, commands: list[RemotingCommand]) -> int:
-        """As `_complete_buffered` once the head and the header are there. The body is copied only here."""
-        body, (length, mark) = self._body, _read_head(self._buffer)
-        if body is None:
-            raise AssertionError("there is no body")
-        missing = length + _LENGTH_SIZE - self._wanted - body.tell()
-        with memoryview(data) as view:
-            taken += body.write(view[taken : taken + missing])
-        if length + _LENGTH_SIZE - self._wanted == body.tell():
-            header = bytes(self._buffer[_HEAD_SIZE:])
+    def _complete_body(self, body: LongBody, data: bytes, taken: int, commands: list[RemotingCommand]) -> int:
+        """As `_complete_buffered` once the head and the header are there."""
+        taken += body.add(data, taken)
+        if not body.missing:
+            header, mark = bytes(self._buffer[_HEAD_SIZE:]), _read_head(self._buffer)[1]
             self._buffer, self._body, self._wanted = bytearray(), None, _LENGTH_SIZE
-            commands.append(decode_parts(mark, header, body.getvalue(), self._direct))
+            commands.append(decode_parts(mark, header, body.whole(), self._direct))
         return taken
 
     def _read_frames(self, data: bytes, position: int, commands: list[RemotingCommand]) -> None:

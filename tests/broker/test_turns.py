@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from itertools import pairwise
 
 import pytest
 import trio
@@ -13,7 +14,17 @@ from broker.errors import NotReady
 from broker.net.dispatch import REPLIES_PER_WRITE
 from broker.net.server import Server
 from broker.net.session import COMMANDS_AT_ONCE, Session
-from broker.net.turns import TURN_SECONDS, Job, Jobs, LongWork, Steps, Turns
+from broker.net.turns import (
+    EMPTIED_PER_STEP,
+    TURN_SECONDS,
+    Job,
+    Jobs,
+    LongWork,
+    Pace,
+    Steps,
+    Turns,
+    emptied_on_error,
+)
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand
 from tests.broker.serving import ECHO, Client, in_memory, request
@@ -204,3 +215,25 @@ async def test_long_work_that_fails_keeps_nothing(mock_clock: trio.testing.MockC
         assert alive[0]() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("table", [dict.fromkeys(range(1000)), list(range(1000))], ids=["dict", "list"])
+async def test_a_table_that_is_given_up_is_emptied_in_steps(
+    table: dict[int, None] | list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if whoever filled it was cancelled, as at the end of a connection."""
+    turns, sizes = Turns(), list[int]()
+
+    async def next_turn() -> None:
+        sizes.append(len(table))
+        await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(turns, "next", next_turn)
+    monkeypatch.setattr(Pace, "is_over", True)
+    with trio.CancelScope() as scope:
+        async with emptied_on_error(turns, table):
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert [before - after for before, after in pairwise([1000, *sizes])][:-1] == [EMPTIED_PER_STEP] * 7
+    assert not table

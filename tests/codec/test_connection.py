@@ -272,6 +272,16 @@ def test_what_is_held_of_a_long_frame_is_counted() -> None:
         assert connection.buffered <= connection.held < 1.3 * connection.buffered + 1000
 
 
+def test_a_long_frame_that_comes_byte_by_byte_takes_little_more_memory_than_its_bytes() -> None:
+    frame = encode_frame(RemotingCommand(10, None, bytes(300_000)))
+    connection = Connection()
+    for at in range(len(frame) - 1):
+        connection.receive(frame[at : at + 1])
+    assert connection.held < 1.3 * len(frame)
+    (command,) = connection.receive(frame[-1:])
+    assert command.body == bytes(300_000)
+
+
 def test_a_long_frame_with_a_header_beyond_its_end_is_refused() -> None:
     frame = bytearray(encode_frame(RemotingCommand(10, None, bytes(100_000))))
     frame[4:8] = (200_000).to_bytes(4, "big")
