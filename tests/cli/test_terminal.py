@@ -101,6 +101,20 @@ def test_a_question(environment: dict[str, str], rmq: Run, topic: str) -> None:
     assert (code, text.splitlines()[-1]) == (0, f"topic {topic} deleted from broker-a")
 
 
+def test_a_question_about_queues_names_what_is_hidden_and_who_reads_it(
+    environment: dict[str, str], rmq: Run, topic: str
+) -> None:
+    rmq("send", topic, "hello", "-q", "3", "-b", "broker-a")
+    rmq("offsets", "reset", "G_hidden", topic, "--to", "start", "--yes")
+    code, text = on_terminal(environment, "topic", "update", topic, "--queues", "2", typed=b"n\n")
+    assert code == 1
+    assert text.splitlines()[-4:-1] == [
+        "lost: 1 message in queue 3, which consumers will not see",
+        "read by: G_hidden",
+        f"reduce the read queues of topic {topic}? [y/N] n",
+    ]
+
+
 def test_a_question_about_a_protected_cluster(
     environment: dict[str, str], rmq: Run, cluster: Cluster, topic: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
+    from rmqcli.client import Admin
 
 app = command_group("topic", "List, describe, create, update and delete topics.")
 order = command_group("order", "Show and change the layout of ordered topics.")
@@ -72,6 +74,7 @@ def confirm_hidden(
     """
     if not hidden:
         return
+    from rmqcli.commands.common.admin import with_admin
     from rmqcli.commands.common.outcome import confirm
     from rmqcli.render.output import warn
     from rmqcli.render.text import many, number_ranges
@@ -82,7 +85,17 @@ def confirm_hidden(
     first = "--perm r" if unreadable else "--write-queues alone"
     warn(f"{lost}; {first} lets them be consumed first")
     change = f"make topic {topic} unreadable" if unreadable else f"reduce the read queues of topic {topic}"
-    confirm(settings, f"{change}?", yes=yes, lost=[lost])
+    readers = with_admin(settings, lambda admin: _readers(admin, topic))
+    confirm(settings, f"{change}?", yes=yes, lost=[lost], readers=readers)
+
+
+async def _readers(admin: Admin, topic: str) -> list[str]:
+    """The groups of a topic, as far as brokers answer."""
+    from rmqcli.client import ClientError
+
+    with suppress(ClientError):
+        return await admin.topics.groups(topic, failures={})
+    return []
 
 
 _PERMS = {"": 0, "-": 0, "w": 2, "r": 4, "rw": 6, "wr": 6}
