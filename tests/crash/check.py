@@ -275,7 +275,7 @@ def _check_offsets(model: Model, image: Image) -> None:
             continue
         known = [commit.offset for commit in model.commits.get((topic, group, queue_id), ())]
         assert offset in known, f"{topic}@{group} {queue_id}: {offset} was never committed, only {known}"
-        most = max(image.queues.get((topic, queue_id), ()), default=-1) + 1
+        most = image.queue_ends.get((topic, queue_id), 0)
         assert offset <= most, f"{topic}@{group} {queue_id}: {offset} of {most} are committed"
     for place, commits in model.commits.items():
         acknowledged = [commit for commit in commits if commit.acknowledged]

@@ -177,6 +177,16 @@ class Image:
                 entries[number] = Entry(offset, size, code)
         return found
 
+    @cached_property
+    def queue_ends(self) -> dict[tuple[str, int], int]:
+        """Topic and queue id → the next queue offset: behind the last entry, else where the last file begins."""
+        found: dict[tuple[str, int], int] = {}
+        for path in self.folder("consumequeue"):
+            _, topic, queue_id, name = path.parts
+            entries = self.queues[topic, int(queue_id)]
+            found[topic, int(queue_id)] = max(entries) + 1 if entries else int(name) // ENTRY.size
+        return found
+
     @property
     def rolled(self) -> int:
         """The number of queues that have more than one file."""
