@@ -21,6 +21,7 @@ from tests.report.parsing import read
 def test_what_needs_attention_comes_first() -> None:
     page = of_cluster(cluster_reading())
     found = read(page)
+    assert "Without broker-0" in found.text[: found.text.index("Summary")]
     assert page.index("Needs attention") < page.index('<section id="brokers">')
     for text in (
         "broker broker-0 10.0.0.0:10911: ",

@@ -19,6 +19,8 @@ from rmqcli.report.cluster.lags import Lag, lags_of
 from rmqcli.report.cluster.reading import ClusterReading
 from rmqcli.report.page import Cell, Page, Tile, attention
 
+_NAMED = 10
+
 
 def cluster_page(found: ClusterReading, namesrv: str, made_ms: int, count: int) -> Page:
     """Return the page; tables have at most `count` rows."""
@@ -34,9 +36,18 @@ def cluster_page(found: ClusterReading, namesrv: str, made_ms: int, count: int) 
         *unanswered_section(found.failures, count),
     ]
     name = ", ".join(sorted(found.survey.view.cluster_addr_table)) or namesrv
-    facts = [("Name servers", Cell(namesrv))]
+    facts = [("Name servers", Cell(namesrv)), *_missing(found)]
     findings = attention(findings_of(found, lags, drift))
     return Page("Cluster", name, made_ms, facts, _tiles(found, lags), findings, sections)
+
+
+def _missing(found: ClusterReading) -> list[tuple[str, Cell]]:
+    """Return whose part the figures lack."""
+    if not found.failures:
+        return []
+    names, rest = sorted(found.failures)[:_NAMED], len(found.failures) - _NAMED
+    text = ", ".join([*names, *([f"{rest:,} more"] if rest > 0 else [])])
+    return [("Without", Cell(text, "these did not answer: all figures lack their part", "fail"))]
 
 
 def _tiles(found: ClusterReading, lags: Sequence[Lag]) -> list[Tile]:
