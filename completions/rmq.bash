@@ -256,7 +256,7 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group mode")
-            options="-b --broker --cluster --share --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            options="-b --broker --cluster --dry-run -y --yes --share -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-b --broker --cluster --share -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups topics -"
@@ -791,7 +791,7 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl set")
-            options="-b --broker --cluster --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            options="-b --broker --cluster --dry-run -y --yes --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-b --broker --cluster --secret-file --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--secret-file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -802,7 +802,7 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl whitelist")
-            options="-b --broker --cluster --acl-file --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            options="-b --broker --cluster --dry-run -y --yes --acl-file -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-b --broker --cluster --acl-file -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--acl-file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -824,13 +824,13 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user create")
-            options="-b --broker --cluster --password-file --type --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            options="-b --broker --cluster --dry-run -y --yes --password-file --type -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-b --broker --cluster --password-file --type -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--password-file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user update")
-            options="-b --broker --cluster --password --password-file --type --status --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            options="-b --broker --cluster --dry-run -y --yes --password --password-file --type --status -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-b --broker --cluster --password-file --type --status -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             files="--password-file"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -862,12 +862,12 @@ _rmq_describe() {
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy set")
-            options="-b --broker --cluster --action --source --deny --default --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            options="-b --broker --cluster --dry-run -y --yes --action --source --deny --default -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-b --broker --cluster --action --source -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy delete")
-            options="-b --broker --cluster --resource --default --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            options="-b --broker --cluster --dry-run -y --yes --resource --default -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="-b --broker --cluster --resource -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;

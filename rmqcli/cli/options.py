@@ -51,6 +51,9 @@ BrokersOption = Annotated[
 ClusterOption = Annotated[
     str | None, Option("--cluster", metavar="NAME", help="Limit to the masters of this cluster.")
 ]
+SeatsOption = Annotated[
+    str | None, Option("--cluster", metavar="NAME", help="Limit to the brokers of this cluster.")
+]
 CountOption = Annotated[
     int | None, Option("--count", "-c", metavar="N", min=1, help="Stop after N messages.")
 ]
@@ -87,9 +90,7 @@ class Seats(OptionGroup):
     """The brokers, with their slaves, that a command is limited to."""
 
     broker: BrokersOption = None
-    cluster: Annotated[
-        str | None, Option("--cluster", metavar="NAME", help="Limit to the brokers of this cluster.")
-    ] = None
+    cluster: SeatsOption = None
 
     @property
     def named(self) -> dict[str, Any]:

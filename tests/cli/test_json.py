@@ -58,7 +58,7 @@ SWEEP = """
 topic list --long
 topic top
 topic entries {topic}
-topic allocate {topic} a b
+topic allocate {topic} a b --room r --room-of *=r --fixed a=broker-a:0
 topic order show
 topic order set {topic} broker-a:2 --dry-run
 topic update {topic} --perm rw

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from codec.bodies.config import TopicConfigAndQueueMapping
-from codec.headers.topics import CreateTopicRequestHeader, GetTopicConfigRequestHeader
+from codec.headers.topics import GetTopicConfigRequestHeader
 from codec.operations.topics import GET_TOPIC_CONFIG, UPDATE_AND_CREATE_STATIC_TOPIC
 from rmqcli.client.admin.area import Area, gather_all
+from rmqcli.client.admin.topics import topic_header
 from rmqcli.client.errors import TopicNotFound
 
 
@@ -35,16 +38,7 @@ class StaticTopicAdmin(Area):
         """
         masters = await self._admin.brokers.masters(brokers=mapped)
         for name, config in mapped.items():
-            header = CreateTopicRequestHeader(
-                topic=config.topic_name,
-                read_queue_nums=config.read_queue_nums,
-                write_queue_nums=config.write_queue_nums,
-                perm=config.perm,
-                topic_filter_type=config.topic_filter_type,
-                topic_sys_flag=config.topic_sys_flag,
-                order=config.order,
-                force=force,
-            )
+            header = replace(topic_header(config), force=force)
             detail = config.mapping_detail
             if detail is not None:
                 await self.instance.ask(masters[name], UPDATE_AND_CREATE_STATIC_TOPIC, header, detail)

@@ -158,7 +158,7 @@ class TopicAdmin(FormerMethod, Area):
         valid(check_topic, topic)
         config = TopicConfig(topic, read_queues, write_queues, perm, order=order)
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        change = await self.change(targets, UPDATE_AND_CREATE_TOPIC, _header(config, attributes), None)
+        change = await self.change(targets, UPDATE_AND_CREATE_TOPIC, topic_header(config, attributes), None)
         if order:
             layout = await self._order_layout(topic) if brokers else {}
             layout |= {name: f"{name}:{write_queues}" for name in change.brokers}
@@ -192,7 +192,7 @@ class TopicAdmin(FormerMethod, Area):
         """
         valid(check_topic, config.topic_name)
         (address,) = (await self._admin.brokers.masters(brokers=[broker])).values()
-        await self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, _header(config, attributes), None)
+        await self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, topic_header(config, attributes), None)
 
     async def put_layout(self, topic: str) -> None:
         """Stores the layout of an ordered topic, that of its route, in the name servers (100)."""
@@ -220,7 +220,7 @@ class TopicAdmin(FormerMethod, Area):
         changes = {field: value for field, value in given.items() if value is not None}
 
         async def change(name: str) -> None:
-            header = _header(replace(configs[name], topic_name=topic, **changes), attributes)
+            header = topic_header(replace(configs[name], topic_name=topic, **changes), attributes)
             await self.instance.ask(chosen[name], UPDATE_AND_CREATE_TOPIC, header, None)
 
         failures = {name: error for name, error in unknown.items() if name in chosen}
@@ -272,7 +272,8 @@ class TopicAdmin(FormerMethod, Area):
         )
 
 
-def _header(config: TopicConfig, attributes: str | None) -> CreateTopicRequestHeader:
+def topic_header(config: TopicConfig, attributes: str | None = None) -> CreateTopicRequestHeader:
+    """The header that creates a topic, or a static one, with these settings."""
     return CreateTopicRequestHeader(
         topic=config.topic_name,
         read_queue_nums=config.read_queue_nums,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from rmqcli.cli.command import command
-from rmqcli.cli.options import Seats, YesOption
+from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import ACCOUNTS, app
-from rmqcli.commands.common.changing import change_brokers, read_brokers
+from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.commands.common.secrets import read_secret
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ rmq acl set operator --secret-file - --admin -b broker-a --yes""",
 def set_account(
     key: KeyArgument,
     settings: Settings,
-    seats: Seats,
+    how: Change,
     secret_file: SecretOption = None,
     admin: AdminOption = False,
     topic_default: DefaultTopicOption = None,
@@ -96,8 +95,6 @@ def set_account(
     topic_perm: TopicPermOption = None,
     group_perm: GroupPermOption = None,
     white_address: FromAddressOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
 ) -> None:
     """Create an account of 4.9, or change one: what is not given stays, except --admin.
 
@@ -118,12 +115,10 @@ def set_account(
     account = account_of(key, secret, given, topic_perm or (), group_perm or ())
     change_brokers(
         settings,
-        seats,
+        how,
         ACCOUNTS,
         (f"set the account {key}", f"set the account {key}"),
         lambda client, found: client.access.put_account(found, account),
-        dry_run=dry_run,
-        yes=yes,
         explain=explained,
     )
 
@@ -132,9 +127,7 @@ def set_account(
 def delete(
     key: KeyArgument,
     settings: Settings,
-    seats: Seats,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    how: Change,
 ) -> None:
     """Delete an account of 4.9.
 
@@ -148,19 +141,15 @@ def delete(
 
     words = (f"delete the account {key}", f"deleted the account {key}")
     lost = [f"the account {key}"]
-    change_brokers(
-        settings, seats, ACCOUNTS, words, apply, dry_run=dry_run, yes=yes, lost=lost, explain=explained
-    )
+    change_brokers(settings, how, ACCOUNTS, words, apply, lost=lost, explain=explained)
 
 
 @command(app, "whitelist", example="rmq acl whitelist 10.0.0.1 '192.168.*.*' --dry-run")
 def whitelist(
     addresses: AddressesArgument,
     settings: Settings,
-    seats: Seats,
+    how: Change,
     acl_file: PathOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
 ) -> None:
     """Replace the addresses that may do everything on brokers of 4.9 without an account.
 
@@ -173,12 +162,10 @@ def whitelist(
     words = ("replace the addresses without account", "replaced the addresses without account")
     change_brokers(
         settings,
-        seats,
+        how,
         ACCOUNTS,
         words,
         lambda client, found: client.access.set_white_list(found, wanted, acl_file or ""),
-        dry_run=dry_run,
-        yes=yes,
         lost=["the addresses of before"],
         explain=explained,
     )

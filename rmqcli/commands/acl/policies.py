@@ -8,13 +8,12 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.options import Seats, YesOption
+from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import USERS, UserArgument
 from rmqcli.commands.acl.app import policy as group
-from rmqcli.commands.common.changing import change_brokers, read_brokers
+from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import Failures, end_partly
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.render.columns import BROKER, USER
 from rmqcli.render.table import Column
 
@@ -118,13 +117,11 @@ def set_policies(
     name: UserArgument,
     resources: ResourcesArgument,
     settings: Settings,
-    seats: Seats,
+    how: Change,
     action: ActionsOption = None,
     source: SourcesOption = None,
     deny: DenyOption = False,
     default: DefaultOption = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
 ) -> None:
     """Allow or deny a user actions on resources; replaces its policies for the same resources.
 
@@ -136,12 +133,10 @@ def set_policies(
     wanted = acl_of(name, resources, action or (), source or (), deny=deny, default=default)
     change_brokers(
         settings,
-        seats,
+        how,
         USERS,
         (f"set {', '.join(resources)} of the user {name}", f"set policies of the user {name}"),
         lambda admin, found: admin.access.put_policies(found, wanted),
-        dry_run=dry_run,
-        yes=yes,
     )
 
 
@@ -154,11 +149,9 @@ rmq acl policy delete billing -b broker-a --yes""",
 def delete(
     name: UserArgument,
     settings: Settings,
-    seats: Seats,
+    how: Change,
     resource: ResourceOption = None,
     default: DefaultOption = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
 ) -> None:
     """Delete the policies of a user, or that of one resource.
 
@@ -171,11 +164,9 @@ def delete(
     kind = type_of(default=default) if resource else None
     change_brokers(
         settings,
-        seats,
+        how,
         USERS,
         (f"delete {what} of the user {name}", f"deleted {what} of the user {name}"),
         lambda admin, found: admin.access.delete_policies(found, name, resource, kind),
-        dry_run=dry_run,
-        yes=yes,
         lost=[f"{what} of the user {name}"],
     )

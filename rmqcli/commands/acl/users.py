@@ -8,13 +8,12 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.options import Seats, YesOption
+from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import USERS, PasswordOption, UserArgument
 from rmqcli.commands.acl.app import user as group
-from rmqcli.commands.common.changing import change_brokers, read_brokers
+from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import Failures, end_partly
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.commands.common.secrets import read_secret
 from rmqcli.render.columns import BROKER, USER
 from rmqcli.render.table import Column
@@ -111,11 +110,9 @@ rmq acl user create root --type super -b broker-a --yes""",
 def create(
     name: UserArgument,
     settings: Settings,
-    seats: Seats,
+    how: Change,
     password_file: PasswordOption = None,
     user_type: TypeOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
 ) -> None:
     """Create a user on brokers of 5.x and their slaves.
 
@@ -130,12 +127,10 @@ def create(
     wanted = UserInfo(username=name, password=password, user_type=kind)
     change_brokers(
         settings,
-        seats,
+        how,
         USERS,
         (f"create the user {name}", f"created the user {name}"),
         lambda admin, found: admin.access.create_user(found, wanted),
-        dry_run=dry_run,
-        yes=yes,
     )
 
 
@@ -148,13 +143,11 @@ rmq acl user update billing --password-file new-secret.txt""",
 def update(
     name: UserArgument,
     settings: Settings,
-    seats: Seats,
+    how: Change,
     password: NewPasswordOption = False,
     password_file: PasswordOption = None,
     user_type: TypeOption = None,
     status: StatusOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
 ) -> None:
     """Change the password, type or status of a user; what is not given stays.
 
@@ -173,12 +166,10 @@ def update(
     wanted = UserInfo(username=name, password=text, user_type=kind, user_status=status)
     change_brokers(
         settings,
-        seats,
+        how,
         USERS,
         (f"change the user {name}", f"changed the user {name}"),
         lambda admin, found: admin.access.update_user(found, wanted),
-        dry_run=dry_run,
-        yes=yes,
     )
 
 
@@ -186,9 +177,7 @@ def update(
 def delete(
     name: UserArgument,
     settings: Settings,
-    seats: Seats,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    how: Change,
 ) -> None:
     """Delete a user and its policies. No broker says whether it had the user.
 
@@ -197,12 +186,10 @@ def delete(
     """
     change_brokers(
         settings,
-        seats,
+        how,
         USERS,
         (f"delete the user {name}", f"deleted the user {name}"),
         lambda admin, found: admin.access.delete_user(found, name),
-        dry_run=dry_run,
-        yes=yes,
         lost=[f"the user {name} and its policies"],
     )
 

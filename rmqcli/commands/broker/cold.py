@@ -9,12 +9,11 @@ from typer import Argument
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import Seats, YesOption, at_least_zero
+from rmqcli.cli.options import Seats, at_least_zero
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import cold as app
-from rmqcli.commands.common.changing import change_brokers, read_brokers
+from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.render.columns import BROKER, GROUP
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
@@ -79,9 +78,7 @@ def set_limit(
     group: GroupArgument,
     size: BytesArgument,
     settings: Settings,
-    seats: Seats,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    how: Change,
 ) -> None:
     """Limit the cold data that a group may read in a second (5.x).
 
@@ -91,12 +88,10 @@ def set_limit(
     at_least_zero("BYTES", size)
     change_brokers(
         settings,
-        seats,
+        how,
         FEATURE,
         (f"limit cold reads of {group} to {size} bytes a second", f"limited cold reads of {group}"),
         lambda admin, found: admin.upkeep.set_cold_limit(found, group, size),
-        dry_run=dry_run,
-        yes=yes,
     )
 
 
@@ -104,9 +99,7 @@ def set_limit(
 def remove_limit(
     group: GroupArgument,
     settings: Settings,
-    seats: Seats,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    how: Change,
 ) -> None:
     """Remove the limit of cold reads of a group (5.x).
 
@@ -115,12 +108,10 @@ def remove_limit(
     """
     change_brokers(
         settings,
-        seats,
+        how,
         FEATURE,
         (f"remove the limit of cold reads of {group}", f"removed the limit of {group}"),
         lambda admin, found: admin.upkeep.remove_cold_limit(found, group),
-        dry_run=dry_run,
-        yes=yes,
     )
 
 
@@ -128,9 +119,7 @@ def remove_limit(
 def read_ahead(
     mode: ModeArgument,
     settings: Settings,
-    seats: Seats,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    how: Change,
 ) -> None:
     """Set how the system reads ahead in the commit logs of brokers (5.x).
 
@@ -141,10 +130,8 @@ def read_ahead(
         raise usage_error(f"{mode}: expected {' or '.join(MODES)}")
     change_brokers(
         settings,
-        seats,
+        how,
         "control of read-ahead",
         (f"set the read-ahead to {mode}", f"set the read-ahead {mode}"),
         lambda admin, found: admin.upkeep.set_read_ahead(found, MODES[mode]),
-        dry_run=dry_run,
-        yes=yes,
     )

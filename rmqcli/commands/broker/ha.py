@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument
 
 from rmqcli.cli.command import command
-from rmqcli.cli.options import Seats, YesOption, at_least_zero
+from rmqcli.cli.options import Seats, at_least_zero
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import ha as group
-from rmqcli.commands.common.changing import change_brokers, read_brokers
+from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.commands.common.watching import WatchOption, watched
 from rmqcli.render.columns import BROKER
 from rmqcli.render.table import Column
@@ -103,9 +102,7 @@ def epochs(settings: Settings, seats: Seats) -> None:
 def reset(
     offset: OffsetArgument,
     settings: Settings,
-    seats: Seats,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    how: Change,
 ) -> None:
     """Tell slaves of 5.x how far their master has flushed; a master ignores it.
 
@@ -115,10 +112,8 @@ def reset(
     at_least_zero("OFFSET", offset)
     change_brokers(
         settings,
-        seats,
+        how,
         "flush offset of a master",
         (f"set the flush offset of the master to {offset}", f"set the flush offset {offset}"),
         lambda admin, found: admin.replication.set_master_flush_offset(found, offset),
-        dry_run=dry_run,
-        yes=yes,
     )

@@ -10,12 +10,11 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import Seats, YesOption
+from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import rocksdb as app
-from rmqcli.commands.common.changing import change_brokers, read_brokers
+from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly
-from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.render.columns import BROKER
 from rmqcli.render.table import Column
 
@@ -42,10 +41,8 @@ DaysOption = Annotated[int, Option("--days", metavar="N", min=0, help="Compare m
 @command(app, "export", example="rmq broker rocksdb export topics groups -b broker-a --yes")
 def export(
     settings: Settings,
-    seats: Seats,
+    how: Change,
     tables: TablesArgument = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
 ) -> None:
     """Make brokers of 5.x write their tables from RocksDB as JSON files on their own disks.
 
@@ -59,12 +56,10 @@ def export(
     names = tables or list(TABLES)
     change_brokers(
         settings,
-        seats,
+        how,
         FEATURE,
         (f"export {', '.join(names)} from RocksDB", f"exported {', '.join(names)}"),
         lambda admin, found: admin.upkeep.export_tables(found, [TABLES[name] for name in names]),
-        dry_run=dry_run,
-        yes=yes,
     )
 
 
@@ -99,7 +94,7 @@ def _status(number: object) -> str:
 
 
 @command(app, "pop", example="rmq broker rocksdb pop -b broker-a --dry-run")
-def pop(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
+def pop(settings: Settings, how: Change) -> None:
     """Make brokers of 5.x move their records of POP consumption from RocksDB to files.
 
     Brokers do it before a return to a version without RocksDB. Asks for confirmation; without a terminal,
@@ -107,10 +102,8 @@ def pop(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes: Ye
     """
     change_brokers(
         settings,
-        seats,
+        how,
         "records of POP",
         ("move the records of POP to files", "moved the records of POP"),
         lambda admin, found: admin.upkeep.export_pop_records(found),
-        dry_run=dry_run,
-        yes=yes,
     )

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqcli.cli.exit_codes import CommandError
-from rmqcli.cli.options import Seats
+from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.options import BrokersOption, Seats, SeatsOption, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import confirm, show_change
+from rmqcli.commands.common.properties import DryRunOption
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, ClientError, TopicChange
     from rmqcli.commands.common.outcome import Failures
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Change(OptionGroup):
+    """The options of a change of brokers and their slaves."""
+
+    broker: BrokersOption = None
+    cluster: SeatsOption = None
+    dry_run: DryRunOption = False
+    yes: YesOption = False
 
 
 def with_feature(settings: Settings, feature: str, work: Callable[[Admin], Awaitable[T]]) -> T:
@@ -50,13 +63,11 @@ def read_brokers(
 
 def change_brokers(
     settings: Settings,
-    seats: Seats,
+    how: Change,
     feature: str,
     words: tuple[str, str],
     apply: Callable[[Admin, Mapping[str, str]], Awaitable[TopicChange]],
     *,
-    dry_run: bool,
-    yes: bool,
     lost: Sequence[str] = (),
     explain: Callable[[ClientError], ClientError] | None = None,
     slaves: bool = True,
@@ -67,14 +78,16 @@ def change_brokers(
     """
 
     async def find(admin: Admin) -> dict[str, str]:
-        return await (admin.brokers.seats if slaves else admin.brokers.masters)(**seats.named)
+        return await (admin.brokers.seats if slaves else admin.brokers.masters)(
+            brokers=how.broker or (), cluster=how.cluster
+        )
 
     found = with_admin(settings, find)
-    if dry_run:
+    if how.dry_run:
         show_targets(settings, found)
         return
     question, done = words
-    confirm(settings, f"{question} on {', '.join(found)}?", yes=yes, lost=lost)
+    confirm(settings, f"{question} on {', '.join(found)}?", yes=how.yes, lost=lost)
 
     async def main(admin: Admin) -> TopicChange:
         from rmqcli.client import ClientError

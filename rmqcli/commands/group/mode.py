@@ -8,10 +8,9 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import Seats, TopicArgument, YesOption
+from rmqcli.cli.options import TopicArgument
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.changing import change_brokers
-from rmqcli.commands.common.properties import DryRunOption
+from rmqcli.commands.common.changing import Change, change_brokers
 from rmqcli.commands.group.app import GroupArgument, app
 
 MODES = ("pull", "pop")
@@ -33,10 +32,8 @@ def mode(
     topic: TopicArgument,
     mode: ModeArgument,
     settings: Settings,
-    seats: Seats,
+    how: Change,
     share: ShareOption = 0,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
 ) -> None:
     """Set whether clients of a group pull a topic, or brokers hand its messages out (POP, 5.x).
 
@@ -48,11 +45,9 @@ def mode(
         raise usage_error(f"{mode}: expected {' or '.join(MODES)}")
     change_brokers(
         settings,
-        seats,
+        how,
         "modes of groups",
         (f"let {group} consume {topic} by {mode}", f"{group} consumes {topic} by {mode}"),
         lambda admin, found: admin.groups.set_mode(found, group, topic, mode.upper(), share),
-        dry_run=dry_run,
-        yes=yes,
         slaves=False,
     )
