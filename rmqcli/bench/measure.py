@@ -19,9 +19,9 @@ Kind = Callable[[Admin, Sequence[MessageQueue], Load, Tally], Awaitable[None]]
 KINDS: Mapping[str, Kind] = {"send": sends, "consume": pulls, "e2e": round_trips}
 
 
-async def measure(admin: Admin, kind: str, place: Place, load: Load) -> Tally:
-    """Carry out a benchmark of KINDS; raises ClientError if it cannot begin."""
-    tally, perm = Tally(), Perm.READ if kind == "consume" else Perm.WRITE
+async def measure(admin: Admin, kind: str, place: Place, load: Load, tally: Tally | None = None) -> Tally:
+    """Carry out a benchmark of KINDS, counted in a tally; raises ClientError if it cannot begin."""
+    tally, perm = tally or Tally(), Perm.READ if kind == "consume" else Perm.WRITE
     async with opened(admin, place, perm) as queues:
         if kind == "consume" and place.is_own:
             await fill(admin, queues, load)

@@ -143,11 +143,16 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """True for Ctrl-C, alone or in a group."""
+    return any(map(_is_interrupt, leaves(error)))
+
+
 def report(error: BaseException, settings: Settings | None = None) -> ExitCode:
     """Print the error on standard error, with `--json` as one document, and return the exit code."""
     settings = settings or Settings()
     found = list(leaves(error))
-    if any(_is_interrupt(leaf) for leaf in found):
+    if is_interrupt(error):
         if settings.json:
             text = "; ".join(_notes(error)) or EXIT_TEXTS[ExitCode.INTERRUPTED]
             _say(error_document(text, ExitCode.INTERRUPTED))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from rmqcli.cli.command import command, single_command
-from rmqcli.cli.errors import Ended
+from rmqcli.cli.errors import Ended, is_interrupt
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import (
     CountOption,
@@ -21,11 +22,12 @@ from rmqcli.cli.options import (
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.messages import Form, note_to_person
-from rmqcli.commands.common.outcome import partial_code, report_failures, traces_outcome
+from rmqcli.commands.common.outcome import partial_code, report_failures, say_done, traces_outcome
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.client import PushSettings
+    from rmqcli.flows.consuming import Consumption
 
 app = single_command()
 
@@ -194,7 +196,9 @@ def consume(
             await entered(stack, member)
             queues = (await member.instance.route(topic)).subscribe
             note_to_person(settings, _joined(topic, member_of, len(queues), place, broadcast=broadcast))
-            await listener.wait(idle, pipe, begun=member.divided)
+            await _told(
+                settings, listener, listener.wait(idle, pipe, begun=member.divided), member_of, once=once
+            )
             troubles = member.troubles(topic) if listener.was_idle else {}
         untraced = traces_outcome(member)
         if settings.verbose:
@@ -214,6 +218,24 @@ def consume(
 
     with client_log(verbose=settings.verbose):
         run_until_terminated(main)
+
+
+async def _told(
+    settings: Settings, listener: Consumption, work: Awaitable[None], group: str, *, once: bool
+) -> None:
+    """Wait for the end; after Ctrl-C, say what was consumed. `once`: the group has no offsets on brokers."""
+    from rmqcli.render.text import many
+
+    try:
+        await work
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
+        commands = f", {many(listener.failed, 'command')} failed" if listener.failed else ""
+        following = "" if once else f"; group {group} goes on after them"
+        line = f"interrupted: {many(listener.consumed, 'message')} consumed{commands}{following}"
+        say_done(settings, error, [line])
+        raise
 
 
 def _joined(topic: str, group: str, queues: int, place: str, *, broadcast: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -89,3 +90,22 @@ def test_import(rmq: Run, topic: str, tmp_path: Path, interrupt_at: Callable[[in
     assert 3 <= went < 1000
     assert rmq("import", str(path), "--topic", topic, "--resume").code == 0
     assert len(rmq("pull", topic).lines) == 1000
+
+
+def test_consume(rmq: Run, topic: str) -> None:
+    rmq("send", topic, stdin=LINES)
+    command = f"kill -INT {os.getpid()}; sleep 10"
+    done = rmq("consume", topic, "-g", "G_stopped", "--from", "start", "--exec", command)
+    assert done.code == ExitCode.INTERRUPTED
+    assert (
+        done.err.splitlines()[-1]
+        == "rmq: interrupted: 0 messages consumed; group G_stopped goes on after them"
+    )
+
+
+def test_bench(rmq: Run, interrupt_at: Callable[[int], None]) -> None:
+    interrupt_at(5)
+    done = rmq("bench", "send", "--rate", "100", "-c", "1000")
+    assert done.code == ExitCode.INTERRUPTED
+    assert done.err.startswith("rmq: interrupted: ") and done.err.endswith(" 0 failed; there is no result\n")
+    assert "RMQ_BENCH_" not in rmq("topic", "list").out.decode()

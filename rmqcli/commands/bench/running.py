@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rmqcli.cli.errors import is_interrupt
 from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.cli.options import Masters
 from rmqcli.cli.running import run_until_terminated
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.bench.app import SECONDS, BenchOptions, require_package
-from rmqcli.commands.common.outcome import Failures, end_partly, report_failures
+from rmqcli.commands.common.outcome import Failures, end_partly, report_failures, say_done
 from rmqcli.render.output import Output, note
 from rmqcli.render.text import many
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from rmqcli.bench.load import Load
     from rmqcli.bench.running import Tally
     from rmqcli.bench.topic import Place
+
+PROGRESS_S = 0.2
+"""The time between two looks at what is done."""
 
 
 def run_bench(settings: Settings, kind: str, options: BenchOptions, masters: Masters) -> None:
@@ -49,21 +54,43 @@ def _load(options: BenchOptions) -> Load:
 
 
 def _measured(settings: Settings, kind: str, place: Place, load: Load) -> Tally:
-    found: list[Tally] = []
+    from rmqcli.bench.running import Tally
+
+    tally, found = Tally(), []
 
     async def main() -> None:
         from rmqcli.bench.measure import measure
         from rmqcli.client import Admin
+        from rmqcli.render.progress import progress
 
         async with Admin(**settings.client_options) as admin:
-            found.append(await measure(admin, kind, place, load))
+            with progress(f"bench {kind}", load.pace.total, quiet=settings.json) as advance:
+                admin.instance.start(lambda: _show_progress(tally, advance), name="progress")
+                found.append(await measure(admin, kind, place, load, tally))
 
     try:
         run_until_terminated(main)
+    except BaseException as error:
+        if is_interrupt(error):
+            failed = sum(tally.failed.values())
+            line = f"interrupted: {many(tally.done, 'operation')} done, {failed} failed; there is no result"
+            say_done(settings, error, [line])
+        raise
     finally:
         if not found:
             report_failures(place.troubles)
     return found[0]
+
+
+async def _show_progress(tally: Tally, advance: Callable[[int], None]) -> None:
+    import trio
+
+    shown = 0
+    while True:
+        await trio.sleep(PROGRESS_S)
+        now = tally.done + sum(tally.failed.values())
+        advance(now - shown)
+        shown = now
 
 
 def _earlier(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
