@@ -17,7 +17,7 @@ from broker.filters import is_tag_type
 from broker.handlers.common import no_filtering, when_compiled
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
-from broker.net.turns import LongWork, Pace, Steps
+from broker.net.turns import LongWork, Pace, Steps, emptying
 from broker.services.clients import left_group, notify_group, watch_session
 from broker.services.creations import count_created
 from broker.tables import ClientChannel, TooManyGroups
@@ -94,6 +94,7 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
     for producer in data.producer_data_set:
         _join(broker.producers.register, producer.group_name, client)
         yield
+    yield from emptying(data.consumer_data_set)  # nobody else has the list of this request
     if broker.announcer.asked > announced:
         return partial(_notify_when_known, broker, changed, session.turns.pace())
     for group in changed:
@@ -202,6 +203,7 @@ def _lock(broker: BrokerContext, body: LockBatchRequestBody) -> Steps:
     for queues in _parts(body.mq_set):
         held += locks.lock(body.consumer_group or "", body.client_id or "", queues, now)
         yield
+    yield from emptying(body.mq_set)
     return lambda: Reply(body=LockBatchResponseBody(lock_ok_mq_set=held))
 
 
@@ -214,6 +216,7 @@ def _unlock(broker: BrokerContext, body: UnlockBatchRequestBody) -> Steps:
     for queues in _parts(body.mq_set):
         broker.locks.unlock(body.consumer_group or "", body.client_id or "", queues)
         yield
+    yield from emptying(body.mq_set)
     return Reply
 
 
