@@ -27,7 +27,8 @@ from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints, constrained
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
-from rmqcli.export.spark_source.planning import for_all, offset_at, opened, queues_of, resolved, split
+from rmqcli.export.spark_source.outages import reading
+from rmqcli.export.spark_source.planning import for_all, offset_at, queues_of, resolved, split
 from rmqcli.export.spark_source.pulling import read_range
 
 PART_BYTES = 64 * 1024 * 1024
@@ -60,7 +61,7 @@ class BatchReader(DataSourceReader):
         """Returns partitions: queues that have messages, or the parts of a store; more by `minPartitions`."""
         if self.options.paths:
             return self._parts()
-        ranges = trio.run(self._ranges)
+        ranges = trio.run(reading, self.options, self._ranges)
         return list(map(QueuePartition, split(ranges, self.options.min_partitions or 1)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -93,19 +94,18 @@ class BatchReader(DataSourceReader):
         for part, own in divided(cut_parts(parts, part_bytes), places):
             yield StorePartition(part, own, source.broker_name)
 
-    async def _ranges(self) -> list[QueueRange]:
-        async with opened(self.options) as consumer:
-            queues = [
-                queue
-                for queue in await queues_of(consumer, self.options)
-                if queue.topic in self.constraints.of("topic")
-            ]
-            start = self.options.start or Position(EARLIEST)
-            end = self.options.end or Position(LATEST)
-            begins = await resolved(consumer, queues, start, "startingOffsets")
-            ends = await resolved(consumer, queues, end, "endingOffsets")
-            ranges = [QueueRange(queue, begins[queue], ends[queue]) for queue in queues]
-            return [wanted for wanted in await self._narrowed(consumer, ranges) if wanted.begin < wanted.end]
+    async def _ranges(self, consumer: PullConsumer) -> list[QueueRange]:
+        queues = [
+            queue
+            for queue in await queues_of(consumer, self.options)
+            if queue.topic in self.constraints.of("topic")
+        ]
+        start = self.options.start or Position(EARLIEST)
+        end = self.options.end or Position(LATEST)
+        begins = await resolved(consumer, queues, start, "startingOffsets")
+        ends = await resolved(consumer, queues, end, "endingOffsets")
+        ranges = [QueueRange(queue, begins[queue], ends[queue]) for queue in queues]
+        return [wanted for wanted in await self._narrowed(consumer, ranges) if wanted.begin < wanted.end]
 
     async def _narrowed(self, consumer: PullConsumer, ranges: list[QueueRange]) -> list[QueueRange]:
         """Returns the ranges without what the filters certainly exclude."""

@@ -18,6 +18,7 @@ from typing import Any
 from codec.message_queue import MessageQueue
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position, queues_from_json
+from rmqcli.export.spark_source.outages import RETRIES, RETRY_INTERVAL_MS
 
 PULL_BATCH = 32
 """Messages of a pull request; Java brokers return no more by default."""
@@ -78,6 +79,8 @@ class ReadOptions:
     group: str | None = None
     pull_batch: int = PULL_BATCH
     push_filters: bool = False
+    retries: int = RETRIES
+    retry_interval_ms: int = RETRY_INTERVAL_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,8 @@ class WriteOptions:
     client: ClientOptions
     topic: str | None = None
     group: str = "rmq"
+    retries: int = RETRIES
+    retry_interval_ms: int = RETRY_INTERVAL_MS
 
 
 _ALIASES = {
@@ -204,7 +209,12 @@ def _by_queue(name: str, text: str) -> dict[MessageQueue, int]:
 _Table = Mapping[str, tuple[str, Callable[[str, str], Any]]]
 """Option → argument and conversion of (name, text); the class has the default."""
 _CLIENT = ("namesrv", "groupId", "pullTimeoutMs")
+_OUTAGES: _Table = {
+    "fetchOffset.numRetries": ("retries", _number),
+    "fetchOffset.retryIntervalMs": ("retry_interval_ms", _positive),
+}
 _READ: _Table = {
+    **_OUTAGES,
     "path": ("paths", lambda _, text: (text,)),
     "paths": ("paths", _paths),
     "brokerName": ("broker_names", _broker_names),
@@ -230,7 +240,7 @@ _OF_STORE = frozenset(
     | {"pushfilters"}
 )
 """Options that apply to store folders."""
-_WRITE: _Table = {"topic": ("topic", _text), "groupId": ("group", _text)}
+_WRITE: _Table = {**_OUTAGES, "topic": ("topic", _text), "groupId": ("group", _text)}
 _INSTANCE: _Table = {"timeout": ("timeout", _seconds), "defaultQueues": ("default_queues", _positive)}
 _PRODUCER: _Table = {
     "sendTimeout": ("send_timeout", _seconds),

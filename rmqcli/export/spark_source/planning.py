@@ -7,38 +7,51 @@ message off.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 
 import trio
 
 from codec.message_queue import MessageQueue
 from codec.names import is_system_topic
-from rmqcli.client import Admin, ClientInstance, NoRoute, PullConsumer
+from rmqcli.client import Admin, NoRoute, PullConsumer
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.retrying import first_error
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
+from rmqcli.export.spark_source.outages import BrokerAway
 
 AT_ONCE = 16
 """Queues whose offsets are requested at the same time."""
 
 
-@asynccontextmanager
-async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
-    assert options.client is not None
-    async with ClientInstance(**options.client.arguments) as instance:
-        yield PullConsumer(options.group, instance=instance)
+async def queues_of(
+    consumer: PullConsumer, options: ReadOptions, known: Collection[MessageQueue] = ()
+) -> list[MessageQueue]:
+    """Returns the queues that the options name.
 
-
-async def queues_of(consumer: PullConsumer, options: ReadOptions) -> list[MessageQueue]:
-    """Returns the queues that the options name. Raises OptionError if an assigned one is missing."""
+    Raises OptionError if an assigned one is missing; BrokerAway if the broker of a `known` one is not
+    registered. A topic of known queues may be gone.
+    """
     found: list[MessageQueue] = []
+    topics = {queue.topic for queue in known}
+    # A broker announces all its topics when it registers: what is missing from a later route is gone.
+    registered = await _registered(consumer) if known else frozenset()
     for topic in await _topics(consumer, options):
-        queues = await consumer.message_queues(topic)
+        try:
+            queues = await consumer.message_queues(topic)
+        except NoRoute:
+            if topic not in topics:
+                raise
+            queues = []
         found += _assigned(queues, topic, options) if options.assigned else queues
+    if away := {queue.broker_name for queue in set(known) - set(found)} - registered:
+        raise BrokerAway(away)
     return sorted(found)
+
+
+async def _registered(consumer: PullConsumer) -> frozenset[str]:
+    return frozenset((await Admin(instance=consumer.instance).brokers.cluster_info()).broker_addr_table)
 
 
 async def _topics(consumer: PullConsumer, options: ReadOptions) -> list[str]:

@@ -16,7 +16,7 @@ from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_topic.batches import BATCH_BYTES, BATCH_MESSAGES, QueueRange, to_batch
 from rmqcli.export.spark_source.options import ReadOptions
-from rmqcli.export.spark_source.planning import opened
+from rmqcli.export.spark_source.outages import reading
 from rmqcli.render.output import warn
 from rmqcli.words import messages_at
 
@@ -33,11 +33,14 @@ def lose(text: str, options: ReadOptions) -> None:
 
 
 def read_range(wanted: QueueRange, options: ReadOptions) -> Iterator[Any]:
-    """Yields record batches of the export schema. Runs in the caller's thread; raises ClientError."""
+    """Yields record batches of the export schema. Runs in the caller's thread; raises ClientError, Outage."""
 
     async def step(offset: int) -> _Pulled:
-        async with opened(options) as consumer:
-            return await pull_some(consumer, wanted, offset, options)
+        return await reading(
+            options,
+            lambda consumer: pull_some(consumer, wanted, offset, options),
+            [wanted.queue.broker_name],
+        )
 
     offset = wanted.begin
     while offset < wanted.end:

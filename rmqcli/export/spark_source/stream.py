@@ -9,7 +9,7 @@ committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import trio
@@ -21,7 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from rmqcli.client import ClientError
+from codec.message_queue import MessageQueue
+from rmqcli.client import ClientError, PullConsumer
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.spark_source.batch import QueuePartition, read_partition
 from rmqcli.export.spark_source.columns import Columns
@@ -35,7 +36,8 @@ from rmqcli.export.spark_source.offsets import (
     queues_to_json,
 )
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
-from rmqcli.export.spark_source.planning import for_all, opened, queues_of, resolved, split
+from rmqcli.export.spark_source.outages import opened, reading
+from rmqcli.export.spark_source.planning import for_all, queues_of, resolved, split
 from rmqcli.export.spark_source.pulling import lose
 from rmqcli.render.output import warn
 
@@ -51,18 +53,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.columns = columns
         self.target: Offsets | None = None
+        self.known: Offsets = {}
         self.committed: Offsets = {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Returns where a new checkpoint starts."""
 
-        async def first_offsets() -> Offsets:
-            async with opened(self.options) as consumer:
-                queues = await queues_of(consumer, self.options)
-                start = self.options.start or Position(LATEST)
-                return await resolved(consumer, queues, start, "startingOffsets")
+        async def first_offsets(consumer: PullConsumer) -> Offsets:
+            queues = await queues_of(consumer, self.options)
+            start = self.options.start or Position(LATEST)
+            return await resolved(consumer, queues, start, "startingOffsets")
 
-        return queues_to_json(trio.run(first_offsets))
+        return self._noted(trio.run(reading, self.options, first_offsets))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns the limit of `maxOffsetsPerTrigger`."""
@@ -71,29 +73,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fixes the end of the query at what is there now."""
-        self.target = trio.run(self._latest)
+        self.target = self._latest(self.known)
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """Returns the latest offsets, for the progress of the query."""
-        return queues_to_json(trio.run(self._latest))
+        return queues_to_json(self._latest(self.known))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Returns the end of the next batch."""
-        before = queues_from_json(start)
+        before = self.known = queues_from_json(start)
         # Spark calls this when the batch before is finished; its `commit` comes a batch later, and never for
         # the last.
         self._commit_to_group(before)
-        end = self.target if self.target is not None else trio.run(self._latest)
+        end = self._end(before)
         end = self._with_absent(before, end)
         if isinstance(limit, ReadMaxRows):
-            begins = before | trio.run(self._begins, [queue for queue in end if queue not in before])
+            begins = before | self._begins([queue for queue in end if queue not in before])
             end = limited(begins, end, limit.max_rows)
         return queues_to_json(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = queues_from_json(start), queues_from_json(end)
         unknown = [queue for queue in after if before.get(queue, after[queue] + 1) > after[queue]]
-        begins = before | trio.run(self._begins, unknown)
+        begins = before | self._begins(unknown)
         ranges = [QueueRange(queue, begins[queue], after[queue]) for queue in sorted(after)]
         found = [wanted for wanted in ranges if wanted.begin < wanted.end]
         return list(map(QueuePartition, split(found, self.options.min_partitions or 1)))
@@ -104,6 +106,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Commits everything before `end` to the group."""
         self._commit_to_group(queues_from_json(end))
+
+    def _end(self, before: Offsets) -> Offsets:
+        if self.target is None:
+            return self._latest(before)
+        if before.keys() - self.target.keys():  # their brokers were away when the end was fixed
+            self.target = self._latest(before) | self.target
+        return self.target
 
     def _commit_to_group(self, offsets: Offsets) -> None:
         if self.options.group is None or offsets == self.committed:
@@ -119,20 +128,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue, offset in offsets.items():
                 await consumer.commit(queue, offset)
 
-    async def _latest(self) -> Offsets:
-        async with opened(self.options) as consumer:
-            return await for_all(await queues_of(consumer, self.options), consumer.max_offset)
+    def _latest(self, known: Offsets) -> Offsets:
+        """Returns the ends of all queues; those that are `known` are there, or gone."""
 
-    async def _begins(self, queues: list[Any]) -> Offsets:
+        async def ends(consumer: PullConsumer) -> Offsets:
+            return await for_all(await queues_of(consumer, self.options, known), consumer.max_offset)
+
+        return trio.run(reading, self.options, ends, _brokers(known))
+
+    def _begins(self, queues: list[MessageQueue]) -> Offsets:
         """Returns first offsets of queues that the checkpoint does not know, or that were created again."""
         if not queues:
             return {}
 
-        async def first(queue: Any) -> int:
-            return max(0, await consumer.min_offset(queue))
+        async def begins(consumer: PullConsumer) -> Offsets:
+            async def first(queue: MessageQueue) -> int:
+                return max(0, await consumer.min_offset(queue))
 
-        async with opened(self.options) as consumer:
             return await for_all(queues, first)
+
+        return trio.run(reading, self.options, begins, _brokers(queues))
+
+    def _noted(self, offsets: Offsets) -> dict[str, Any]:
+        self.known = offsets
+        return queues_to_json(offsets)
 
     def _with_absent(self, before: Offsets, end: Offsets) -> Offsets:
         """Adds missing queues with their old offsets; queues that became shorter start again."""
@@ -142,3 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             elif end[queue] < offset:
                 lose(f"{queue} was read up to offset {offset}, but ends at {end[queue]}", self.options)
         return {**before, **end}
+
+
+def _brokers(queues: Iterable[MessageQueue]) -> set[str]:
+    return {queue.broker_name for queue in queues}

@@ -21,6 +21,7 @@ from rmqcli.client import Producer, split_batch
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_topic.retrying import first_error
 from rmqcli.export.spark_source.options import OptionError, WriteOptions
+from rmqcli.export.spark_source.outages import writing
 
 BATCH_BYTES = 256 * 1024
 BATCH_MESSAGES = 512
@@ -72,7 +73,7 @@ class RowSender:
         async with Producer(self.options.group, **client.arguments, **client.producer) as producer:
             # Spark may take long for the next rows; heartbeats continue meanwhile.
             while (batch := await trio.to_thread.run_sync(next, batches, None)) is not None:
-                await _send_all(producer, self.packets(batch))
+                await _send_all(self.options, producer, self.packets(batch))
                 rows += batch.num_rows
         return rows
 
@@ -103,13 +104,16 @@ class RowSender:
         return Message.of(topic, body, tags=row.get("tags"), keys=keys, properties=properties)
 
 
-async def _send_all(producer: Any, packets: Iterable[list[Message]]) -> None:
-    """Sends several requests at a time; the first error ends it."""
+async def _send_all(options: WriteOptions, producer: Any, packets: Iterable[list[Message]]) -> None:
+    """Sends several requests at a time, in as many attempts as `options` allow; the first error ends it."""
     limit = trio.Semaphore(IN_FLIGHT)
 
     async def send(packet: list[Message]) -> None:
-        try:
+        async def once() -> None:
             await (producer.send(packet[0]) if len(packet) == 1 else producer.send_batch(packet))
+
+        try:
+            await writing(options, once)
         finally:
             limit.release()
 

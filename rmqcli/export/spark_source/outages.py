@@ -1,0 +1,133 @@
+"""Outages: what is away is asked again, a number of times; what is gone is an error at once.
+
+A broker or name server that does not answer is away. So is a broker that is not registered with the name
+servers: one that stops takes its topics out of the routes, and one that starts announces them again. A topic
+or queue is gone if its broker is registered, but does not have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from rmqcli.client import (
+    Admin,
+    ClientError,
+    ClientInstance,
+    InvalidRequest,
+    NotFound,
+    NotPermitted,
+    PullConsumer,
+)
+from rmqcli.export.errors import ExportError
+from rmqcli.render.output import warn
+from rmqcli.words import many
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from rmqcli.export.spark_source.options import ReadOptions, WriteOptions
+
+RETRIES = 60
+RETRY_INTERVAL_MS = 1000
+"""Long enough for a broker to be registered again with a name server that was restarted (30 s)."""
+FIRST_RETRIES = 3
+
+T = TypeVar("T")
+
+
+class Outage(ExportError):
+    """Something was away for longer than the options allow. The query can be started again: nothing is lost."""
+
+
+class BrokerAway(ClientError):
+    """A broker that is not registered with the name servers."""
+
+    def __init__(self, brokers: Collection[str]) -> None:
+        names = ", ".join(sorted(brokers)) or "no broker"
+        super().__init__(f"{names} is {'not ' if brokers else ''}registered with the name servers")
+
+
+@asynccontextmanager
+async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
+    assert options.client is not None
+    async with ClientInstance(**options.client.arguments) as instance:
+        yield PullConsumer(options.group, instance=instance)
+
+
+async def reading(
+    options: ReadOptions, attempt: Callable[[PullConsumer], Awaitable[T]], brokers: Collection[str] = ()
+) -> T:
+    """Returns what `attempt` does with a consumer, in as many attempts as `options` allow.
+
+    `brokers` are known to have the queues. Without any this is the first contact: FIRST_RETRIES are enough,
+    and one registered broker is enough for a topic that is not found to be gone. Raises Outage, and other
+    ClientErrors as `attempt` does.
+    """
+
+    async def once() -> T:
+        async with opened(options) as consumer:
+            return await attempt(consumer)
+
+    retries = options.retries if brokers else min(options.retries, FIRST_RETRIES)
+    return await _outlasting(options, retries, once, brokers)
+
+
+async def writing(options: WriteOptions, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Returns what `attempt` returns, in as many attempts as `options` allow. Raises as `reading` does."""
+    return await _outlasting(options, options.retries, attempt, ())
+
+
+async def _outlasting(
+    options: ReadOptions | WriteOptions,
+    retries: int,
+    attempt: Callable[[], Awaitable[T]],
+    brokers: Collection[str],
+) -> T:
+    is_there = False
+    for left in range(retries, -1, -1):
+        try:
+            return await attempt()
+        except (InvalidRequest, NotPermitted):
+            raise
+        except ClientError as error:
+            reason = await _away(options, brokers) if isinstance(error, NotFound) else error
+            # It may have been registered since the attempt, with all its topics: the next one tells.
+            if reason is None and (is_there or not left):
+                raise
+            is_there = reason is None
+            if reason is not None and not left:
+                raise _outage(options, reason, retries) from error
+            if reason is not None and left == retries:
+                warn(f"{reason}; trying again for {_seconds(options, retries):g} s")
+        await trio.sleep(0 if is_there else options.retry_interval_ms / 1000)
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _away(options: ReadOptions | WriteOptions, brokers: Collection[str]) -> ClientError | None:
+    """Returns the error of a cluster in which something is away; None if all of it is there."""
+    try:
+        missing = set(brokers) - (registered := await registered_brokers(options.client))
+    except ClientError as error:
+        return error
+    return BrokerAway(missing) if missing or not registered else None
+
+
+async def registered_brokers(client: Any) -> set[str]:
+    """Returns the names of the brokers that the name servers know. Raises ClientError."""
+    async with ClientInstance(**client.arguments) as instance:
+        return set((await Admin(instance=instance).brokers.cluster_info()).broker_addr_table)
+
+
+def _outage(options: ReadOptions | WriteOptions, reason: ClientError, retries: int) -> Outage:
+    return Outage(
+        f"{reason}; {many(retries, 'more attempt')} in {_seconds(options, retries):g} s did not help "
+        "(fetchOffset.numRetries, fetchOffset.retryIntervalMs); no offset was skipped: start the query again"
+    )
+
+
+def _seconds(options: ReadOptions | WriteOptions, retries: int) -> float:
+    return retries * options.retry_interval_ms / 1000
