@@ -26,7 +26,13 @@ from tests.broker.namesrv.support import NameServerUnderTest
 from tests.broker.support import FakeSession
 from tests.codec.wire import KINDS, load_wire
 
-OURS = {"maxConnections", "maxOutgoingBytes", "scanNotActiveBrokerInterval", "brokerExpiredTime"}
+OURS = {
+    "bindAddress",
+    "maxConnections",
+    "maxOutgoingBytes",
+    "scanNotActiveBrokerInterval",
+    "brokerExpiredTime",
+}
 PATHS = {"kvConfigPath", "configStorePath", "rocketmqHome"}
 
 
