@@ -120,6 +120,11 @@ RESERVED = frozenset(
 `MessageConst.STRING_HASH_SET`), with the internal names of 5.x. TIMERS are for users.
 """
 
+CLOSED_TO_SENDERS = RESERVED - {
+    *(PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY, PropertyName.DELAY, PropertyName.WAIT)
+}
+"""Reserved names that no part of a new message has, and no wish of its sender."""
+
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Encodes pairs as 4.9 does, without the last separator. Raises LocalProtocolError over 32,767 bytes."""

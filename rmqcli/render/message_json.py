@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from codec.message import Message, MessageExt
-from codec.properties import RESERVED, PropertyName, split_keys
+from codec.properties import CLOSED_TO_SENDERS, PropertyName, split_keys
 from rmqcli.grammar.errors import GrammarError
 from rmqcli.render.bodies import WHOLE, Bodies
 from rmqcli.render.output import safe_json
@@ -60,11 +60,6 @@ _IN_TRANSIT = frozenset(
         PropertyName.CRC32,
     }
 )
-
-_FOR_NEW = frozenset(
-    {PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY, PropertyName.DELAY, PropertyName.WAIT}
-)
-"""Reserved properties that a line of a new message may have: parts of the message, and how to store it."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -116,7 +111,7 @@ def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
 
 def _refuse_reserved(properties: object) -> None:
     names = properties if isinstance(properties, dict) else {}
-    reserved = sorted(RESERVED.intersection(names) - _FOR_NEW)
+    reserved = sorted(CLOSED_TO_SENDERS.intersection(names))
     if reserved:
         raise ValueError(f"RocketMQ reserves the property name {reserved[0]}")
 

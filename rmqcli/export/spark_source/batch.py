@@ -28,6 +28,7 @@ from rmqcli.export.spark_source.filters import Constraints, constrained
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
 from rmqcli.export.spark_source.outages import reading
+from rmqcli.export.spark_source.plain_errors import plainly
 from rmqcli.export.spark_source.planning import for_all, offset_at, queues_of, resolved, split
 from rmqcli.export.spark_source.pulling import read_range
 
@@ -57,6 +58,7 @@ class BatchReader(DataSourceReader):
         self.constraints = Constraints()
         _check_batch(options)
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
         """Returns partitions: queues that have messages, or the parts of a store; more by `minPartitions`."""
         if self.options.paths:
@@ -166,6 +168,7 @@ class FilteringReader(BatchReader):
                 self.constraints = found
 
 
+@plainly
 def read_partition(
     partition: InputPartition, options: ReadOptions, columns: Columns, constraints: Constraints
 ) -> Iterator[Any]:

@@ -90,6 +90,7 @@ class WriteOptions:
     client: ClientOptions
     topic: str | None = None
     group: str = "rmq"
+    drop_reserved: bool = False
     retries: int = RETRIES
     retry_interval_ms: int = RETRY_INTERVAL_MS
 
@@ -139,6 +140,12 @@ def _seconds(name: str, text: str) -> float:
 
 def _text(name: str, text: str) -> str:
     return text
+
+
+def _is_drop(name: str, text: str) -> bool:
+    if text.lower() not in ("error", "drop"):
+        raise OptionError(f"{name}={text}: expected error or drop")
+    return text.lower() == "drop"
 
 
 def _compression(name: str, text: str) -> str | None:
@@ -240,7 +247,12 @@ _OF_STORE = frozenset(
     | {"pushfilters"}
 )
 """Options that apply to store folders."""
-_WRITE: _Table = {**_OUTAGES, "topic": ("topic", _text), "groupId": ("group", _text)}
+_WRITE: _Table = {
+    **_OUTAGES,
+    "topic": ("topic", _text),
+    "groupId": ("group", _text),
+    "reservedProperties": ("drop_reserved", _is_drop),
+}
 _INSTANCE: _Table = {"timeout": ("timeout", _seconds), "defaultQueues": ("default_queues", _positive)}
 _PRODUCER: _Table = {
     "sendTimeout": ("send_timeout", _seconds),

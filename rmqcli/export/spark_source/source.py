@@ -9,10 +9,13 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
@@ -20,6 +23,7 @@ from pyspark.sql.types import StructType
 from rmqcli.export.spark.master import is_local
 from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.options import OptionError, WriteOptions, read_options, write_options
+from rmqcli.export.spark_source.plain_errors import plainly
 
 if TYPE_CHECKING:
     from rmqcli.export.spark_source.batch import BatchReader
@@ -36,10 +40,12 @@ class RocketMQ(DataSource):
         warn_of_other_python()  # registering reads the name
         return "rocketmq"
 
+    @plainly
     def schema(self) -> StructType:
         """Returns the columns of an export; without `body` for `includeBody=false`."""
         return spark_schema(include_body=read_options(self.options).include_body)
 
+    @plainly
     def reader(self, schema: StructType) -> BatchReader:
         from rmqcli.export.spark_source.batch import BatchReader, FilteringReader
 
@@ -47,29 +53,45 @@ class RocketMQ(DataSource):
         kind = FilteringReader if options.push_filters else BatchReader
         return kind(options, Columns.wanted(schema))
 
+    @plainly
     def streamReader(self, schema: StructType) -> StreamReader:
-        from rmqcli.export.spark_source.stream import StreamReader
+        with needing("streams", "4.2"):
+            from rmqcli.export.spark_source.stream import StreamReader
 
         return StreamReader(read_options(self.options), Columns.wanted(schema))
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> Writer:
         from rmqcli.export.spark_source.writer import Writer
 
         return Writer(self._write_options(schema, overwrite))
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        from rmqcli.export.spark_source.stream_writer import StreamWriter
+        with needing("streaming writes", "4.1"):
+            from rmqcli.export.spark_source.stream_writer import StreamWriter
 
         return StreamWriter(self._write_options(schema, overwrite))
 
     def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
-        from rmqcli.export.spark_source.writer import check_columns
+        from rmqcli.export.spark_source.rows import check_columns
 
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use mode("append")')
         options = write_options(self.options)
         check_columns(schema, options)
         return options
+
+
+@contextmanager
+def needing(what: str, version: str) -> Iterator[None]:
+    """Raises OptionError if this Spark lacks a class that is imported inside the block."""
+    try:
+        yield
+    except ImportError as error:
+        if not (error.name or "").startswith("pyspark"):
+            raise
+        raise OptionError(f"{what} need Spark {version} or later; this is {pyspark.__version__}") from error
 
 
 _LOOK = "import sys; from importlib.util import find_spec; sys.exit(find_spec('rmqcli') is None)"

@@ -37,6 +37,7 @@ from rmqcli.export.spark_source.offsets import (
 )
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
 from rmqcli.export.spark_source.outages import opened, reading
+from rmqcli.export.spark_source.plain_errors import plainly
 from rmqcli.export.spark_source.planning import for_all, queues_of, resolved, split
 from rmqcli.export.spark_source.pulling import lose
 from rmqcli.render.output import warn
@@ -56,6 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.known: Offsets = {}
         self.committed: Offsets = {}
 
+    @plainly
     def initialOffset(self) -> dict[str, Any]:
         """Returns where a new checkpoint starts."""
 
@@ -71,14 +73,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self.options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:
         """Fixes the end of the query at what is there now."""
         self.target = self._latest(self.known)
 
+    @plainly
     def reportLatestOffset(self) -> dict[str, Any]:
         """Returns the latest offsets, for the progress of the query."""
         return queues_to_json(self._latest(self.known))
 
+    @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Returns the end of the next batch."""
         before = self.known = queues_from_json(start)
@@ -92,6 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = limited(begins, end, limit.max_rows)
         return queues_to_json(end)
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = queues_from_json(start), queues_from_json(end)
         unknown = [queue for queue in after if before.get(queue, after[queue] + 1) > after[queue]]

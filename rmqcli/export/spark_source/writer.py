@@ -1,27 +1,30 @@
 """Rows to topics, at least once: a task that fails is run again and sends its rows again, and rows of a job
-that is given up stay sent. Rows have no order.
+that is given up stay sent.
 
-`body` (string or binary) is required; `topic` unless the option sets one; `tags` string, `keys` string or
-array of strings, `properties` map of strings to strings. Rows of one topic are sent in batches, except those
-with a delay level or a body that the producer would compress.
+Rows that want a queue, by an ordering key or its number, are sent in the order of their task, one request of
+a queue at a time; others have no order. Rows of one topic are sent in batches, except those with a delay
+level or a body that the producer would compress.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import trio
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
 from codec.message import Message
+from codec.message_queue import MessageQueue
 from rmqcli.client import Producer, split_batch
-from rmqcli.export.errors import ExportError
 from rmqcli.export.from_topic.retrying import first_error
-from rmqcli.export.spark_source.options import OptionError, WriteOptions
+from rmqcli.export.spark_source.options import WriteOptions
 from rmqcli.export.spark_source.outages import writing
+from rmqcli.export.spark_source.plain_errors import plainly
+from rmqcli.export.spark_source.rows import Outgoing, outgoing
 
 BATCH_BYTES = 256 * 1024
 BATCH_MESSAGES = 512
@@ -29,13 +32,8 @@ IN_FLIGHT = 8
 """Requests of a task that wait for their response."""
 COMPRESS_OVER = 4096
 
-_TYPES: Mapping[str, tuple[str, ...]] = {
-    "body": ("binary", "string"),
-    "topic": ("string",),
-    "tags": ("string",),
-    "keys": ("string", "array<string>"),
-    "properties": ("map<string,string>",),
-}
+Queues = Mapping[str, Sequence[MessageQueue]]
+"""The writable queues of topics."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +41,11 @@ class Sent(WriterCommitMessage):
     rows: int
 
 
-def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Raises OptionError if these columns do not make messages."""
-    for column in schema:
-        kind, expected = column.dataType.simpleString(), _TYPES.get(column.name)
-        if expected is None:
-            raise OptionError(f"column {column.name} is not written; select from {', '.join(_TYPES)}")
-        if kind not in expected:
-            raise OptionError(f"column {column.name} is {kind}: expected {' or '.join(expected)}")
-    if "body" not in schema.names:
-        raise OptionError("column body is missing")
-    if "topic" not in schema.names and options.topic is None:
-        raise OptionError("there is neither a column topic nor the option topic")
+class Packet(NamedTuple):
+    """Messages of one topic for one request, and their queue; None: any."""
+
+    messages: list[Message]
+    queue: MessageQueue | None = None
 
 
 class RowSender:
@@ -63,8 +54,9 @@ class RowSender:
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
+    @plainly
     def send(self, batches: Iterator[Any]) -> Sent:
-        """Sends all rows until brokers acknowledge them. Raises ClientError."""
+        """Sends all rows until brokers acknowledge them. Raises ClientError, ExportError."""
         return Sent(trio.run(self._send, batches))
 
     async def _send(self, batches: Iterator[Any]) -> int:
@@ -73,57 +65,75 @@ class RowSender:
         async with Producer(self.options.group, **client.arguments, **client.producer) as producer:
             # Spark may take long for the next rows; heartbeats continue meanwhile.
             while (batch := await trio.to_thread.run_sync(next, batches, None)) is not None:
-                await _send_all(self.options, producer, self.packets(batch))
+                found = list(outgoing(batch, self.options))
+                queues = {topic: await self._queues(producer, topic) for topic in _placed_topics(found)}
+                await self._send_all(producer, self.packets(found, queues))
                 rows += batch.num_rows
         return rows
 
-    def packets(self, batch: Any) -> Iterator[list[Message]]:
-        """Yields requests: lists of messages of one topic, or one message that is sent alone."""
-        over = self.options.client.producer.get("compress_over", COMPRESS_OVER)
-        together: dict[str, list[Message]] = {}
-        for message in self.messages(batch):
-            if message.delay_level or len(message.body) > over or message.topic.startswith("%"):
-                yield [message]
+    async def _queues(self, producer: Producer, topic: str) -> Sequence[MessageQueue]:
+        return await writing(self.options, lambda: producer.message_queues(topic))
+
+    def packets(self, rows: Iterable[Outgoing], queues: Queues) -> list[list[Packet]]:
+        """Returns requests: those of one list are sent one after the other."""
+        placed: dict[MessageQueue, list[Message]] = {}
+        free: dict[str, list[Message]] = {}
+        for message, place in rows:
+            if place is None:
+                free.setdefault(message.topic, []).append(message)
             else:
-                together.setdefault(message.topic, []).append(message)
-        for messages in together.values():
-            yield from split_batch(messages, BATCH_BYTES, BATCH_MESSAGES)
+                placed.setdefault(place.queue(queues[message.topic], message), []).append(message)
+        ordered = [[Packet(some, queue) for some in self._cut(found)] for queue, found in placed.items()]
+        return ordered + [[Packet(some)] for found in free.values() for some in self._apart(found)]
 
-    def messages(self, batch: Any) -> Iterator[Message]:
-        """Yields messages. Raises ExportError for a row without topic or body."""
-        columns = {name: batch[name].to_pylist() for name in batch.schema.names}
-        for values in zip(*columns.values(), strict=True):
-            yield self._message(dict(zip(columns, values, strict=True)))
+    def _apart(self, messages: Sequence[Message]) -> Iterator[list[Message]]:
+        """Yields messages that are sent alone, then the others in batches."""
+        yield from ([message] for message in messages if self._is_alone(message))
+        together = [message for message in messages if not self._is_alone(message)]
+        yield from split_batch(together, BATCH_BYTES, BATCH_MESSAGES)
 
-    def _message(self, row: Mapping[str, Any]) -> Message:
-        topic, body = row.get("topic") or self.options.topic, row["body"]
-        if topic is None or body is None:
-            raise ExportError(f"a row has no {'topic' if topic is None else 'body'}: {dict(row)}")
-        properties = {name: value for name, value in row.get("properties") or () if value is not None}
-        keys = row.get("keys") or ()
-        return Message.of(topic, body, tags=row.get("tags"), keys=keys, properties=properties)
+    def _cut(self, messages: Sequence[Message]) -> Iterator[list[Message]]:
+        """Yields the messages in their order."""
+        for alone, some in groupby(messages, self._is_alone):
+            if alone:
+                yield from ([message] for message in some)
+            else:
+                yield from split_batch(list(some), BATCH_BYTES, BATCH_MESSAGES)
 
+    def _is_alone(self, message: Message) -> bool:
+        over = self.options.client.producer.get("compress_over", COMPRESS_OVER)
+        return bool(message.delay_level or len(message.body) > over or message.topic.startswith("%"))
 
-async def _send_all(options: WriteOptions, producer: Any, packets: Iterable[list[Message]]) -> None:
-    """Sends several requests at a time, in as many attempts as `options` allow; the first error ends it."""
-    limit = trio.Semaphore(IN_FLIGHT)
+    async def _send_all(self, producer: Any, packets: Iterable[Sequence[Packet]]) -> None:
+        """Sends several lists of requests at a time; the first error ends it."""
+        limit = trio.Semaphore(IN_FLIGHT)
 
-    async def send(packet: list[Message]) -> None:
-        async def once() -> None:
-            await (producer.send(packet[0]) if len(packet) == 1 else producer.send_batch(packet))
+        async def send(some: Sequence[Packet]) -> None:
+            try:
+                for packet in some:
+                    await writing(self.options, partial(_sent, producer, packet))
+            finally:
+                limit.release()
 
         try:
-            await writing(options, once)
-        finally:
-            limit.release()
+            async with trio.open_nursery() as nursery:
+                for some in packets:
+                    await limit.acquire()
+                    nursery.start_soon(send, some)
+        except ExceptionGroup as group:
+            raise first_error(group) from None
 
-    try:
-        async with trio.open_nursery() as nursery:
-            for packet in packets:
-                await limit.acquire()
-                nursery.start_soon(send, packet)
-    except ExceptionGroup as group:
-        raise first_error(group) from None
+
+def _placed_topics(rows: Iterable[Outgoing]) -> set[str]:
+    return {message.topic for message, place in rows if place is not None}
+
+
+async def _sent(producer: Any, packet: Packet) -> None:
+    messages, queue = packet
+    if len(messages) == 1:
+        await producer.send(messages[0], queue=queue)
+    else:
+        await producer.send_batch(messages, queue=queue)
 
 
 class Writer(DataSourceArrowWriter):

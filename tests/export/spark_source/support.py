@@ -116,3 +116,10 @@ class Sink:
 def places(queues: int, begin: int, end: int) -> list[Place]:
     """Returns offsets [begin, end) of queues 0 to `queues`."""
     return [(number, offset) for number in range(queues) for offset in range(begin, end)]
+
+
+def says(error: Exception, text: str) -> bool:
+    """Returns True if the error says so in the first of its own lines, without a traceback."""
+    lines = str(error).splitlines()
+    telling = next((number for number, line in enumerate(lines) if text in line), len(lines))
+    return telling <= 1 and "Traceback" not in str(error)

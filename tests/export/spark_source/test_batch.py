@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 
 from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.export import spark_source
-from tests.export.spark_source.support import Place, Source, fill, places, pulled
+from tests.export.spark_source.support import Place, Source, fill, places, pulled, says
 from tests.export.support import NOW, harm_another_topic, java_rows, write_timed
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
@@ -179,7 +179,7 @@ def test_filters_without_the_setting(source: Source, filled: str) -> None:
 def test_errors_say_what_is_wrong(source: Source, filled: str, options: dict[str, str], text: str) -> None:
     with pytest.raises(PySparkException) as caught:
         source.batch(**options).count()
-    assert text in str(caught.value)
+    assert says(caught.value, text)
 
 
 def test_messages_that_never_were(source: Source, filled: str) -> None:
