@@ -502,7 +502,7 @@ complete --command rmq --condition '__rmq_at \' topic entries\'' --long-option c
 complete --command rmq --condition '__rmq_at \' topic entries\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_argument \' topic entries\' -eq 0' --arguments '(__rmq_names topics)'
 complete --command rmq --condition '__rmq_at \' topic allocate\'' --short-option g --long-option group --exclusive --arguments '(__rmq_names groups)' --description 'Add the running clients of this group.'
-complete --command rmq --condition '__rmq_at \' topic allocate\'' --long-option strategy --exclusive --arguments 'AVG AVG_BY_CIRCLE CONSISTENT_HASH MACHINE_ROOM MACHINE_ROOM_NEARBY CONFIG' --description 'Show only this strategy, by Java\'s name, e.g. AVG; repeatable.'
+complete --command rmq --condition '__rmq_at \' topic allocate\'' --long-option strategy --exclusive --arguments 'AVG AVG_BY_CIRCLE CONSISTENT_HASH MACHINE_ROOM MACHINE_ROOM_NEARBY CONFIG' --description 'Show only this strategy: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, MACHINE_ROOM, MACHINE_ROOM_NEARBY or CONFIG; repeatable.'
 complete --command rmq --condition '__rmq_at \' topic allocate\'' --long-option room --exclusive --description 'MACHINE_ROOM: use brokers named ROOM@NAME; repeatable.'
 complete --command rmq --condition '__rmq_at \' topic allocate\'' --long-option room-of --exclusive --description 'MACHINE_ROOM_NEARBY: room of a broker or client; NAME may have *; repeatable.'
 complete --command rmq --condition '__rmq_at \' topic allocate\'' --long-option fixed --exclusive --description 'CONFIG: queues of a client, e.g. a=b:0,1.'

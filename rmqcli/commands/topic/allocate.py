@@ -30,7 +30,8 @@ StrategyOption = Annotated[
     Option(
         "--strategy",
         metavar="NAME",
-        help="Show only this strategy, by Java's name, e.g. AVG; repeatable.",
+        help="Show only this strategy: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, MACHINE_ROOM, MACHINE_ROOM_NEARBY or CONFIG; "
+        "repeatable.",
     ),
 ]
 RoomsOption = Annotated[
