@@ -63,7 +63,8 @@ def seated(environment: dict[str, str], *arguments: str) -> Iterator[Seat]:
 
 
 def test_keys_on_a_terminal(environment: dict[str, str], rmq: Run, topic: str) -> None:
-    rmq("offsets", "reset", "G_live", topic, "--to", "start", "--yes")
+    rmq("send", topic, "x")
+    rmq("consume", topic, "-g", "G_live", "--from", "start", "-c", "1")
     with seated(environment, "top", "--interval", "0.2") as seat:
         seat.see(b"G_live")
         seat.type(b"?")

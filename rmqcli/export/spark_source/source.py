@@ -53,7 +53,7 @@ class RocketMQ(DataSource):
         kind = FilteringReader if options.push_filters else BatchReader
         return kind(options, Columns.wanted(schema))
 
-    @plainly
+    # Not plainly: Spark's runner then fails with an error of its own, and this one is only in its traceback.
     def streamReader(self, schema: StructType) -> StreamReader:
         with needing("streams", "4.2"):
             from rmqcli.export.spark_source.stream import StreamReader
