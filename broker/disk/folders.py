@@ -26,13 +26,22 @@ class DurableFolders(ABC):
             return
         if path != path.parent:
             self.make_folder(path.parent)
-            is_new = self._create_folder(path)
-            try:
-                self.sync_folder(path.parent)
-            except OSError as error:
-                if is_new or error.errno not in FOREIGN:
-                    raise
+            self._sync_name(path, is_new=self._create_folder(path))
         self._durable_folders.add(path)
+
+    def keep_folder(self, path: Path) -> None:
+        """Makes a folder and its parents durable. A missing one is fine."""
+        if path not in self._durable_folders and path != path.parent:
+            self.keep_folder(path.parent)
+            self._sync_name(path, is_new=False)
+        self._durable_folders.add(path)
+
+    def _sync_name(self, path: Path, *, is_new: bool) -> None:
+        try:
+            self.sync_folder(path.parent)
+        except OSError as error:
+            if is_new or error.errno not in FOREIGN:
+                raise
 
     @abstractmethod
     def sync_folder(self, path: Path) -> None:

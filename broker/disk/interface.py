@@ -104,6 +104,9 @@ class Disk(Protocol):
     def make_folder(self, path: Path) -> None:
         """Creates a folder and its parents where they are missing, durably."""
 
+    def keep_folder(self, path: Path) -> None:
+        """Makes a folder and its parents durable. A missing one is fine."""
+
     def replace(self, source: Path, target: Path) -> None:
         """Renames a file within its folder; an existing target is replaced at once."""
 

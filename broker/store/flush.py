@@ -52,6 +52,7 @@ def sync_files(disk: Disk, paths: Iterable[Path], folders: Iterable[Path] = ()) 
     for path in paths:
         disk.sync_file(path)
     for folder in folders:
+        disk.keep_folder(folder)
         disk.sync_folder(folder)
 
 

@@ -116,6 +116,7 @@ class SegmentList:
             for path, start, length in zip(files, starts, lengths, strict=True)
         ]
         for segment in self.segments:
+            segment.fresh = True  # a process that was killed may have left it so
             written = max((stop for _, stop in segment.data_ranges(0)), default=0)
             segment.found_size = min(segment.found_size, written)
         return whole

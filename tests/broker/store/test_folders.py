@@ -15,7 +15,8 @@ from broker.disk.real import RealDisk
 from broker.store import StoreConfig, StoreLocked, open_store
 from broker.testing.disk import SimulatedDisk
 from broker.testing.power_cut import ODDS
-from tests.broker.store.support import HOST, Clock, inline, message, small_config
+from codec.store.file_names import file_name
+from tests.broker.store.support import HOST, QUEUE_SIZE, Clock, inline, message, small_config
 
 ROOT = Path("/data/broker/store")
 LEAST = {"random": lambda: 1.0, "choice": lambda _odds: ODDS[0], "getrandbits": lambda _bits: 0}
@@ -89,6 +90,21 @@ async def test_what_was_acknowledged_is_in_durable_folders(harsh: SimulatedDisk)
         folders = {path: harsh.power_cut().state(path) for path in config.folders}
         queue = harsh.power_cut().state(config.consume_queue_folder / "T" / "0")
     assert None not in folders.values() and queue is not None
+
+
+async def test_a_file_that_a_killed_process_left_is_made_durable(harsh: SimulatedDisk) -> None:
+    """It was killed after it had created the file of a queue, and before it synced the folders."""
+    config = small_config(ROOT)
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=harsh) as store:
+        store.append(message(1, topic="T"))
+    queue = config.consume_queue_folder / "T" / "1"
+    harsh._create_folder(queue)
+    harsh.write(queue / file_name(0), bytes(QUEUE_SIZE))
+    disk = harsh.killed()
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=disk) as store:
+        store.append(message(2, topic="T", queue_id=1))
+    after = disk.power_cut()
+    assert after.state(queue / file_name(0)) is not None
 
 
 # --- locks
