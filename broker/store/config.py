@@ -128,8 +128,12 @@ class StoreConfig:
         return self.root / "checkpoint"
 
     @property
+    def tables_folder(self) -> Path:
+        return self.root / "config"
+
+    @property
     def deleted_topics_file(self) -> Path:
-        return self.root / "config" / "deletedTopics.json"
+        return self.tables_folder / "deletedTopics.json"
 
     @property
     def abort_file(self) -> Path:
@@ -140,7 +144,7 @@ class StoreConfig:
         """The folders that the broker writes to."""
         return [
             self.root,
-            self.root / "config",
+            self.tables_folder,
             self.commit_log_folder,
             self.consume_queue_folder,
             *([self.consume_queue_ext_folder] if self.enable_consume_queue_ext else []),

@@ -12,6 +12,7 @@ import pytest
 from broker.disk import REAL, Disk
 from broker.disk.folders import DurableFolders
 from broker.disk.real import RealDisk
+from broker.disk.tables import save_table
 from broker.store import StoreConfig, StoreLocked, open_store
 from broker.testing.disk import SimulatedDisk
 from broker.testing.power_cut import ODDS
@@ -105,6 +106,20 @@ async def test_a_file_that_a_killed_process_left_is_made_durable(harsh: Simulate
         store.append(message(2, topic="T", queue_id=1))
     after = disk.power_cut()
     assert after.state(queue / file_name(0)) is not None
+
+
+async def test_a_table_that_a_killed_process_renamed_stays(harsh: SimulatedDisk) -> None:
+    """It was killed before it synced the folder; what the next one has read, a power cut does not take back."""
+    config = small_config(ROOT)
+    table = config.tables_folder / "topics.json"
+    save_table(harsh, table, b"old")
+    harsh.write(table.with_name("new"), b"new")
+    harsh.sync_file(table.with_name("new"))
+    harsh.replace(table.with_name("new"), table)
+    disk = harsh.killed()
+    assert harsh.power_cut().read(table) == b"old"
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=disk):
+        assert disk.power_cut().read(table) == b"new"
 
 
 # --- locks
