@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rmqcli.export.spark_source.options import OptionError as OptionError
+    from rmqcli.export.spark_source.option_values import OptionError as OptionError
     from rmqcli.export.spark_source.pulling import DataLoss as DataLoss
     from rmqcli.export.spark_source.source import RocketMQ as RocketMQ
 else:

@@ -26,7 +26,8 @@ from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints, constrained
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
-from rmqcli.export.spark_source.options import OptionError, ReadOptions
+from rmqcli.export.spark_source.option_values import OptionError
+from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import reading
 from rmqcli.export.spark_source.plain_errors import plainly
 from rmqcli.export.spark_source.planning import for_all, offset_at, queues_of, resolved, split

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from codec.scan.schema import schema as export_schema
-from rmqcli.export.spark_source.options import OptionError
+from rmqcli.export.spark_source.option_values import OptionError
 
 
 def spark_schema(*, include_body: bool = True) -> StructType:

@@ -7,25 +7,33 @@ milliseconds.
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from codec.message_queue import MessageQueue
-from rmqcli.export.errors import ExportError
-from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position, queues_from_json
+from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position
+from rmqcli.export.spark_source.option_values import (
+    OptionError,
+    to_assigned,
+    to_boolean,
+    to_broker_names,
+    to_by_queue,
+    to_compression,
+    to_drop,
+    to_names,
+    to_number,
+    to_paths,
+    to_pattern,
+    to_positive,
+    to_seconds,
+    to_text,
+    to_trace,
+)
 from rmqcli.export.spark_source.outages import RETRIES, RETRY_INTERVAL_MS
 
 PULL_BATCH = 32
 """Messages of a pull request; Java brokers return no more by default."""
-
-
-class OptionError(ExportError, ValueError):
-    """An option of the data source is missing, unknown, or invalid; nothing was read or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,134 +117,30 @@ _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself adds to those of a sink."""
 
 
-def _boolean(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name}={text}: expected true or false")
-    return text.lower() == "true"
-
-
-def _number(name: str, text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
-        raise OptionError(f"{name}={text}: expected a number")
-    return int(text)
-
-
-def _positive(name: str, text: str) -> int:
-    number = _number(name, text)
-    if number < 1:
-        raise OptionError(f"{name}={text}: expected 1 or more")
-    return number
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not 0 < seconds < math.inf:
-        raise OptionError(f"{name}={text}: expected more than 0 seconds")
-    return seconds
-
-
-def _text(name: str, text: str) -> str:
-    return text
-
-
-def _is_drop(name: str, text: str) -> bool:
-    if text.lower() not in ("error", "drop"):
-        raise OptionError(f"{name}={text}: expected error or drop")
-    return text.lower() == "drop"
-
-
-def _compression(name: str, text: str) -> str | None:
-    from rmqcli.client.produce.outgoing import COMPRESSIONS
-
-    if text.lower() not in (*COMPRESSIONS, "none"):
-        raise OptionError(f"{name}={text}: expected {', '.join(COMPRESSIONS)} or none")
-    return None if text.lower() == "none" else text.lower()
-
-
-def _trace(name: str, text: str) -> bool | str:
-    return _boolean(name, text) if text.lower() in ("true", "false") else text
-
-
-def _names(name: str, text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not found:
-        raise OptionError(f"{name} names no topic")
-    return found
-
-
-def _paths(name: str, text: str) -> tuple[str, ...]:
-    """Parses the JSON list that Spark makes of `load([PATH, …])`."""
-    try:
-        return tuple(map(str, json.loads(text)))
-    except (ValueError, TypeError):
-        raise OptionError(f"{name}={text}: expected a JSON list of store folders: load([PATH, …])") from None
-
-
-def _broker_names(name: str, text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
-
-
-def _pattern(name: str, text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise OptionError(f"{name}={text}: not a regular expression: {error}") from None
-    return text
-
-
-def _assigned(name: str, text: str) -> Mapping[str, Mapping[str | None, tuple[int, ...]]]:
-    """Parses `{"T":[0,1]}` or `{"T":{"broker-a":[0,1]}}`."""
-    try:
-        found: dict[str, dict[str | None, tuple[int, ...]]] = {
-            topic: {broker: tuple(map(int, numbers)) for broker, numbers in _by_broker(value).items()}
-            for topic, value in json.loads(text).items()
-        }
-    except (ValueError, TypeError, AttributeError):
-        raise OptionError(f'{name}={text}: expected {{"topic":{{"broker-a":[0,1]}}}}') from None
-    if not found:
-        raise OptionError(f"{name} names no topic")
-    return found
-
-
-def _by_broker(value: Any) -> Mapping[str | None, Any]:
-    return {None: value} if isinstance(value, list) else value
-
-
-def _by_queue(name: str, text: str) -> dict[MessageQueue, int]:
-    try:
-        return queues_from_json(json.loads(text))
-    except (ValueError, TypeError, AttributeError):
-        expected = 'earliest, latest or {"topic":{"broker-a":{"0":23}}}'
-        raise OptionError(f"{name}={text}: expected {expected}") from None
-
-
 _Table = Mapping[str, tuple[str, Callable[[str, str], Any]]]
 """Option → argument and conversion of (name, text); the class has the default."""
 _CLIENT = ("namesrv", "groupId", "pullTimeoutMs")
 _OUTAGES: _Table = {
-    "fetchOffset.numRetries": ("retries", _number),
-    "fetchOffset.retryIntervalMs": ("retry_interval_ms", _positive),
+    "fetchOffset.numRetries": ("retries", to_number),
+    "fetchOffset.retryIntervalMs": ("retry_interval_ms", to_positive),
 }
 _READ: _Table = {
     **_OUTAGES,
     "path": ("paths", lambda _, text: (text,)),
-    "paths": ("paths", _paths),
-    "brokerName": ("broker_names", _broker_names),
-    "subscribe": ("topics", _names),
-    "subscribePattern": ("pattern", _pattern),
-    "assign": ("assigned", _assigned),
-    "minPartitions": ("min_partitions", _positive),
-    "maxOffsetsPerTrigger": ("max_offsets", _positive),
-    "failOnDataLoss": ("fail_on_data_loss", _boolean),
-    "includeBody": ("include_body", _boolean),
-    "selector": ("selector", _text),
+    "paths": ("paths", to_paths),
+    "brokerName": ("broker_names", to_broker_names),
+    "subscribe": ("topics", to_names),
+    "subscribePattern": ("pattern", to_pattern),
+    "assign": ("assigned", to_assigned),
+    "minPartitions": ("min_partitions", to_positive),
+    "maxOffsetsPerTrigger": ("max_offsets", to_positive),
+    "failOnDataLoss": ("fail_on_data_loss", to_boolean),
+    "includeBody": ("include_body", to_boolean),
+    "selector": ("selector", to_text),
     "selectorType": ("selector_type", lambda _, text: text.upper()),
-    "groupId": ("group", _text),
-    "pullBatchSize": ("pull_batch", _positive),
-    "pushFilters": ("push_filters", _boolean),
+    "groupId": ("group", to_text),
+    "pullBatchSize": ("pull_batch", to_positive),
+    "pushFilters": ("push_filters", to_boolean),
 }
 _POSITIONS = (
     *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
@@ -249,21 +153,24 @@ _OF_STORE = frozenset(
 """Options that apply to store folders."""
 _WRITE: _Table = {
     **_OUTAGES,
-    "topic": ("topic", _text),
-    "groupId": ("group", _text),
-    "reservedProperties": ("drop_reserved", _is_drop),
+    "topic": ("topic", to_text),
+    "groupId": ("group", to_text),
+    "reservedProperties": ("drop_reserved", to_drop),
 }
-_INSTANCE: _Table = {"timeout": ("timeout", _seconds), "defaultQueues": ("default_queues", _positive)}
+_INSTANCE: _Table = {
+    "timeout": ("timeout", to_seconds),
+    "defaultQueues": ("default_queues", to_positive),
+}
 _PRODUCER: _Table = {
-    "sendTimeout": ("send_timeout", _seconds),
-    "retries": ("retries", _number),
-    "compressOver": ("compress_over", _number),
-    "compression": ("compression", _compression),
-    "maxMessageSize": ("max_message_size", _positive),
-    "allowEmpty": ("allow_empty", _boolean),
-    "latencyFaults": ("latency_faults", _boolean),
-    "retryUnstored": ("retry_unstored", _boolean),
-    "trace": ("trace", _trace),
+    "sendTimeout": ("send_timeout", to_seconds),
+    "retries": ("retries", to_number),
+    "compressOver": ("compress_over", to_number),
+    "compression": ("compression", to_compression),
+    "maxMessageSize": ("max_message_size", to_positive),
+    "allowEmpty": ("allow_empty", to_boolean),
+    "latencyFaults": ("latency_faults", to_boolean),
+    "retryUnstored": ("retry_unstored", to_boolean),
+    "trace": ("trace", to_trace),
 }
 _OF_CLIENT = (*_INSTANCE, *_PRODUCER, "tls", "tlsCa")
 _SHOWN = {name.lower(): name for name in (*_CLIENT, *_READ, *_POSITIONS, *_WRITE, *_OF_CLIENT)}
@@ -295,7 +202,7 @@ class _Named:
         if "namesrv" not in self.values:
             return None
         instance = _converted(_INSTANCE, self.of_client, "rocketmq.")
-        milliseconds = self.get("pulltimeoutms", _positive)
+        milliseconds = self.get("pulltimeoutms", to_positive)
         if milliseconds is not None:
             instance.setdefault("timeout", milliseconds / 1000)
         ca = self.of_client.get("tlsca")
@@ -303,7 +210,7 @@ class _Named:
             self.values["namesrv"],
             instance,
             _converted(_PRODUCER, self.of_client, "rocketmq."),
-            _boolean("rocketmq.tls", self.of_client.get("tls", "true" if ca else "false")),
+            to_boolean("rocketmq.tls", self.of_client.get("tls", "true" if ca else "false")),
             ca,
         )
 
@@ -401,14 +308,14 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 def _position(named: _Named, side: str) -> Position | None:
     """Returns the most exact position given: one time, times by queue, or offsets."""
-    time = named.get(f"{side}timestamp", _number)
+    time = named.get(f"{side}timestamp", to_number)
     if time is not None:
         return Position(time=time)
-    times = named.get(f"{side}offsetsbytimestamp", _by_queue)
+    times = named.get(f"{side}offsetsbytimestamp", to_by_queue)
     if times is not None:
         return Position(times=times)
     text = named.values.get(f"{side}offsets", "").strip()
     words = {"": None, "earliest": Position(EARLIEST), "latest": Position(LATEST)}
     if text.lower() not in words:
-        return Position(offsets=_by_queue(f"{side}Offsets", text))
+        return Position(offsets=to_by_queue(f"{side}Offsets", text))
     return words[text.lower()]

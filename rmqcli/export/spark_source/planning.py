@@ -18,7 +18,8 @@ from rmqcli.client import Admin, NoRoute, PullConsumer
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.retrying import first_error
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
-from rmqcli.export.spark_source.options import OptionError, ReadOptions
+from rmqcli.export.spark_source.option_values import OptionError
+from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import BrokerAway
 
 AT_ONCE = 16

@@ -18,7 +18,8 @@ from codec.message_queue import MessageQueue
 from codec.properties import CLOSED_TO_SENDERS
 from rmqcli.client import by_hash
 from rmqcli.export.errors import ExportError
-from rmqcli.export.spark_source.options import OptionError, WriteOptions
+from rmqcli.export.spark_source.option_values import OptionError
+from rmqcli.export.spark_source.options import WriteOptions
 
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "body": ("binary", "string"),

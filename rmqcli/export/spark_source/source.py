@@ -22,7 +22,8 @@ from pyspark.sql.types import StructType
 
 from rmqcli.export.spark.master import is_local
 from rmqcli.export.spark_source.columns import Columns, spark_schema
-from rmqcli.export.spark_source.options import OptionError, WriteOptions, read_options, write_options
+from rmqcli.export.spark_source.option_values import OptionError
+from rmqcli.export.spark_source.options import WriteOptions, read_options, write_options
 from rmqcli.export.spark_source.plain_errors import plainly
 
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ from rmqcli.export.spark_source.offsets import (
     queues_from_json,
     queues_to_json,
 )
-from rmqcli.export.spark_source.options import OptionError, ReadOptions
+from rmqcli.export.spark_source.option_values import OptionError
+from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import opened, reading
 from rmqcli.export.spark_source.plain_errors import plainly
 from rmqcli.export.spark_source.planning import for_all, queues_of, resolved, split

@@ -13,7 +13,7 @@ from pyspark.sql.streaming import datasource as streaming
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source import plain_errors
 from rmqcli.export.spark_source.columns import spark_schema
-from rmqcli.export.spark_source.options import OptionError
+from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.plain_errors import plainly
 from rmqcli.export.spark_source.source import RocketMQ
 
