@@ -17,8 +17,10 @@ def import_verbs(package: ModuleType, words: Sequence[str] | None = None) -> Non
     wanted = list(words[:1]) if words and words[0] in verbs else verbs
     for verb in wanted:
         importlib.import_module(f"{package.__name__}.{verb}")
-    if verbs:
-        package.app.registered_commands.sort(key=lambda command: _place(command, verbs))
+    for app in (
+        (package.app, *(group.typer_instance for group in package.app.registered_groups)) if verbs else ()
+    ):
+        app.registered_commands.sort(key=lambda command: _place(command, verbs))
 
 
 def import_siblings(function: Any) -> None:
@@ -27,4 +29,5 @@ def import_siblings(function: Any) -> None:
 
 
 def _place(command: Any, verbs: Sequence[str]) -> int:
-    return verbs.index(command.callback.__module__.rpartition(".")[2])
+    verb = command.callback.__module__.rpartition(".")[2]
+    return verbs.index(verb) if verb in verbs else len(verbs)

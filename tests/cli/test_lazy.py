@@ -128,3 +128,10 @@ def test_help_keeps_its_order_after_one_verb_was_imported() -> None:
     nodes = {node.path: node for node in command_nodes()}
     assert shown == [name for name, _ in nodes["topic",].commands]
     assert "topic describe" not in done.stderr and "missing argument" in done.stderr.lower()
+
+
+def test_groups_in_a_group_keep_their_order_after_one_verb_was_imported() -> None:
+    code = "import rmqcli.commands.broker.config_diff; from rmqcli.__main__ import run; run(['broker', 'config', '--help'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert shown == ["show", "set", "diff"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from rmqcli.cli.completing import KINDS
 from rmqcli.cli.profile import Profile
 from rmqcli.cli.profiles import save_profile
 from rmqcli.cli.settings import Given, Settings
+from rmqcli.manual import generated_files
 from rmqcli.manual.__main__ import main
 from rmqcli.manual.tree import Node, command_nodes
 
@@ -33,13 +33,7 @@ def nodes() -> list[Node]:
 
 @pytest.fixture(scope="module")
 def files() -> Mapping[Path, str]:
-    """The files as a process of their own makes them: tests of this one may have added to its commands."""
-    code = (
-        "import json, pathlib, sys; from rmqcli.manual import generated_files; "
-        "print(json.dumps({str(k): v for k, v in generated_files(pathlib.Path(sys.argv[1])).items()}))"
-    )
-    made = subprocess.run([sys.executable, "-c", code, str(ROOT)], capture_output=True, check=True)
-    return {Path(path): text for path, text in json.loads(made.stdout).items()}
+    return generated_files(ROOT)
 
 
 def test_generated_files_are_up_to_date(files: Mapping[Path, str]) -> None:
