@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.top.lines import Line
 from rmqcli.top.screen import Screen
 from tests.cli.conftest import Run
@@ -35,7 +36,8 @@ class Seat:
         """Wait until it is shown; what came before is forgotten."""
         deadline = time.monotonic() + PATIENCE
         while wanted not in self.seen:
-            assert select.select([self.terminal], [], [], max(deadline - time.monotonic(), 0))[0], self.seen
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.terminal], [], [], left)[0], self.seen[-4000:]
             self.seen += os.read(self.terminal, 65536)
         self.seen = self.seen.partition(wanted)[2]
 
@@ -60,6 +62,13 @@ def seated(environment: dict[str, str], *arguments: str) -> Iterator[Seat]:
         seat.process.wait()
         os.close(seat.terminal)
         os.close(seat.side)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One without the long names and many groups of other tests, which would not fit into 24 lines of 80."""
+    with embedded_in_thread() as running:
+        yield running
 
 
 def test_keys_on_a_terminal(environment: dict[str, str], rmq: Run, topic: str) -> None:
