@@ -9,7 +9,7 @@ from rmqcli.commands.broker.app import config
 from rmqcli.commands.broker.reading import read_configs
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
-from rmqcli.commands.common.properties import NAME, PatternsArgument, found_properties
+from rmqcli.commands.common.properties import PatternsArgument, show_properties
 
 
 @command(
@@ -24,15 +24,9 @@ def show(settings: Settings, seats: Seats, patterns: PatternsArgument = None) ->
     Piped output: broker (NAME:ID for a slave), property, value. Brokers that do not respond are reported, and
     the exit code is 3. Exit code 4 if no property has the name.
     """
-    from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER
 
     failures: Failures = {}
     tables = with_admin(settings, lambda admin: read_configs(admin, seats, failures))
-    rows = [
-        [label, name, value]
-        for label, table in found_properties(tables, patterns or ()).items()
-        for name, value in table.items()
-    ]
-    show_rows(settings, [BROKER, NAME, Column("VALUE", "value")], rows)
+    show_properties(settings, BROKER, tables, patterns or ())
     end_partly(failures)

@@ -128,3 +128,13 @@ def found_properties(tables: Tables, patterns: Sequence[str]) -> dict[str, dict[
     if patterns and not any(found.values()):
         raise CommandError(f"no property matches {', '.join(patterns)}", ExitCode.NOT_FOUND)
     return found
+
+
+def show_properties(settings: Settings, server: Column, tables: Tables, patterns: Sequence[str]) -> None:
+    """Print the properties that match, a row for each server and property; raises as `found_properties`."""
+    rows = [
+        [label, name, value]
+        for label, table in found_properties(tables, patterns).items()
+        for name, value in table.items()
+    ]
+    show_rows(settings, [server, NAME, Column("VALUE", "value")], rows)

@@ -12,13 +12,12 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.properties import (
-    NAME,
     DryRunOption,
     PatternsArgument,
     Servers,
     ValuesArgument,
     change_properties,
-    found_properties,
+    show_properties,
     values_of,
 )
 from rmqcli.commands.controller.app import CONTROLLER, FEATURE, ControllersArgument
@@ -35,16 +34,9 @@ def show(controllers: ControllersArgument, settings: Settings, patterns: Pattern
     Piped output: controller, property, value. Controllers that do not respond are reported, and the exit code
     is 3. Exit code 4 if no property has the name.
     """
-    from rmqcli.render import Column, show_rows
-
     failures: Failures = {}
     tables = with_admin(settings, lambda admin: _read(admin, controllers, failures))
-    rows = [
-        [address, name, value]
-        for address, table in found_properties(tables, patterns or ()).items()
-        for name, value in table.items()
-    ]
-    show_rows(settings, [CONTROLLER, NAME, Column("VALUE", "value")], rows)
+    show_properties(settings, CONTROLLER, tables, patterns or ())
     end_partly(failures)
 
 
