@@ -39,21 +39,10 @@ _PARTS = 8
 
 
 def export_store(
-    store: Path,
-    out: Path,
-    rows: RowFilter,
-    progress: Progress = lambda count: None,
-    *,
-    layout: Layout = EVERYTHING,
-    resume: bool = False,
-    workers: Workers | None = None,
-    part_bytes: int | None = None,
+    store: Path, out: Path, rows: RowFilter, progress: Progress = lambda count: None, **options: Any
 ) -> ExportSummary:
     """Exports the records of a store's commit log that `rows` accepts: `export_stores` with one."""
-    wanted = [StoreRows(store, rows)]
-    return export_stores(
-        wanted, out, progress, layout=layout, resume=resume, workers=workers, part_bytes=part_bytes
-    )
+    return export_stores([StoreRows(store, rows)], out, progress, **options)
 
 
 def export_stores(

@@ -68,22 +68,10 @@ ReadPart = Callable[[list[tuple[Part, QueuePlaces | None]], RowFilter, int], Gen
 
 
 def export_store_on_spark(
-    store: Path,
-    out: Path,
-    rows: RowFilter,
-    progress: Progress = silent,
-    *,
-    part_bytes: int = PART_BYTES,
-    layout: Layout = EVERYTHING,
-    resume: bool = False,
-    read: ReadPart = read_part,
-    **session: Any,
+    store: Path, out: Path, rows: RowFilter, progress: Progress = silent, **options: Any
 ) -> ExportSummary:
     """Exports as `export_store` does: `export_stores_on_spark` with one."""
-    wanted = [StoreRows(store, rows)]
-    return export_stores_on_spark(
-        wanted, out, progress, part_bytes=part_bytes, layout=layout, resume=resume, read=read, **session
-    )
+    return export_stores_on_spark([StoreRows(store, rows)], out, progress, **options)
 
 
 def export_stores_on_spark(
