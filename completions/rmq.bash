@@ -141,14 +141,14 @@ _rmq_describe() {
             arguments="topics -..."
             ;;
         "topic create")
-            options="--queues --read-queues --write-queues --perm --order -b --broker --cluster --if-missing --replace -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--queues --read-queues --write-queues --perm --order --attribute -b --broker --cluster --if-missing --replace -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--queues --read-queues --write-queues --perm --attribute -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             specs="--perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic update")
-            options="--queues --read-queues --write-queues --perm -b --broker --cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             specs="--perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
@@ -238,14 +238,14 @@ _rmq_describe() {
             arguments="groups"
             ;;
         "group create")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster --if-missing --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster --if-missing --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group update")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;

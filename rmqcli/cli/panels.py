@@ -10,6 +10,7 @@ from collections.abc import Mapping
 _SETTINGS = {
     "Reading from replicas": "--read-from --slow-read-from",
     "Consumption": "--consume --broadcast --from-min --notify",
+    "Proxies of 5.x": "--orderly --retry-policy",
 }
 
 _BODIES = "--raw --full --meta-only --max-body"
@@ -37,8 +38,11 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "offsets reset": {"Running clients": "--wait"},
     "offsets clone": {"Running clients": "--wait"},
-    "topic create": {"Queues and order": "--read-queues --write-queues --order"},
-    "topic update": {"Queues": "--read-queues --write-queues"},
+    "topic create": {"Queues and order": "--read-queues --write-queues --order", "Attributes": "--attribute"},
+    "topic update": {
+        "Queues": "--read-queues --write-queues",
+        "Attributes": "--attribute --remove-attribute",
+    },
     "group create": _SETTINGS,
     "group update": _SETTINGS,
     "inspect commitlog": {"Checks": "--verify --jobs"},

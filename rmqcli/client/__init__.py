@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         NotSupported as NotSupported,
         OnlineResetUnsupported as OnlineResetUnsupported,
         RequestTimeout as RequestTimeout,
+        SettingsIgnored as SettingsIgnored,
         TopicNotFound as TopicNotFound,
         UnexpectedReply as UnexpectedReply,
     )

@@ -7,7 +7,7 @@ there is one, the remedy. Errors of trio, OSError, ssl and codec are mapped to t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 
 from codec.codes import RequestCode, ResponseCode
@@ -224,6 +224,16 @@ class OnlineResetUnsupported(ClientError):
         )
         self.group = group
         self.clients = clients
+
+
+class SettingsIgnored(ClientError):
+    """Settings of 5.x that a broker dropped without a word; it applied the others."""
+
+    def __init__(self, what: str, names: Sequence[str], address: str) -> None:
+        super().__init__(
+            f"{what} has no {', '.join(names)} on {address}, which is older than 5.0; the rest was applied"
+        )
+        self.address = address
 
 
 _REFUSALS: dict[int, type[BrokerRefused]] = {

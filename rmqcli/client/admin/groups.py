@@ -22,7 +22,10 @@ from codec.operations.pop import SET_MESSAGE_REQUEST_MODE
 from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange, lag_of
-from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, TopicNotFound, valid
+from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, SettingsIgnored, TopicNotFound, valid
+
+OF_5X = {"consume_message_orderly": "consumeMessageOrderly", "group_retry_policy": "groupRetryPolicy"}
+"""The fields of SubscriptionGroupConfig that brokers keep from 5.0 on and that commands set, by Java's names."""
 
 
 class GroupAdmin(FormerMethod, Area):
@@ -138,7 +141,19 @@ class GroupAdmin(FormerMethod, Area):
         """Creates a group, or overwrites its settings (200), on masters of brokers, a cluster, or all."""
         valid(check_group, config.group_name)
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        return await self.change(targets, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config)
+        put, failures = await self.ask_each(targets, lambda address: self._put(address, config))
+        return TopicChange(tuple(put), failures)
+
+    async def _put(self, address: str, config: SubscriptionGroupConfig) -> None:
+        """Sends the settings (200). SettingsIgnored when the broker did not keep those of 5.x."""
+        await self.instance.ask(address, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config)
+        wanted = [name for name in OF_5X if getattr(config, name) is not None]
+        if not wanted:
+            return
+        found = (await self._group_table(address)).get(config.group_name)
+        ignored = [name for name in wanted if found is None or getattr(found, name) != getattr(config, name)]
+        if ignored:
+            raise SettingsIgnored(f"group {config.group_name}", [OF_5X[name] for name in ignored], address)
 
     async def update(
         self,
@@ -152,13 +167,12 @@ class GroupAdmin(FormerMethod, Area):
 
         GroupNotFound when none of them has the group.
         """
-        operation = UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
 
         async def change(address: str) -> bool:
             config = (await self._group_table(address)).get(group)
             if config is None:
                 return False
-            await self.instance.ask(address, operation, None, replace(config, **changes))
+            await self._put(address, replace(config, **changes))
             return True
 
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
@@ -167,7 +181,7 @@ class GroupAdmin(FormerMethod, Area):
         if not changed and not failures:
             await self.settings(group)
             text = f"{', '.join(targets)} does not know group {group}"
-            raise self.absent(GroupNotFound, text, operation)
+            raise self.absent(GroupNotFound, text, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
         return TopicChange(changed, failures)
 
     async def delete(

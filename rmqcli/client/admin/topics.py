@@ -40,7 +40,15 @@ from codec.operations.topics import (
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import UNREACHED, ClientError, NoRoute, NotFound, TopicNotFound, valid
+from rmqcli.client.errors import (
+    UNREACHED,
+    ClientError,
+    NoRoute,
+    NotFound,
+    SettingsIgnored,
+    TopicNotFound,
+    valid,
+)
 
 HeaderT = TypeVar("HeaderT")
 
@@ -158,7 +166,9 @@ class TopicAdmin(FormerMethod, Area):
         valid(check_topic, topic)
         config = TopicConfig(topic, read_queues, write_queues, perm, order=order)
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        change = await self.change(targets, UPDATE_AND_CREATE_TOPIC, topic_header(config, attributes), None)
+        header = topic_header(config, attributes)
+        put, failures = await self.ask_each(targets, lambda address: self._put(address, header))
+        change = TopicChange(tuple(put), failures)
         if order:
             layout = await self._order_layout(topic) if brokers else {}
             layout |= {name: f"{name}:{write_queues}" for name in change.brokers}
@@ -192,7 +202,21 @@ class TopicAdmin(FormerMethod, Area):
         """
         valid(check_topic, config.topic_name)
         (address,) = (await self._admin.brokers.masters(brokers=[broker])).values()
-        await self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, topic_header(config, attributes), None)
+        await self._put(address, topic_header(config, attributes))
+
+    async def _put(self, address: str, header: CreateTopicRequestHeader) -> None:
+        """Sends the settings (17). SettingsIgnored when the broker did not keep the attributes."""
+        await self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, header, None)
+        wanted = dict(
+            part[1:].split("=", 1) for part in (header.attributes or "").split(",") if part.startswith("+")
+        )
+        if not wanted:
+            return
+        table = (await self.instance.ask(address, GET_ALL_TOPIC_CONFIG, None, None)).body
+        found = table.topic_config_table[header.topic].attributes or {}
+        ignored = [name for name, value in wanted.items() if found.get(name) != value]
+        if ignored:
+            raise SettingsIgnored(f"topic {header.topic}", ignored, address)
 
     async def put_layout(self, topic: str) -> None:
         """Stores the layout of an ordered topic, that of its route, in the name servers (100)."""
@@ -221,7 +245,7 @@ class TopicAdmin(FormerMethod, Area):
 
         async def change(name: str) -> None:
             header = topic_header(replace(configs[name], topic_name=topic, **changes), attributes)
-            await self.instance.ask(chosen[name], UPDATE_AND_CREATE_TOPIC, header, None)
+            await self._put(chosen[name], header)
 
         failures = {name: error for name, error in unknown.items() if name in chosen}
         changed, failed = await gather([name for name in configs if name in chosen], change)

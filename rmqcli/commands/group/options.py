@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.grammar.retry_policy import parse_retry_policy
 
 _MAX_INT = 2**31 - 1  # an int in Java
 
@@ -66,6 +67,21 @@ SlowReadFromOption = Annotated[
 ]
 
 
+OrderlyOption = Annotated[
+    bool | None,
+    Option("--orderly/--no-orderly", help="Proxies of 5.x deliver in order.", show_default=False),
+]
+RetryPolicyOption = Annotated[
+    str | None,
+    Option(
+        "--retry-policy",
+        metavar="DELAYS",
+        help="Delays of retries that proxies of 5.x keep: 10s,30s,1m, or 5s..2h for growing ones (5s..2h*3: "
+        "threefold).",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSettings(OptionGroup):
     """Settings of a group; None: not given."""
@@ -78,11 +94,15 @@ class GroupSettings(OptionGroup):
     notify: NotifyOption = None
     read_from: ReadFromOption = None
     slow_read_from: SlowReadFromOption = None
+    orderly: OrderlyOption = None
+    retry_policy: RetryPolicyOption = None
 
     @property
     def named(self) -> dict[str, Any]:
         """The given settings by the fields of SubscriptionGroupConfig."""
         given = {name: getattr(self, option) for option, name in _FIELDS.items()}
+        if self.retry_policy is not None:
+            given["group_retry_policy"] = parse_retry_policy(self.retry_policy)
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -95,4 +115,5 @@ _FIELDS: Mapping[str, str] = {
     "notify": "notify_consumer_ids_changed_enable",
     "read_from": "broker_id",
     "slow_read_from": "which_broker_when_consume_slowly",
+    "orderly": "consume_message_orderly",
 }

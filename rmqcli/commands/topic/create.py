@@ -13,6 +13,7 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.existing import Existing
 from rmqcli.commands.common.outcome import confirm, show_change
 from rmqcli.commands.topic.app import QueueCounts, app, confirm_hidden, perm_number
+from rmqcli.commands.topic.attributes import SetOption, attribute_changes
 from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def create(
     queues: QueueCounts,
     perm: PermOption = "rw",
     order: OrderOption = False,
+    attribute: SetOption = None,
     masters: Masters,
     existing: Existing,
     yes: YesOption = False,
@@ -46,10 +48,16 @@ def create(
 
     The topic is created on all masters, with 8 queues by default. A topic that exists is refused (exit code
     1): --if-missing leaves it as it is, --replace overwrites its settings, and asks first if that hides
-    stored messages. Groups that kept offsets of a former topic of this name are reported.
+    stored messages. Groups that kept offsets of a former topic of this name are reported. Brokers
+    that are older than 5.0 create the topic without its attributes, which is reported as an error.
     """
     existing.check()
-    wanted: dict[str, Any] = {"perm": perm_number(perm), "order": order} | queues.named(8)
+    wanted: dict[str, Any] = {
+        "perm": perm_number(perm),
+        "order": order,
+        "attributes": attribute_changes(attribute),
+        **queues.named(8),
+    }
 
     async def look(admin: Admin) -> tuple[list[str], list[str], dict[MessageQueue, int]]:
         all_masters = await admin.brokers.masters(**masters.named)

@@ -12,6 +12,7 @@ from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.topic.app import app, perm_text
 
 if TYPE_CHECKING:
+    from codec.bodies.config import TopicConfig
     from rmqcli.client import Admin
 
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 def describe(topic: TopicArgument, settings: Settings) -> None:
     """Show the settings of a topic on each broker, and its consumer groups.
 
-    Piped output: broker, read queues, write queues, permission, order, messages, groups. Brokers that do not
-    respond are reported, and the exit code is 3.
+    Piped output: broker, read queues, write queues, permission, order, messages, groups, attributes (5.x).
+    Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER, MESSAGES
@@ -33,6 +34,7 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
         Column("ORDER", "order"),
         MESSAGES,
         Column("GROUPS", "groups"),
+        Column("ATTRIBUTES", "attributes"),
     ]
     failures: Failures = {}
 
@@ -44,9 +46,22 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
         for queue, offset in stats.items():
             kept[queue.broker_name] = kept.get(queue.broker_name, 0) + offset.max_offset - offset.min_offset
         return [
-            [name, c.read_queue_nums, c.write_queue_nums, c.perm, c.order, kept.get(name, 0), groups]
+            [
+                name,
+                c.read_queue_nums,
+                c.write_queue_nums,
+                c.perm,
+                c.order,
+                kept.get(name, 0),
+                groups,
+                _attributes(c),
+            ]
             for name, c in sorted(configs.items())
         ]
 
     show_rows(settings, columns, with_admin(settings, main))
     end_partly(failures)
+
+
+def _attributes(config: TopicConfig) -> list[str]:
+    return [f"{name}={value}" for name, value in sorted((config.attributes or {}).items())]

@@ -12,6 +12,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import confirm, show_change
 from rmqcli.commands.topic.app import NewPermOption, QueueCounts, app, confirm_hidden, perm_number
+from rmqcli.commands.topic.attributes import RemoveOption, SetOption, attribute_changes
 
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
@@ -25,19 +26,25 @@ def update(
     *,
     queues: QueueCounts,
     perm: NewPermOption = None,
+    attribute: SetOption = None,
+    remove_attribute: RemoveOption = None,
     masters: Masters,
     yes: YesOption = False,
 ) -> None:
-    """Update the queues or the permission of a topic. Other settings are kept.
+    """Update the queues, the permission or the attributes of a topic. Other settings are kept.
 
     Consumers read only the read queues: if fewer of them, or a permission without r, hide stored messages,
     these are counted and the command asks for confirmation; without a terminal, --yes is required. Fewer
     write queues hide nothing.
     """
     asked = False
-    wanted: dict[str, Any] = {"perm": None if perm is None else perm_number(perm)} | queues.named()
+    wanted: dict[str, Any] = {
+        "perm": None if perm is None else perm_number(perm),
+        "attributes": attribute_changes(attribute, remove_attribute),
+        **queues.named(),
+    }
     if not any(value is not None for value in wanted.values()):
-        raise usage_error("nothing to update: specify --queues, --read-queues, --write-queues or --perm")
+        raise usage_error("nothing to update: specify --queues, --perm, --attribute or another setting")
     left = 0 if _unreadable(wanted["perm"]) else wanted["read_queues"]
     if left is not None:
         hidden = with_admin(settings, lambda admin: _hidden(admin, topic, left, masters))
