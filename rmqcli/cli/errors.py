@@ -69,6 +69,9 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "LayoutError": ExitCode.USAGE,
         "SourceError": ExitCode.USAGE,
         "MasterError": ExitCode.USAGE,
+        "SchemaError": ExitCode.USAGE,
+        "DecodeError": ExitCode.CORRUPT,
+        "MissingPackage": ExitCode.USAGE,
         "ExportError": ExitCode.FAILED,
     },
     "rmqcli.import_.errors": {

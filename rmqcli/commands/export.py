@@ -16,6 +16,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code
+from rmqcli.commands.common.transforming import Transforming
 from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ rmq export --topic orders --out orders/ --partition-by day --resume""",
 def export(
     settings: Settings,
     out: Annotated[Path, Option("--out", metavar="DIR", help="Output folder; must not exist yet.")],
+    transforming: Transforming,
     store: Annotated[
         list[str] | None,
         Option(
@@ -171,6 +173,7 @@ def export(
         compression=compression,
         columns=_names("--columns", columns) or None,
         body_text=body_text,
+        transform=transforming.transform(),
     )
     layout.check()
     refuse_existing(out, resume=resume)

@@ -21,3 +21,15 @@ class SourceError(ExportError):
 
 class MasterError(ExportError):
     """The address of a Spark master is not one."""
+
+
+class SchemaError(ExportError):
+    """A schema of bodies that cannot be used, or an unknown format; nothing was read."""
+
+
+class DecodeError(ExportError):
+    """A body that does not fit the schema, when that is to end the export."""
+
+
+class MissingPackage(ExportError):
+    """A package of an optional extra is not installed."""

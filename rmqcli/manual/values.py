@@ -14,6 +14,8 @@ from rmqcli.cli.cheat import subjects
 from rmqcli.cli.help_topics import TOPICS
 from rmqcli.cli.settings import COLORS
 from rmqcli.export.output.layout import COMPRESSIONS, PARTITIONS
+from rmqcli.export.transform.decoding import FORMATS as BODY_FORMATS
+from rmqcli.export.transform.decoding import ON_ERROR
 from rmqcli.flows.allocating import OF_ROOMS, STRATEGIES
 from rmqcli.monitor.formats import FORMATS
 
@@ -40,9 +42,11 @@ _OPTIONS: Mapping[str, Values] = {
     "--compression": Values(words=COMPRESSIONS),
     "--confirm": Values("profiles"),
     "--from PLACE": Values(words=("start", "end")),
+    "--decode": Values(words=tuple(BODY_FORMATS)),
     "--format NAME": Values(words=tuple(FORMATS)),
     "--group": Values("groups"),
     "--offset": Values(words=("start", "end")),
+    "--on-error": Values(words=ON_ERROR),
     "--partition-by": Values(words=tuple(PARTITIONS)),
     "--perm": Values(words=("r", "w", "rw")),
     "--profile": Values("profiles"),

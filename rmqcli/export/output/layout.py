@@ -13,6 +13,7 @@ from typing import Any
 
 import rmqcli
 from rmqcli.export.errors import LayoutError
+from rmqcli.export.transform.transform import NOTHING, Transform
 
 FILE_BYTES = 512 * 1024 * 1024
 """A file is ended after about this many bytes."""
@@ -27,6 +28,8 @@ BODY_TEXT = "body_text"
 class Layout:
     """A layout; `columns` None is all. `body_text` adds a column of the bodies that are UTF-8, else null.
 
+    `transform` is applied to rows before they are gathered; it may add columns.
+
     At most `open_partitions` have an open file; the one written least recently is closed for a new one. All
     together buffer at most `gathered_bytes` for their row groups; above it, the largest is written early.
     """
@@ -37,37 +40,41 @@ class Layout:
     compression: str = "zstd"
     columns: tuple[str, ...] | None = None
     body_text: bool = False
+    transform: Transform = NOTHING
     open_partitions: int = 64
     gathered_bytes: int = 256 * 1024 * 1024
 
     def check(self) -> None:
         """Raises LayoutError, which lists the choices, for unknown names."""
-        from codec.scan.schema import schema
-
         _known("--partition-by", self.partition_by, tuple(PARTITIONS))
         _known("--compression", (self.compression,), COMPRESSIONS)
-        _known("--columns", self.columns or (), (*schema().names, BODY_TEXT))
+        _known("--columns", self.columns or (), tuple(self._every().names))
         if not self.names:
             raise LayoutError("--columns: no columns remain for the files")
 
     @property
     def names(self) -> list[str]:
         """The columns of the files, in order."""
-        from codec.scan.schema import schema
-
-        wanted = set(schema().names if self.columns is None else self.columns)
+        every = self._every().names
+        wanted = set(every) - {BODY_TEXT} if self.columns is None else set(self.columns)
         wanted |= {BODY_TEXT} if self.body_text else set()
         wanted -= {"topic"} if "topic" in self.partition_by else set()
-        return [name for name in (*schema().names, BODY_TEXT) if name in wanted]
+        return [name for name in every if name in wanted]
 
     def schema(self, source: str) -> Any:
         import pyarrow as pa
 
+        fields = [self._every().field(name) for name in self.names]
+        return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
+
+    def _every(self) -> Any:
+        """Returns the schema of all columns that there could be."""
+        import pyarrow as pa
+
         from codec.scan.schema import schema
 
-        every = schema().append(pa.field(BODY_TEXT, pa.string()))
-        fields = [every.field(name) for name in self.names]
-        return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
+        more = [pa.field(BODY_TEXT, pa.string()), *self.transform.fields]
+        return pa.schema([*schema(), *more])
 
     def shape(self, table: Any) -> Any:
         if BODY_TEXT in self.names:

@@ -70,6 +70,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tags: list[str] = []
     partition_by: list[str]
     columns: list[str]
+    decode: str | None = None
     rows: int = 0
     queues: list[QueueSpan] = []
     files: list[FileEntry] = []
@@ -86,6 +87,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             tags=list(origin.tags),
             partition_by=list(layout.partition_by),
             columns=layout.names,
+            decode=decoding.summary if (decoding := layout.transform.decoding) else None,
         )
 
     def require_same(self, other: Manifest, out: Path) -> None:
@@ -141,6 +143,7 @@ _MUST_AGREE = {
     "tags": "--tag",
     "partition_by": "--partition-by",
     "columns": "--columns",
+    "decode": "--decode",
 }
 
 

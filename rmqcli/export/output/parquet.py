@@ -63,9 +63,13 @@ class ParquetFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        """Adds a record batch in the export schema, all encoded or none. Errors of writing are raised by a
-        later call, or at the end of the block.
+        """Adds what the layout's transform makes of a record batch in the export schema; batches are all encoded
+        or none. Errors of writing are raised by a later call, or at the end of the block.
         """
+        self.add(self._layout.transform.apply(batch))
+
+    def add(self, batch: Any) -> None:
+        """Adds a batch that is transformed."""
         if batch.num_rows:
             self._schema = self._schema or batch.schema
             self._gathered.append(batch if batch.schema == self._schema else batch.cast(self._schema))
@@ -146,8 +150,9 @@ class PartitionedFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        for folder, part in _partitions(batch, self._layout.partition_by):
-            self._files(folder).write(part)
+        transformed = self._layout.transform.apply(batch)
+        for folder, part in _partitions(transformed, self._layout.partition_by):
+            self._files(folder).add(part)
         while sum(files.gathered_bytes for files in self._open.values()) > self._layout.gathered_bytes:
             max(self._open.values(), key=lambda files: files.gathered_bytes).hand_over()
 

@@ -23,7 +23,7 @@ import trio
 
 from codec.errors import CorruptionError
 from rmqcli.client import ClientError, PullConsumer
-from rmqcli.export.errors import ExportError
+from rmqcli.export.errors import DecodeError, ExportError
 from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
@@ -240,8 +240,12 @@ def _raised(*kinds: type[Exception]) -> re.Pattern[str]:
     return re.compile(rf"(?:{names}): (.*)")
 
 
-_UNSOUND = _raised(UnsoundQueue)
-_DAMAGE = _raised(CorruptionError, DamagedFile)
+_OURS: tuple[tuple[re.Pattern[str], type[Exception]], ...] = (
+    (_raised(UnsoundQueue), UnsoundQueue),
+    (_raised(CorruptionError, DamagedFile), CorruptionError),
+    (_raised(DecodeError), DecodeError),
+)
+"""Errors of tasks that are raised again here, the first one found."""
 _OF_FILE = re.compile(r"^\w+: \[Errno \d+\] (?P<reason>.*): '(?P<path>.*)'$")
 _ERROR = re.compile(
     r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Refused|Lost|Failed|Timeout|Route): .*", re.MULTILINE
@@ -250,12 +254,10 @@ _ERROR = re.compile(
 
 def _reason(error: BaseException) -> Exception:
     """Returns the error that a task raised, from the traceback that ends the text of Spark's error."""
-    unsound = _UNSOUND.search(str(error))
-    if unsound is not None:
-        return UnsoundQueue(unsound[1].strip())
-    damage = _DAMAGE.search(str(error))
-    if damage is not None:
-        return CorruptionError(damage[1].strip())
+    for pattern, kind in _OURS:
+        found = pattern.search(str(error))
+        if found is not None:
+            return kind(found[1].strip())
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in _ERROR.findall(str(error)) if "SparkException" not in line]
     reason = _OF_FILE.sub(r"\g<path>: \g<reason>", (telling or lines or [type(error).__name__])[-1])

@@ -31,6 +31,8 @@ from rmqcli.export.spark_source.option_values import (
     to_trace,
 )
 from rmqcli.export.spark_source.outages import RETRIES, RETRY_INTERVAL_MS
+from rmqcli.export.spark_source.transforming import transform_of
+from rmqcli.export.transform.transform import Transform
 
 PULL_BATCH = 32
 """Messages of a pull request; Java brokers return no more by default."""
@@ -87,8 +89,15 @@ class ReadOptions:
     group: str | None = None
     pull_batch: int = PULL_BATCH
     push_filters: bool = False
+    decode: str | None = None
+    decode_schema: str | None = None
+    decode_on_error: str | None = None
     retries: int = RETRIES
     retry_interval_ms: int = RETRY_INTERVAL_MS
+
+    def transform(self) -> Transform:
+        """Returns the transform, with the files that its options name. Raises OptionError."""
+        return transform_of(self.decode, self.decode_schema, self.decode_on_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,9 @@ _READ: _Table = {
     "groupId": ("group", to_text),
     "pullBatchSize": ("pull_batch", to_positive),
     "pushFilters": ("push_filters", to_boolean),
+    "decode": ("decode", to_text),
+    "decodeSchema": ("decode_schema", to_text),
+    "decodeOnError": ("decode_on_error", to_text),
 }
 _POSITIONS = (
     *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
@@ -148,7 +160,7 @@ _POSITIONS = (
 )
 _OF_STORE = frozenset(
     {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "minpartitions", "includebody"}
-    | {"pushfilters"}
+    | {"pushfilters", "decode", "decodeschema", "decodeonerror"}
 )
 """Options that apply to store folders."""
 _WRITE: _Table = {

@@ -44,7 +44,8 @@ class RocketMQ(DataSource):
     @plainly
     def schema(self) -> StructType:
         """Returns the columns of an export; without `body` for `includeBody=false`."""
-        return spark_schema(include_body=read_options(self.options).include_body)
+        options = read_options(self.options)
+        return spark_schema(include_body=options.include_body, transform=options.transform())
 
     @plainly
     def reader(self, schema: StructType) -> BatchReader:
@@ -52,14 +53,15 @@ class RocketMQ(DataSource):
 
         options = read_options(self.options)
         kind = FilteringReader if options.push_filters else BatchReader
-        return kind(options, Columns.wanted(schema))
+        return kind(options, Columns.wanted(schema, options.transform()))
 
     # Not plainly: Spark's runner then fails with an error of its own, and this one is only in its traceback.
     def streamReader(self, schema: StructType) -> StreamReader:
         with needing("streams", "4.2"):
             from rmqcli.export.spark_source.stream import StreamReader
 
-        return StreamReader(read_options(self.options), Columns.wanted(schema))
+        options = read_options(self.options)
+        return StreamReader(options, Columns.wanted(schema, options.transform()))
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> Writer:

@@ -1,0 +1,1 @@
+"""Steps between reading rows and writing them."""

@@ -1,0 +1,65 @@
+"""Bodies to an Arrow array: what is common to all formats.
+
+A decoder first parses each body, which tells most of the wrong ones, then makes an array of many. If that
+fails, the wrong values are found by halving: n values of which k are wrong cost about k · log n arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+
+class Undecodable(Exception):
+    """A body does not fit the schema; the text says why in few words, without a part of the body."""
+
+
+class Decoder(Protocol):
+    """The bodies of one schema, which its constructor compiles. Raises SchemaError."""
+
+    @property
+    def type(self) -> Any:
+        """The Arrow struct type of the values; its types are those that Spark has, too."""
+
+    def parse(self, body: bytes) -> Any:
+        """Returns what `to_array` takes of one body. Raises Undecodable."""
+
+    def to_array(self, values: Sequence[Any]) -> Any:
+        """Returns an array of `type`. Raises Undecodable if one of the values does not fit."""
+
+
+def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, str]]:
+    """Returns an array of the decoder's type, null for bodies that do not decode, and reasons by row."""
+    import pyarrow as pa
+
+    reasons: dict[int, str] = {}
+    rows, values = [], []
+    for row, body in enumerate(bodies):
+        try:
+            values.append(decoder.parse(body))
+            rows.append(row)
+        except Undecodable as error:
+            reasons[row] = str(error)
+    wrong: dict[int, str] = {}
+    pieces = list(_pieces(decoder, values, 0, wrong)) if values else []
+    reasons |= {rows[number]: reason for number, reason in wrong.items()}
+    found = pa.concat_arrays(pieces) if pieces else pa.nulls(0, decoder.type)
+    if len(found) == len(bodies):
+        return found, reasons
+    numbers = {row: number for number, row in enumerate(rows)}
+    return found.take(pa.array([numbers.get(row) for row in range(len(bodies))], pa.int64())), reasons
+
+
+def _pieces(decoder: Decoder, values: Sequence[Any], first: int, wrong: dict[int, str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    try:
+        yield decoder.to_array(values)
+    except Undecodable as error:
+        if len(values) == 1:
+            wrong[first] = str(error)
+            yield pa.nulls(1, decoder.type)
+            return
+        middle = len(values) // 2
+        yield from _pieces(decoder, values[:middle], first, wrong)
+        yield from _pieces(decoder, values[middle:], first + middle, wrong)

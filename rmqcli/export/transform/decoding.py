@@ -1,0 +1,133 @@
+"""Bodies as typed columns: `value`, a struct, and with `column` the text `value_error` of what did not decode.
+
+The schema travels as the bytes of its file, so executors need not see the file; a process compiles it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rmqcli.export.errors import DecodeError, MissingPackage, SchemaError
+from rmqcli.export.transform.decoder import Decoder, decoded
+
+VALUE = "value"
+VALUE_ERROR = "value_error"
+FAIL, NULL, COLUMN = ON_ERROR = ("fail", "null", "column")
+"""A body that does not decode ends the export, is null, or is null with the reason in a column."""
+MAX_SCHEMA_BYTES = 16 * 1024 * 1024
+_KEEPS = "null or column keeps such rows (--on-error; decodeOnError of the data source)"
+
+
+def _json(schema: bytes, name: str) -> Decoder:
+    from rmqcli.export.transform.json_bodies import JsonBodies
+
+    return JsonBodies(schema)
+
+
+class _Format(NamedTuple):
+    package: str
+    make: Callable[[bytes, str], Decoder]
+    has_name: bool = False
+    """The schema file holds several types: one is named, FILE#NAME."""
+
+
+FORMATS: Mapping[str, _Format] = {
+    "json": _Format("pyarrow", _json),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """Bodies of `format`; `schema` is the content of the file that the user calls `source`, `name` a type in it."""
+
+    format: str
+    schema: bytes = field(repr=False)
+    name: str = ""
+    on_error: str = FAIL
+    source: str = field(default="", compare=False)
+
+    @property
+    def decoder(self) -> Decoder:
+        """The compiled schema. Raises SchemaError."""
+        try:
+            return _compiled(self.format, self.schema, self.name)
+        except SchemaError as error:
+            raise SchemaError(f"{self.source}: {error}") from None
+
+    @property
+    def fields(self) -> list[Any]:
+        import pyarrow as pa
+
+        more = [pa.field(VALUE_ERROR, pa.string())] if self.on_error == COLUMN else []
+        return [pa.field(VALUE, self.decoder.type), *more]
+
+    @property
+    def summary(self) -> str:
+        """Returns what an export is continued with; the schema by the beginning of its SHA-256."""
+        schema = sha256(self.schema).hexdigest()[:16]
+        return f"{self.format} (schema {schema}{self.name and '#'}{self.name}, on error {self.on_error})"
+
+    def apply(self, batch: Any) -> Any:
+        """Returns the batch with `fields`. Raises DecodeError for the first body that does not decode."""
+        import pyarrow as pa
+
+        values, reasons = decoded(self.decoder, batch["body"].to_pylist())
+        if reasons and self.on_error == FAIL:
+            raise DecodeError(self._complaint(batch, *min(reasons.items())))
+        columns = [values]
+        if self.on_error == COLUMN:
+            columns.append(pa.array([reasons.get(row) for row in range(len(values))], pa.string()))
+        for added, column in zip(self.fields, columns, strict=True):
+            batch = batch.append_column(added, column)
+        return batch
+
+    def _complaint(self, batch: Any, row: int, reason: str) -> str:
+        names = ("topic", "queue_id", "queue_offset", "broker_name")
+        topic, queue, offset, broker = (batch[name][row].as_py() for name in names)
+        of = f" of {broker}" if broker else ""
+        place = f"topic {topic}, queue {queue}{of}, offset {offset}"
+        return f"{place}: the body is not {self.format} of {self.source}: {reason}; {_KEEPS}"
+
+
+@lru_cache(maxsize=8)
+def _compiled(format_: str, schema: bytes, name: str) -> Decoder:
+    return FORMATS[format_].make(schema, name)
+
+
+def read_decoding(format_: str, schema: str, on_error: str = FAIL) -> Decoding:
+    """Returns the decoding of a schema file, FILE or FILE#NAME. Raises SchemaError, MissingPackage, OSError."""
+    _known("decode", format_, tuple(FORMATS))
+    _known("on-error", on_error, ON_ERROR)
+    made = FORMATS[format_]
+    require_package(made.package, "decode")
+    file, name = _named(schema) if made.has_name else (schema, "")
+    path = Path(file)
+    if path.stat().st_size > MAX_SCHEMA_BYTES:
+        raise SchemaError(f"{file}: larger than {MAX_SCHEMA_BYTES >> 20} MiB: is it a schema?")
+    found = Decoding(format_, path.read_bytes(), name, on_error, schema)
+    _ = found.decoder
+    return found
+
+
+def _known(option: str, given: str, there: Sequence[str]) -> None:
+    if given not in there:
+        raise SchemaError(f"{option} {given}: expected one of {', '.join(there)}")
+
+
+def _named(schema: str) -> tuple[str, str]:
+    file, _, name = schema.rpartition("#")
+    if not file or not name:
+        raise SchemaError(f"{schema}: expected FILE#NAME, the name of a type in the file, as shop.Order")
+    return file, name
+
+
+def require_package(package: str, extra: str) -> None:
+    """Raises MissingPackage with the remedy."""
+    if find_spec(package) is None:
+        raise MissingPackage(f"package {package} is not installed: pip install 'rmqcli[{extra}]'")

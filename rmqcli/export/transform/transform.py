@@ -1,0 +1,27 @@
+"""The steps between reading rows and writing them, the same for every engine. Picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rmqcli.export.transform.decoding import Decoding
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """Steps that are None or empty are left out."""
+
+    decoding: Decoding | None = None
+
+    @property
+    def fields(self) -> list[Any]:
+        """The Arrow fields that are added to those of every export."""
+        return self.decoding.fields if self.decoding is not None else []
+
+    def apply(self, batch: Any) -> Any:
+        """Returns the rows of a batch in the schema of every export, with `fields`. Raises DecodeError."""
+        return batch if self.decoding is None else self.decoding.apply(batch)
+
+
+NOTHING = Transform()
