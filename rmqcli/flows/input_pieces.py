@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import trio
@@ -69,6 +70,18 @@ class Splitter:
         self._parts, self._length = [], 0
         self._number += 1
         return Piece(self._number, data)
+
+
+def count_pieces(path: Path, delimiter: bytes | None) -> int | None:
+    """Return the number of pieces of a regular file, read once; None for another file, such as a pipe."""
+    if not path.is_file():
+        return None
+    if delimiter is None:
+        return 1
+    splitter = Splitter(delimiter, 0)
+    with path.open("rb", buffering=0) as stream:
+        counts = [len(splitter.feed(data)) for data in iter(lambda: stream.read(READ_SIZE), b"")]
+    return sum(counts) + len(splitter.end())
 
 
 async def _read(descriptor: int) -> bytes:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli.flows.input_pieces import Piece, Splitter, read_pieces
+from rmqcli.flows.input_pieces import READ_SIZE, Piece, Splitter, count_pieces, read_pieces
 
 
 def cut(data: bytes, delimiter: bytes, sizes: list[int], limit: int = 1000) -> list[bytes | None]:
@@ -84,3 +85,26 @@ async def test_a_piece_comes_before_the_next_is_written(pipe: tuple[int, int]) -
     os.close(writer)
     assert [piece async for piece in pieces] == []
     os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("data", "delimiter", "count"),
+    [
+        (b"", b"\n", 0),
+        (b"a\nb", b"\n", 2),
+        (b"a\nb\n", b"\n", 2),
+        (b"a" * (READ_SIZE - 1) + b"--b", b"--", 2),  # two reads cut the delimiter in two
+        (b"a\nb", None, 1),
+    ],
+)
+def test_pieces_of_a_file_are_counted(
+    tmp_path: Path, data: bytes, delimiter: bytes | None, count: int
+) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(data)
+    assert count_pieces(path, delimiter) == count
+
+
+def test_a_pipe_is_not_read_to_count_its_pieces(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert count_pieces(tmp_path / "pipe", b"\n") is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,7 +146,6 @@ def send(
         from rmqcli.commands.send.report import SendReport, sent_all
         from rmqcli.flows.delay_levels import level_of
         from rmqcli.flows.reading import queues_to_send_to
-        from rmqcli.render.progress import progress
 
         options = {"allow_empty": True, "trace": trace, "trace_waits": True} | settings.producer_options
         transacting = ending.target(**options)
@@ -158,9 +158,7 @@ def send(
             if (wanted := delay or delay_level) is not None:
                 stamp = stamp.delayed(await level_of(producer, topic, queues, wanted))
             start = trio.current_time()
-            # A progress bar would break up lines on the same terminal.
-            quiet = body is not None or os.isatty(0) or (settings.json and settings.tty)
-            with progress(topic, quiet=quiet) as advance:
+            with _progress(settings, topic, sources, cut) as advance:
                 report = SendReport(settings, topic, advance)
                 sender = Sender(
                     transacting or producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent
@@ -194,6 +192,22 @@ def _sources(body: str | None, files: Sequence[Path], *, whole: bool, jsonl: boo
     if not files and sys.stdin is None:
         raise usage_error("standard input is closed: specify BODY or --file")
     return list(files) or [STDIN]
+
+
+def _progress(
+    settings: Settings, topic: str, sources: Sequence[Source], cut: bytes | None
+) -> AbstractContextManager[Callable[[int], None]]:
+    """Return the bar, with a total for files; nothing that would break up lines on the same terminal."""
+    from rmqcli.flows.input_pieces import count_pieces
+    from rmqcli.flows.outgoing import STDIN
+    from rmqcli.render.progress import progress
+
+    files = [source for source in sources if isinstance(source, Path)]
+    typed = STDIN in files and os.isatty(0)
+    if not files or typed or (settings.json and settings.tty) or not sys.stderr.isatty():
+        return progress(topic, quiet=True)
+    counts = [None if file == STDIN else count_pieces(file, cut) for file in files]
+    return progress(topic, None if None in counts else sum(filter(None, counts)))
 
 
 def _check_delay(level: int | None, delay: str | None) -> None:
