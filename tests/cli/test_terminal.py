@@ -143,5 +143,5 @@ def test_a_summary_for_many(environment: dict[str, str], topic: str, tmp_path: P
     lines.write_bytes(b"x\n" * 100)
     code, text = on_terminal(environment, "send", topic, "--file", str(lines))
     assert code == 0
-    assert "/100 " in text.splitlines()[0]  # how far it is
+    assert "/100 " in text  # how far it is
     assert text.splitlines()[-1].startswith("100 messages sent (100 B) in ")
