@@ -1647,8 +1647,8 @@ complete --command rmq --condition '__rmq_at \' inspect salvage\'' --long-option
 complete --command rmq --condition '__rmq_at \' inspect salvage\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' inspect salvage\'' --force-files
 complete --command rmq --condition '__rmq_at \' export\'' --long-option out --require-parameter --force-files --description 'Output folder; must not exist yet. [required]'
-complete --command rmq --condition '__rmq_at \' export\'' --long-option decode --exclusive --arguments 'json' --description 'Add the column value: the body as json, typed by --schema.'
-complete --command rmq --condition '__rmq_at \' export\'' --long-option schema --require-parameter --force-files --description 'With --decode: a JSON Schema of the bodies.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option decode --exclusive --arguments 'json avro avro-single-object avro-confluent protobuf' --description 'Add the column value, the body typed by --schema: json, avro, avro-single-object, avro-confluent or protobuf.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option schema --require-parameter --force-files --description 'With --decode: a JSON Schema, an Avro schema (.avsc), or DESC#MESSAGE, a descriptor set of protoc and a message in it.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option on-error --exclusive --arguments 'fail null column' --description 'A body that does not decode: fail (default) ends the export, null is a null, column a null with the reason in the column value_error.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option store --require-parameter --force-files --description 'Read a store folder instead of a cluster; repeatable, for the stores of several brokers.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option broker-name --exclusive --description 'With --store: the broker that wrote it, for each --store in order. Default: what broker.conf in or beside the folder, or the broker\'s own topic says.'

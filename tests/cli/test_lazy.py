@@ -24,6 +24,8 @@ HEAVY = {
     "construct",
     "hdrh",
     "pygal",
+    "fastavro",
+    "google.protobuf",
     "rmqcli.client",
 }
 PROGRAM = """

@@ -22,11 +22,20 @@ class Transforming(OptionGroup):
     decode: Annotated[
         str | None,
         Option(
-            "--decode", metavar="FORMAT", help="Add the column value: the body as json, typed by --schema."
+            "--decode",
+            metavar="FORMAT",
+            help="Add the column value, the body typed by --schema: json, avro, avro-single-object, "
+            "avro-confluent or protobuf.",
         ),
     ] = None
     schema: Annotated[
-        str | None, Option("--schema", metavar="FILE", help="With --decode: a JSON Schema of the bodies.")
+        str | None,
+        Option(
+            "--schema",
+            metavar="FILE",
+            help="With --decode: a JSON Schema, an Avro schema (.avsc), or DESC#MESSAGE, a descriptor set of "
+            "protoc and a message in it.",
+        ),
     ] = None
     on_error: Annotated[
         str | None,

@@ -28,6 +28,16 @@ class Decoder(Protocol):
         """Returns an array of `type`. Raises Undecodable if one of the values does not fit."""
 
 
+def array_of(values: Sequence[Any], kind: Any) -> Any:
+    """Returns an array of Python values. Raises Undecodable if one of them does not fit."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        raise Undecodable("a value does not fit its type") from None
+
+
 def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, str]]:
     """Returns an array of the decoder's type, null for bodies that do not decode, and reasons by row."""
     import pyarrow as pa

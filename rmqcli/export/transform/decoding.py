@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +30,18 @@ def _json(schema: bytes, name: str) -> Decoder:
     return JsonBodies(schema)
 
 
+def _avro(schema: bytes, name: str, framing: str = "") -> Decoder:
+    from rmqcli.export.transform.avro_bodies import AvroBodies
+
+    return AvroBodies(schema, framing)
+
+
+def _protobuf(schema: bytes, name: str) -> Decoder:
+    from rmqcli.export.transform.protobuf_bodies import ProtobufBodies
+
+    return ProtobufBodies(schema, name)
+
+
 class _Format(NamedTuple):
     package: str
     make: Callable[[bytes, str], Decoder]
@@ -39,6 +51,10 @@ class _Format(NamedTuple):
 
 FORMATS: Mapping[str, _Format] = {
     "json": _Format("pyarrow", _json),
+    "avro": _Format("fastavro", _avro),
+    "avro-single-object": _Format("fastavro", partial(_avro, framing="single")),
+    "avro-confluent": _Format("fastavro", partial(_avro, framing="confluent")),
+    "protobuf": _Format("google.protobuf", _protobuf, has_name=True),
 }
 
 
@@ -128,6 +144,8 @@ def _named(schema: str) -> tuple[str, str]:
 
 
 def require_package(package: str, extra: str) -> None:
-    """Raises MissingPackage with the remedy."""
-    if find_spec(package) is None:
-        raise MissingPackage(f"package {package} is not installed: pip install 'rmqcli[{extra}]'")
+    """Raises MissingPackage with the remedy. A package that others share (google) is looked for first."""
+    shared, _, _ = package.rpartition(".")
+    if (shared and find_spec(shared) is None) or find_spec(package) is None:
+        name = package.rpartition(".")[2]
+        raise MissingPackage(f"package {name} is not installed: pip install 'rmqcli[{extra}]'")

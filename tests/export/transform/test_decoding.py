@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
 import pytest
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FieldDescriptor
 
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.export.transform import decoding
 from tests.cli.conftest import Run
 from tests.export.support import manifest_of, write_log
 from tests.export.transform.samples import BODIES, REASON, WRONG, rows, write_schema
 
+AVRO = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
+AVRO_BODY = b"\x0e"
+AVRO_MARK = bytes.fromhex("6b57b91b27ffee9c")
 EXPECTED = [{"id": n, "email": f"u{n}@example.org", "lines": [{"sku": "s"}]} for n in range(4)]
 
 
@@ -126,6 +133,77 @@ def test_what_is_refused(cli: Run, tmp_path: Path, arguments: list[str], said: s
     result = cli("export", "--store", "S", "--out", str(tmp_path / "out"), *words)
     assert (result.code, result.out, result.err.count("\n")) == (ExitCode.USAGE, b"", 1)
     assert said in result.err.replace(str(tmp_path / "FILE"), "FILE")
+
+
+@pytest.mark.parametrize(
+    ("package", "format_"), [("fastavro", "avro"), ("google", "protobuf"), ("google.protobuf", "protobuf")]
+)
+def test_a_package_that_is_missing(
+    cli: Run, monkeypatch: pytest.MonkeyPatch, package: str, format_: str, schema: str, tmp_path: Path
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(decoding, "find_spec", lambda name: None if name == package else found(name))
+    command = (
+        "export",
+        "--store",
+        "S",
+        "--out",
+        str(tmp_path / "out"),
+        "--decode",
+        format_,
+        "--schema",
+        schema,
+    )
+    result = cli(*command)
+    name = "fastavro" if format_ == "avro" else "protobuf"
+    assert (result.code, result.err) == (
+        ExitCode.USAGE,
+        f"rmq: package {name} is not installed: pip install 'rmqcli[decode]'\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("format_", "body", "expected"),
+    [
+        ("avro", AVRO_BODY, {"id": 7}),
+        ("avro-single-object", b"\xc3\x01" + AVRO_MARK + AVRO_BODY, {"id": 7}),
+        ("avro-confluent", bytes(5) + AVRO_BODY, {"id": 7}),
+    ],
+)
+def test_avro(cli: Run, tmp_path: Path, format_: str, body: bytes, expected: object) -> None:
+    (tmp_path / "a.avsc").write_text(AVRO)
+    write_log(tmp_path / "store/commitlog", [body])
+    out = str(tmp_path / "out")
+    command = ("export", "--store", str(tmp_path / "store"), "--out", out, "--decode", format_)
+    assert cli(*command, "--schema", str(tmp_path / "a.avsc")).code == 0
+    assert [row["value"] for row in rows(tmp_path / "out")] == [expected]
+
+
+def test_protobuf(cli: Run, tmp_path: Path) -> None:
+    files = descriptor_pb2.FileDescriptorSet()
+    message = files.file.add(name="a.proto", package="shop").message_type.add(name="Order")
+    message.field.add(
+        name="id", number=1, type=FieldDescriptor.TYPE_INT64, label=FieldDescriptor.LABEL_OPTIONAL
+    )
+    path = tmp_path / "a.desc"
+    path.write_bytes(files.SerializeToString())
+    write_log(tmp_path / "store/commitlog", [b"\x08\x07", b""])
+    command = (
+        "export",
+        "--store",
+        str(tmp_path / "store"),
+        "--decode",
+        "protobuf",
+        "--out",
+        str(tmp_path / "out"),
+    )
+    result = cli(*command, "--schema", str(path))
+    assert (result.code, "expected FILE#NAME, the name of a type in the file" in result.err) == (
+        ExitCode.USAGE,
+        True,
+    )
+    assert cli(*command, "--schema", f"{path}#shop.Order").code == 0
+    assert [row["value"] for row in rows(tmp_path / "out")] == [{"id": 7}, {"id": None}]
 
 
 def test_no_schema_file(cli: Run, tmp_path: Path) -> None:

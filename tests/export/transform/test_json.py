@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqcli.export.errors import SchemaError
@@ -146,6 +146,7 @@ def test_nothing() -> None:
     assert values(ORDER) == ([], {})
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.binary(max_size=40) | st.sampled_from([b'{"a":1}', b'{"a":1', b"}", b'{"a":[1]}', b"\n{}"]))
 )
