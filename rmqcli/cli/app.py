@@ -57,7 +57,9 @@ COMMANDS: dict[str, Entry] = {
     "report": Entry("rmqcli.commands.report", "Write an HTML page about a cluster or a store folder."),
     "bench": Entry("rmqcli.commands.bench", "Measure sends, pulls and round trips at a fixed rate."),
     "inspect": Entry("rmqcli.commands.inspect", "Read, verify, rebuild and salvage store files."),
-    "export": Entry("rmqcli.commands.export", "Export messages to Parquet files."),
+    "export": Entry(
+        "rmqcli.commands.export", "Export messages to Parquet files, or to a table of a lakehouse."
+    ),
     "import": Entry("rmqcli.commands.import_", "Import messages from Parquet files or JSON lines."),
     "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
     "broker": Entry("rmqcli.commands.broker", "Run a broker; show, change and drain brokers."),

@@ -57,6 +57,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "export": {
         "Selection": "--queue --tag --verify",
         "Content": "--decode --schema --on-error",
+        "Tables": "--table",
         "Spark": "--spark --master --conf",
         "Layout": "--partition-by --columns --body-text --compression --file-size --row-group-size",
         "Work": "--jobs --resume",

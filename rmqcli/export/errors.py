@@ -33,3 +33,15 @@ class DecodeError(ExportError):
 
 class MissingPackage(ExportError):
     """A package of an optional extra is not installed."""
+
+
+class TableError(ExportError):
+    """The table, its storage or its catalog refuses; nothing was added."""
+
+
+class TableConflict(TableError):
+    """Other writers of the table were faster, again and again."""
+
+
+class TableMismatch(ExportError):
+    """The table has other columns or partitions than the export, or its name is not one."""

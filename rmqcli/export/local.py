@@ -16,6 +16,7 @@ from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import BATCH_MESSAGES, QueueRange
 from rmqcli.export.from_topic.retrying import QueueEnd, read_queue
+from rmqcli.export.output.destination import Destination
 from rmqcli.export.output.folder import ExportFolder
 from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
@@ -66,15 +67,27 @@ def export_stores(
     for one in wanted:
         CommitLogFiles(one.store)  # a missing store is reported before a folder is created
     with ExportFolder(out, stores_origin(wanted), layout, resume=resume) as folder:
+        return write_stores(wanted, folder, progress, workers=workers, part_bytes=part_bytes)
 
-        def write(number: int, one: StoreRows) -> list[str]:
-            output = Output(folder.temporary, one.path, layout, prefix=f"store-{number:03d}")
-            parts = parts_of(*one)
-            progress(sum(file.size for file in CommitLogFiles(one.store).files) - _size(parts))
-            writer = _Writer(parts, one.rows, output, progress, workers, part_bytes)
-            return by_queues_or_walked(queue_places(*one), writer.write)
 
-        return run_stores_export(wanted, out, folder, write)
+def write_stores(
+    wanted: Sequence[StoreRows],
+    into: Destination,
+    progress: Progress = lambda count: None,
+    *,
+    workers: Workers | None = None,
+    part_bytes: int | None = None,
+) -> ExportSummary:
+    """Adds to a destination what it is missing, as `export_stores` does."""
+
+    def write(number: int, one: StoreRows) -> list[str]:
+        output = Output(into.place, one.path, into.layout, prefix=f"{into.prefix}store-{number:03d}")
+        parts = parts_of(*one)
+        progress(sum(file.size for file in CommitLogFiles(one.store).files) - _size(parts))
+        writer = _Writer(parts, one.rows, output, progress, workers, part_bytes)
+        return by_queues_or_walked(queue_places(*one), writer.write)
+
+    return run_stores_export(wanted, into, write)
 
 
 def _size(parts: Sequence[Part]) -> int:
@@ -166,8 +179,20 @@ async def export_topic(
     A queue that cannot be read after some tries is in `failed` of the summary, and its messages up to there
     are exported. Raises the first ClientError if no queue can be read.
     """
+    with ExportFolder(out, topic_origin(ranges), layout, resume=resume) as folder:
+        return await write_topic(client, ranges, folder, progress, batch_messages=batch_messages)
+
+
+async def write_topic(
+    client: Any,
+    ranges: list[QueueRange],
+    into: Destination,
+    progress: Progress = lambda count: None,
+    *,
+    batch_messages: int = BATCH_MESSAGES,
+) -> ExportSummary:
+    """Adds to a destination what it is missing, as `export_topic` does."""
     started = time.perf_counter()
-    origin = topic_origin(ranges)
     limit, writing = trio.CapacityLimiter(QUEUES_AT_ONCE), trio.Lock()
     ends: list[QueueEnd] = []
 
@@ -181,9 +206,10 @@ async def export_topic(
         async with limit:
             ends.append(await read_queue(client, wanted, take, batch_messages))
 
-    with ExportFolder(out, origin, layout, resume=resume) as folder:
-        with Output(folder.temporary, origin.source, layout, of_store=False).open() as files:
-            async with trio.open_nursery() as nursery:
-                for wanted in not_done(ranges, folder.previous):
-                    nursery.start_soon(read, wanted, files)
-        return commit_topic(out, folder, files.names, ends, started)
+    rest = not_done(ranges, into.previous)
+    source = topic_origin(ranges).source
+    with Output(into.place, source, into.layout, prefix=f"{into.prefix}part", of_store=False).open() as files:
+        async with trio.open_nursery() as nursery:
+            for wanted in rest.ranges:
+                nursery.start_soon(read, wanted, files)
+    return commit_topic(into, files.names, ends, started, rest.lost)

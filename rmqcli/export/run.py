@@ -13,7 +13,7 @@ from rmqcli.export.from_store.queue_check import count_entries, require_rows, wa
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.retrying import QueueEnd
-from rmqcli.export.output.folder import ExportFolder
+from rmqcli.export.output.destination import Destination
 from rmqcli.export.output.manifest import FileEntry, Manifest, Origin, StoreEntry
 from rmqcli.export.output.spans import QueueKey, QueueSpan, merged
 from rmqcli.render.output import warn
@@ -39,29 +39,23 @@ class DamagedStore(NamedTuple):
 
 
 class ExportSummary(NamedTuple):
-    """The files that a run added: `size` in bytes, `seconds` of wall time; `failed` are unfinished queues, and
-    `damaged` stores that were left out.
+    """The files that a run added: `size` in bytes, `seconds` of wall time; `failed` are unfinished queues,
+    `damaged` stores that were left out, and `lost` says what was removed before it could be exported.
     """
 
-    out: Path
+    out: str
     files: int
     rows: int
     size: int
     seconds: float
     failed: tuple[QueueEnd, ...] = ()
     damaged: tuple[DamagedStore, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
-def _summary(
-    out: Path,
-    added: Sequence[FileEntry],
-    started: float,
-    failed: Sequence[QueueEnd] = (),
-    damaged: Sequence[DamagedStore] = (),
-) -> ExportSummary:
+def _summary(into: Destination, added: Sequence[FileEntry], started: float) -> ExportSummary:
     rows, size = sum(file.rows for file in added), sum(file.bytes for file in added)
-    seconds = time.perf_counter() - started
-    return ExportSummary(out, len(added), rows, size, seconds, tuple(failed), tuple(damaged))
+    return ExportSummary(into.shown, len(added), rows, size, time.perf_counter() - started)
 
 
 def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
@@ -72,10 +66,7 @@ def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
 
 
 def run_stores_export(
-    wanted: Sequence[StoreRows],
-    out: Path,
-    folder: ExportFolder,
-    write: Callable[[int, StoreRows], Iterable[str]],
+    wanted: Sequence[StoreRows], into: Destination, write: Callable[[int, StoreRows], Iterable[str]]
 ) -> ExportSummary:
     """Exports with `write`, which writes files of the rows of one store, of this number, that are not there yet,
     and returns their names.
@@ -87,37 +78,38 @@ def run_stores_export(
     entries: list[FileEntry] = []
     ends: dict[str, int | None] = {}
     damaged: list[DamagedStore] = []
+    lost: list[str] = []
     for number, one in enumerate(wanted):
         try:
-            added, ends[one.path] = _add_store(one, folder, partial(write, number))
+            lost += warn_of_gap(one.store, into.previous, one.rows)
+            added, ends[one.path] = _add_store(one, into, partial(write, number))
             entries += added
         except CorruptionError as error:
             damaged.append(DamagedStore(one.store, error))
     if len(damaged) == len(wanted):
         raise damaged[0].error
-    return _summary(out, folder.commit(entries, ends=ends), started, damaged=damaged)
+    summary = _summary(into, into.commit(entries, ends=ends), started)
+    return summary._replace(damaged=tuple(damaged), lost=tuple(lost))
 
 
 def _add_store(
-    wanted: StoreRows, folder: ExportFolder, write: Callable[[StoreRows], Iterable[str]]
+    wanted: StoreRows, into: Destination, write: Callable[[StoreRows], Iterable[str]]
 ) -> tuple[list[FileEntry], int | None]:
     """Returns the files of a store's rows, and the commit-log offset at which the next export continues."""
-    store, rows = wanted.store, wanted.rows
-    warn_of_gap(store, folder.previous, rows)
-    rows = rows.after(folder.previous, wanted.path)
+    store = wanted.store
+    rows = wanted.rows.after(into.previous, wanted.path)
     expected = count_entries(store, rows) if rows.check_crc else {}
-    entries = folder.measure(write(wanted._replace(rows=rows)))
+    entries = into.measure(write(wanted._replace(rows=rows)))
     left_out = require_rows(store, rows, expected, merged(span for file in entries for span in file.queues))
     if left_out:
         warn(f"{store}: {many(left_out, 'message')} that stand for lost ones are left out")
     if rows.has_end:  # it left out records before the last one
         return entries, None
-    return entries, max([_continued(folder, rows), *(file.commit_log_end for file in entries)])
+    return entries, max([_continued(into.previous, rows), *(file.commit_log_end for file in entries)])
 
 
-def _continued(folder: ExportFolder, rows: RowFilter) -> int:
+def _continued(previous: Manifest | None, rows: RowFilter) -> int:
     """Returns the end of what an earlier export has of a store, at least where this one begins."""
-    previous = folder.previous
     if previous is None:
         return rows.begin_commit_log
     own = (file for file in previous.files if len(previous.stores) == 1 or _is_of(file, rows))
@@ -132,21 +124,28 @@ def topic_origin(ranges: Sequence[QueueRange]) -> Origin:
     return Origin((), ranges[0].queue.topic if ranges else "")
 
 
-def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> list[QueueRange]:
-    """Returns the ranges without what an earlier export has."""
+class Rest(NamedTuple):
+    """Ranges without what an earlier export has, and what was said of messages between them that are gone."""
+
+    ranges: list[QueueRange]
+    lost: list[str]
+
+
+def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> Rest:
     ends = {span.key: span.end for span in previous.queues} if previous else {}
-    found: list[QueueRange] = []
+    found = Rest([], [])
     for wanted in ranges:
         before = ends.get(_key(wanted), wanted.begin)
         begin = max(wanted.begin, before)
         if before < wanted.begin and wanted.begin_time is None:
-            warn(
+            found.lost.append(
                 f"{wanted.queue}: {messages_at(before, wanted.begin)} arrived after the last export; the "
                 "queue or the range begins behind"
             )
+            warn(found.lost[-1])
         if begin > wanted.end and wanted.end_time is None:
             warn(f"{wanted.queue}: ends at {wanted.end}, before {begin}, where the last export ended")
-        found.append(wanted._replace(begin=begin, end=max(begin, wanted.end)))
+        found.ranges.append(wanted._replace(begin=begin, end=max(begin, wanted.end)))
     return found
 
 
@@ -155,12 +154,17 @@ def _key(wanted: QueueRange) -> QueueKey:
 
 
 def commit_topic(
-    out: Path, folder: ExportFolder, names: Iterable[str], ends: Sequence[QueueEnd], started: float
+    into: Destination,
+    names: Iterable[str],
+    ends: Sequence[QueueEnd],
+    started: float,
+    lost: Sequence[str] = (),
 ) -> ExportSummary:
     """Commits the files of these names; raises the first ClientError if nothing was read of any queue."""
-    entries = folder.measure(names)
+    entries = into.measure(names)
     failed = sorted((end for end in ends if end.error is not None), key=lambda end: end.wanted.queue)
     if failed and len(failed) == len(ends) and not entries and failed[0].error is not None:
         raise failed[0].error
     reached = [QueueSpan(*_key(end.wanted), end.wanted.begin, end.reached, 0) for end in ends]
-    return _summary(out, folder.commit(entries, reached), started, failed)
+    summary = _summary(into, into.commit(entries, reached), started)
+    return summary._replace(failed=tuple(failed), lost=tuple(lost))

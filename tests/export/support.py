@@ -20,6 +20,7 @@ from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
 from rmqcli.export.output.parquet import Output
+from rmqcli.export.output.places import LocalPlace
 from rmqcli.store import CommitLogFiles
 from tests.codec.samples import make_record
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
@@ -111,7 +112,7 @@ def harm_another_topic(store: JavaStore, topics: Container[str]) -> None:
 def write_batches(store: Path, out: Path, rows: RowFilter, layout: Layout, batch_rows: int) -> list[str]:
     """Writes files of a store in batches of a few rows; returns their names."""
     out.mkdir(exist_ok=True)
-    with Output(out, str(store), layout).open() as files:
+    with Output(LocalPlace(out), str(store), layout).open() as files:
         for file in CommitLogFiles(store).files:
             for batch in scan_batches(file.path.read_bytes(), encoded=True, batch_rows=batch_rows):
                 files.write(rows.apply(batch))

@@ -87,18 +87,18 @@ def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
     return int((entries.used & (entries.offsets >= low)).sum())
 
 
-def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None:
-    """Warns when retention removed messages since the export that is resumed.
+def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> list[str]:
+    """Warns when retention removed messages since the export that is resumed; returns what was said.
 
     Not checked for tags and times, which may have left out the last messages of the earlier export.
     """
     low = CommitLogFiles(store).files[0].base or 0
     if previous is None or not (store / "consumequeue").is_dir():
-        return
+        return []
     if (previous.commit_log_offset(str(store.resolve())) or 0) >= low:
-        return
+        return []
     if rows.tags or rows.begin_time is not None or rows.end_time is not None:
-        return
+        return []
     ends = {
         (span.topic, span.queue_id): span.end
         for span in previous.queues
@@ -110,12 +110,15 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
         if (key := (queue.topic or "", queue.queue_id or 0)) in ends
         and (first := max(_first_kept(queue, low), rows.begin or 0)) > ends[key]
     ]
-    if gaps:
-        queue, begin, end = gaps[0]
-        others = f" (and of {many(len(gaps) - 1, 'more queue')})" if len(gaps) > 1 else ""
-        which = f"{messages_at(begin, end)} of queue {queue.queue_id} of topic {queue.topic}{others}"
-        exist = "exists" if end - begin == len(gaps) == 1 else "exist"
-        warn(f"{store}: {which} arrived after the last export and no longer {exist}")
+    if not gaps:
+        return []
+    queue, begin, end = gaps[0]
+    others = f" (and of {many(len(gaps) - 1, 'more queue')})" if len(gaps) > 1 else ""
+    which = f"{messages_at(begin, end)} of queue {queue.queue_id} of topic {queue.topic}{others}"
+    exist = "exists" if end - begin == len(gaps) == 1 else "exist"
+    text = f"{store}: {which} arrived after the last export and no longer {exist}"
+    warn(text)
+    return [text]
 
 
 def _first_kept(queue: Queue, low: int) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -50,8 +50,8 @@ class RowFilter:
     set_back_ms: int = 10 * 60 * 1000
     sample_bytes: int = 1 << 20
     broker_name: str | None = None
-    done: tuple[tuple[str, int, int], ...] = ()
-    """(topic, queue id, offset): only records from the offset on are wanted of these queues."""
+    done: Mapping[tuple[str, int], int] = field(default_factory=dict, hash=False)
+    """Queue offsets by topic and queue id: only records from there on are wanted of these queues."""
 
     @property
     def has_end(self) -> bool:
@@ -59,14 +59,18 @@ class RowFilter:
         return self.end is not None or self.end_time is not None
 
     def after(self, previous: Manifest | None, store: str) -> RowFilter:
-        """Returns the filter without what an earlier export has of a store."""
+        """Returns the filter without what an earlier export has of a store.
+
+        With `only_queued` other exports, of the running cluster say, may have gone on in the queues.
+        """
         if previous is None:
             return self
         reached = previous.commit_log_offset(store)
-        if reached is not None:
-            return replace(self, begin_commit_log=max(self.begin_commit_log, reached))
+        rest = replace(self, begin_commit_log=max(self.begin_commit_log, reached or 0))
+        if reached is not None and not self.only_queued:
+            return rest
         own = (span for span in previous.queues if span.broker_name == self.broker_name)
-        return replace(self, done=tuple((span.topic, span.queue_id, span.end) for span in own))
+        return replace(rest, done={(span.topic, span.queue_id): span.end for span in own})
 
     @property
     def is_empty(self) -> bool:
@@ -82,7 +86,7 @@ class RowFilter:
 
     def done_of(self, topic: str, queue_id: int) -> int:
         """Returns the queue offset before which a queue was exported."""
-        return next((end for name, queue, end in self.done if (name, queue) == (topic, queue_id)), 0)
+        return self.done.get((topic, queue_id), 0)
 
     def messages(self, batch: Any) -> Any:
         """Returns the accepted messages of a batch of records, those of an inner batch as rows of their own.
@@ -91,7 +95,7 @@ class RowFilter:
         """
         if not np.any(batch["sys_flag"].to_numpy() & WRAPPED == WRAPPED):
             return self.apply(batch)
-        records = replace(self, tags=frozenset(), begin=None, end=None, done=())
+        records = replace(self, tags=frozenset(), begin=None, end=None, done={})
         return self.apply(inner_rows(records.apply(batch)))
 
     def apply(self, batch: Any) -> Any:
@@ -131,8 +135,8 @@ class RowFilter:
     def _not_done(self, batch: Any) -> Any:
         topics, numbers = (pc.cast(batch[name], pa.string()) for name in ("topic", "queue_id"))
         queues = pc.binary_join_element_wise(topics, numbers, "\0")
-        known = pa.array([f"{topic}\0{queue}" for topic, queue, _ in self.done])
-        ends = pa.array([end for _, _, end in self.done], pa.int64())
+        known = pa.array([f"{topic}\0{queue}" for topic, queue in self.done])
+        ends = pa.array(list(self.done.values()), pa.int64())
         least = ends.take(pc.index_in(queues, value_set=known))
         return pc.fill_null(pc.greater_equal(batch["queue_offset"], least), True)
 

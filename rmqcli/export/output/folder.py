@@ -17,13 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
 from rmqcli.export.errors import OutputExists
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import FOLDER, MANIFEST, FileEntry, Manifest, Origin, read_json, write_json
+from rmqcli.export.output.places import LocalPlace
 from rmqcli.export.output.spans import QueueSpan
 from rmqcli.store.read.files import naming_full_disk
 
@@ -43,7 +44,7 @@ class _Commit(msgspec.Struct, frozen=True):
 
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
     """Raises OutputExists if a new or resumed export cannot use `out`, or it lies in a store folder."""
-    _refuse_store(out)
+    refuse_store(out)
     if not out.exists():
         return
     found = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
@@ -61,7 +62,7 @@ def refuse_existing(out: Path, *, resume: bool = False) -> None:
     raise OutputExists(f"{out}: {what}; name a new folder with --out")
 
 
-def _refuse_store(out: Path) -> None:
+def refuse_store(out: Path) -> None:
     for folder in (out.resolve(), *out.resolve().parents):
         if (folder / "commitlog").is_dir() and any((folder / name).exists() for name in _OF_STORES):
             raise OutputExists(
@@ -81,9 +82,12 @@ class ExportFolder:
         refuse_existing(out, resume=resume)
         self.temporary = out / f"{_TEMPORARY}{uuid.uuid4().hex}"
         self.previous: Manifest | None = None
+        self.place = LocalPlace(self.temporary, str(out))
+        self.layout = layout
+        self.shown = str(out)
+        self.prefix = ""
         self._out = out
         self._source = origin.source
-        self._layout = layout
         self._base = Manifest.empty(origin, layout)
         self._is_new = not out.exists()
         self._names: dict[str, str] = {}
@@ -120,7 +124,8 @@ class ExportFolder:
             folder = name.rpartition("/")[0]
             path = f"{folder}/" * bool(folder) + f"part-{self._numbers[folder]:05d}.parquet"
             self._numbers[folder] += 1
-            entries.append(_entry(self.temporary / name, path))
+            file = self.temporary / name
+            entries.append(footer_entry(file, file.stat().st_size, path)[0])
             self._names[path] = name
         return entries
 
@@ -134,7 +139,7 @@ class ExportFolder:
         of each store continues at its commit-log offset in `ends`.
         """
         added = list(files)
-        if not added and self.previous is None and not self._layout.partition_by:
+        if not added and self.previous is None and not self.layout.partition_by:
             added = self.measure([self._empty_file()])
         manifest = (self.previous or self._base).extended(added, list(reached), ends)
         moves = [(f"{self.temporary.name}/{self._names[file.path]}", file.path) for file in added]
@@ -157,7 +162,7 @@ class ExportFolder:
     def _empty_file(self) -> str:
         from pyarrow import parquet
 
-        schema = self._layout.schema(self._source)
+        schema = self.layout.schema(self._source)
         parquet.write_table(schema.empty_table(), self.temporary / "empty.parquet")
         return "empty.parquet"
 
@@ -195,11 +200,12 @@ def _locked(out: Path) -> int:
     return descriptor
 
 
-def _entry(file: Path, path: str) -> FileEntry:
+def footer_entry(file: Any, size: int, path: str) -> tuple[FileEntry, Any]:
+    """Returns the entry of a Parquet file, a path or a stream, that becomes `path`, and its footer."""
     from pyarrow import parquet
 
     footer = parquet.read_metadata(file)
     said = footer.metadata or {}
     spans = msgspec.json.decode(said.get(b"rmq.offsets", b"[]"), type=list[QueueSpan])
     end = int(said.get(b"rmq.commit_log_end", b"0"))
-    return FileEntry(path, footer.num_rows, file.stat().st_size, spans, end)
+    return FileEntry(path, footer.num_rows, size, spans, end), footer

@@ -29,6 +29,7 @@ class Layout:
     """A layout; `columns` None is all. `body_text` adds a column of the bodies that are UTF-8, else null.
 
     `transform` is applied to rows before they are gathered; it may add columns.
+    With `whole_rows` the files hold the topic also if it is in the name of their folder.
 
     At most `open_partitions` have an open file; the one written least recently is closed for a new one. All
     together buffer at most `gathered_bytes` for their row groups; above it, the largest is written early.
@@ -41,6 +42,7 @@ class Layout:
     columns: tuple[str, ...] | None = None
     body_text: bool = False
     transform: Transform = NOTHING
+    whole_rows: bool = False
     open_partitions: int = 64
     gathered_bytes: int = 256 * 1024 * 1024
 
@@ -48,26 +50,26 @@ class Layout:
         """Raises LayoutError, which lists the choices, for unknown names."""
         _known("--partition-by", self.partition_by, tuple(PARTITIONS))
         _known("--compression", (self.compression,), COMPRESSIONS)
-        _known("--columns", self.columns or (), tuple(self._every().names))
+        _known("--columns", self.columns or (), tuple(self.every().names))
         if not self.names:
             raise LayoutError("--columns: no columns remain for the files")
 
     @property
     def names(self) -> list[str]:
         """The columns of the files, in order."""
-        every = self._every().names
+        every = self.every().names
         wanted = set(every) - {BODY_TEXT} if self.columns is None else set(self.columns)
         wanted |= {BODY_TEXT} if self.body_text else set()
-        wanted -= {"topic"} if "topic" in self.partition_by else set()
+        wanted -= {"topic"} if "topic" in self.partition_by and not self.whole_rows else set()
         return [name for name in every if name in wanted]
 
     def schema(self, source: str) -> Any:
         import pyarrow as pa
 
-        fields = [self._every().field(name) for name in self.names]
+        fields = [self.every().field(name) for name in self.names]
         return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
 
-    def _every(self) -> Any:
+    def every(self) -> Any:
         """Returns the schema of all columns that there could be."""
         import pyarrow as pa
 

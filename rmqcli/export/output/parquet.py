@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
@@ -17,18 +16,19 @@ from pyarrow import parquet
 
 from codec.scan.arrow_arrays import select, size_of
 from rmqcli.export.output.layout import PARTITIONS, Layout
+from rmqcli.export.output.places import Place
 from rmqcli.export.output.spans import SpanTally
 
 
 class Output(NamedTuple):
-    """The files to write below `folder`; their names start with `prefix`. Picklable.
+    """The files to write to `place`; their names start with `prefix`. Picklable.
 
     With `of_store` the footers say where the next export of the store continues. With `in_thread` a thread
     compresses and writes a row group while the next one is gathered, so memory
     holds two.
     """
 
-    folder: Path
+    place: Place
     source: str
     layout: Layout
     prefix: str = "part"
@@ -40,9 +40,9 @@ class Output(NamedTuple):
 
 
 class ParquetFiles:
-    """A context manager that writes batches to one file after the other; `names` are relative to the folder.
+    """A context manager that writes batches to one file after the other; `names` are those in the place.
 
-    An error may leave broken files: the folder is temporary.
+    An error may leave broken files: nobody has seen them.
     """
 
     def __init__(self, output: Output) -> None:
@@ -54,6 +54,7 @@ class ParquetFiles:
         self._schema: Any = None
         self._gathered: list[Any] = []
         self._file_bytes = 0
+        self._stream: Any = None
         self._writer: Any = None
         self._tally = SpanTally(of_store=output.of_store)
         self._thread = ThreadPoolExecutor(1, "parquet") if output.in_thread else None
@@ -104,14 +105,16 @@ class ParquetFiles:
     def _open(self, table: Any, schema: Any) -> Any:
         if self._writer is None:
             self.names.append(f"{self._output.prefix}-{len(self.names):05d}.parquet")
-            path = _made(self._output.folder, self.names[-1])
-            self._writer = parquet.ParquetWriter(path, schema, **writer_options(self._layout, table))
+            self._stream = self._output.place.create(self.names[-1])
+            options = writer_options(self._layout, table)
+            self._writer = parquet.ParquetWriter(self._stream, schema, **options)
         return self._writer
 
     def _end_file(self) -> None:
         if self._writer is not None:
             self._writer.add_key_value_metadata({**self._metadata, **self._tally.metadata()})
             self._writer.close()
+            self._stream.close()
             self._writer, self._file_bytes = None, 0
             self._tally = SpanTally(of_store=self._output.of_store)
 
@@ -123,13 +126,6 @@ class ParquetFiles:
             self._settle()
             if kind is None and self._gathered:
                 self._write_group(self._gathered, self.gathered_bytes)
-
-
-def _made(folder: Path, name: str) -> Path:
-    """Creates folders below `folder`, but not that one: it is gone when an attempt outlives its export."""
-    for parent in reversed(Path(name).parents[:-1]):
-        (folder / parent).mkdir(exist_ok=True)
-    return folder / name
 
 
 class PartitionedFiles:

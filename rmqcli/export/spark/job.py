@@ -96,7 +96,7 @@ def export_stores_on_spark(
 
         def write(number: int, one: StoreRows) -> list[str]:
             # A task has one core: the others are for other tasks.
-            output = Output(folder.temporary, one.path, layout, in_thread=False)
+            output = Output(folder.place, one.path, layout, in_thread=False)
             # Only with topics can a part that is cut anywhere be read by queues.
             places = queue_places(*one) if one.rows.topics else None
             parts = parts_of(*one, part_bytes)
@@ -108,7 +108,7 @@ def export_stores_on_spark(
 
             return by_queues_or_walked(places, run)
 
-        return run_stores_export(wanted, out, folder, write)
+        return run_stores_export(wanted, folder, write)
 
 
 def export_topic_on_spark(
@@ -132,8 +132,8 @@ def export_topic_on_spark(
         spark_session(**session) as spark,
     ):
         started = time.perf_counter()
-        output = Output(folder.temporary, origin.source, layout, in_thread=False, of_store=False)
-        wanted = not_done(ranges, folder.previous)
+        output = Output(folder.place, origin.source, layout, in_thread=False, of_store=False)
+        wanted, lost = not_done(ranges, folder.previous)
         pieces = [queue.cut(-(-(queue.end - queue.begin) // range_messages)) for queue in wanted]
         tasks = [piece for own in pieces for piece in own]
         job = partial(_run_task, partial(_read_queue, dict(client_options), tasks), output)
@@ -144,7 +144,7 @@ def export_topic_on_spark(
         ]
         names = [name for _, names in joined for name in names]
         try:
-            return commit_topic(out, folder, names, [end for end, _ in joined], started)
+            return commit_topic(folder, names, [end for end, _ in joined], started, lost)
         except ClientError as error:
             raise ExportError(f"the Spark job failed: {error}") from error
 
@@ -212,7 +212,7 @@ class _Written(NamedTuple):
 
 def _run_task(read: Read, output: Output, task: int) -> _Written:
     attempt = output._replace(prefix=f"task-{task:05d}-{uuid.uuid4().hex}")
-    with naming_full_disk(output.folder.parent), attempt.open() as files:
+    with naming_full_disk(output.place.shown), attempt.open() as files:
         end = _write_all(read(task), files)
     _spare_modules()
     return _Written(files.names, end)

@@ -89,7 +89,7 @@ def data_size(file: NamedFile, start: int = 0, stop: int | None = None) -> int:
 
 
 @contextmanager
-def naming_full_disk(folder: Path) -> Iterator[None]:
+def naming_full_disk(folder: Path | str) -> Iterator[None]:
     """Adds the folder to an error of a full disk that does not name a file."""
     try:
         yield

@@ -60,7 +60,7 @@ def test_only_its_records_are_read(store_clean: JavaStore, tmp_path: Path, read:
         (RowFilter(queue_id=1), lambda row: row["queue_id"] == 1),
         (RowFilter(tags=frozenset({"TagA"})), lambda row: row["tags"] == "TagA"),
         (
-            RowFilter(done=((TOPIC, 0, 5), (TOPIC, 1, 7))),
+            RowFilter(done={(TOPIC, 0): 5, (TOPIC, 1): 7}),
             lambda row: row["queue_offset"] >= {0: 5, 1: 7}.get(row["queue_id"], 0),
         ),
     ],

@@ -16,7 +16,7 @@ from tests.support import JavaStore
 
 TOPIC = "FiveBatchCQ"
 TOPICS = frozenset({TOPIC})
-DONE = ((TOPIC, 0, 11), (TOPIC, 1, 20))
+DONE = {(TOPIC, 0): 11, (TOPIC, 1): 20}
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from rmqcli.export import (
 )
 from rmqcli.export.from_store.parts import Part, scan_part
 from rmqcli.export.output.parquet import Output
+from rmqcli.export.output.places import LocalPlace
 from rmqcli.export.spark import job as spark_export
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
@@ -171,7 +172,9 @@ def test_a_full_disk_is_named_by_its_task(tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "_temporary-1").mkdir(parents=True)
     with pytest.raises(OSError, match=rf"No space left on device: '{out}'$"):
-        spark_export._run_task(_full, Output(out / "_temporary-1", "topic", Layout()), 0)
+        spark_export._run_task(
+            _full, Output(LocalPlace(out / "_temporary-1", str(out)), "topic", Layout()), 0
+        )
 
 
 def test_damage_names_file_and_byte_and_leaves_nothing(

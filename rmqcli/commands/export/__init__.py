@@ -1,0 +1,5 @@
+"""`rmq export`."""
+
+from __future__ import annotations
+
+from rmqcli.commands.export.command import app as app

@@ -1,0 +1,136 @@
+"""Options of `rmq export` that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.option_groups import OptionGroup
+
+if TYPE_CHECKING:
+    from rmqcli.export import Layout
+    from rmqcli.export.transform.transform import Transform
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutOptions(OptionGroup):
+    """The layout of files."""
+
+    partition_by: Annotated[
+        list[str] | None,
+        Option(
+            "--partition-by",
+            metavar="KEYS",
+            help="Partition folders by topic, day (of the store time, UTC) or queue, e.g. topic,day; "
+            "repeatable.",
+        ),
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        Option("--columns", metavar="NAMES", help="Columns to write, e.g. msg_id,tags,body; repeatable."),
+    ] = None
+    body_text: Annotated[
+        bool,
+        Option("--body-text", help="Add a column body_text: the body as text, or null if it is not UTF-8."),
+    ] = False
+    compression: Annotated[
+        str,
+        Option("--compression", metavar="NAME", help="Compression: zstd, snappy, gzip, lz4, brotli or none."),
+    ] = "zstd"
+    file_size: Annotated[
+        str, Option("--file-size", metavar="SIZE", help="Maximum size of a file before compression.")
+    ] = "512M"
+    row_group_size: Annotated[
+        str,
+        Option("--row-group-size", metavar="SIZE", help="Maximum size of a row group before compression."),
+    ] = "64M"
+
+    def layout(self, transform: Transform) -> Layout:
+        from rmqcli.export import Layout
+        from rmqcli.grammar.sizes import parse_size
+
+        found = Layout(
+            partition_by=_names("--partition-by", self.partition_by),
+            file_bytes=parse_size("--file-size", self.file_size),
+            row_group_bytes=parse_size("--row-group-size", self.row_group_size),
+            compression=self.compression,
+            columns=_names("--columns", self.columns) or None,
+            body_text=self.body_text,
+            transform=transform,
+        )
+        found.check()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions(OptionGroup):
+    """The Spark job."""
+
+    spark: Annotated[bool, Option("--spark", help="Run as a PySpark job; each task scans its own part.")] = (
+        False
+    )
+    master: Annotated[
+        str | None, Option("--master", metavar="URL", help="Spark master; default: local[*].")
+    ] = None
+    conf: Annotated[
+        list[str] | None, Option("--conf", metavar="NAME=VALUE", help="Spark setting; repeatable.")
+    ] = None
+
+    def check(self) -> None:
+        if not self.spark and (self.master or self.conf):
+            raise usage_error("--master and --conf require --spark")
+
+    def session(self, *, verbose: bool) -> Mapping[str, Any] | None:
+        """Return the settings of the session; None without Spark."""
+        conf = self.conf or []
+        wrong = next((item for item in conf if "=" not in item or item.startswith("=")), None)
+        if wrong is not None:
+            raise usage_error(f"--conf {wrong}: expected NAME=VALUE")
+        pairs = dict(item.split("=", 1) for item in conf)
+        return {"master": self.master, "conf": pairs, "verbose": verbose} if self.spark else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions(OptionGroup):
+    """The table of a lakehouse."""
+
+    table: Annotated[
+        str | None,
+        Option(
+            "--table",
+            metavar="TABLE",
+            help="Add to a table instead, in one commit: delta:URI.",
+        ),
+    ] = None
+
+    def check(self, out: Path | None, *, partition_by: bool, spark: bool) -> None:
+        """Raise a usage error unless either a table or a folder is named, with options that fit."""
+        if (out is None) == (self.table is None):
+            raise usage_error("specify where to export to: --out DIR or --table TABLE")
+        if self.table is not None and (partition_by or spark):
+            raise usage_error(
+                "--table is written without --spark, partitioned by day and topic: leave out --partition-by"
+                if partition_by
+                else "--table cannot be combined with --spark: a run needs one process and bounded memory"
+            )
+
+
+def _names(option: str, given: list[str] | None) -> tuple[str, ...]:
+    found = tuple(name.strip() for text in given or [] for name in text.split(",") if name.strip())
+    if given and not found:
+        raise usage_error(f"{option} must not be empty")
+    return found
+
+
+def require_packages(extra: str, *packages: str) -> None:
+    """Raise a usage error that names the extra if one of the packages is not installed."""
+    from importlib.util import find_spec
+
+    missing = next((name for name in packages if find_spec(name) is None), None)
+    if missing is not None:
+        raise usage_error(f"package {missing} is not installed: pip install 'rmqcli[{extra}]'")

@@ -1,0 +1,46 @@
+"""The place of an export's files while they are written: a folder, or a storage that offers streams."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+
+class Place(Protocol):
+    """A place for new files. Picklable: worker processes write to it, too."""
+
+    @property
+    def shown(self) -> str:
+        """The name of the place in messages."""
+
+    def create(self, name: str) -> Any:
+        """Opens a stream that writes a new file; `name` is relative and may have folders."""
+
+
+class LocalPlace(NamedTuple):
+    """A folder of an export or a table. It is not created: it is gone when an attempt outlives its export."""
+
+    folder: Path
+    shown: str = ""
+
+    def create(self, name: str) -> Any:
+        from pyarrow.fs import LocalFileSystem
+
+        for parent in reversed(Path(name).parents[:-1]):
+            (self.folder / parent).mkdir(exist_ok=True)
+        return LocalFileSystem().open_output_stream(str(self.folder / name))
+
+    def open(self, name: str) -> Any:
+        """Opens a file for reading."""
+        from pyarrow.fs import LocalFileSystem
+
+        return LocalFileSystem().open_input_file(str(self.folder / name))
+
+    def drop(self, prefix: str) -> None:
+        """Removes files whose names start with `prefix`, and folders that are empty then, also this one."""
+        for path in list(self.folder.rglob(f"{prefix}*")):
+            path.unlink(missing_ok=True)
+            for folder in path.relative_to(self.folder).parents:
+                with suppress(OSError):
+                    (self.folder / folder).rmdir()

@@ -1,0 +1,207 @@
+"""Tables of Delta Lake, in a folder or in any storage that delta-rs reaches.
+
+Files are added by the log alone: the library writes the commit, and this package the Parquet files. The
+offsets are metadata of the commit (`commitInfo`), which readers of Delta ignore. A commit is made for one
+version, so that another writer's between reading the offsets and the commit is noticed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from rmqcli.export.errors import TableError
+from rmqcli.export.output.folder import refuse_store
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.places import LocalPlace
+from rmqcli.export.tables.progress import PROPERTY, Progress
+from rmqcli.export.tables.schema import columns, needed, require_partitions
+from rmqcli.export.tables.statistics import statistics
+from rmqcli.export.tables.table import CommitConflict, TableFile, TablePlace, TableState
+
+PARTITIONS = ("day", "topic")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_EXISTS = "already exists at that location"
+"""The message for a table that another writer creates at the same time; it has no type of its own."""
+_LOOKS = (1, 64, None)
+"""Numbers of commits that are read, newest first, until one with offsets is found; None: all."""
+
+
+class StoragePlace(NamedTuple):
+    """The storage of a table as streams."""
+
+    uri: str
+    shown: str
+
+    @property
+    def _files(self) -> Any:
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import PyFileSystem
+
+        return PyFileSystem(DeltaStorageHandler(self.uri))
+
+    def create(self, name: str) -> Any:
+        with explained(self.shown):
+            return self._files.open_output_stream(name)
+
+    def open(self, name: str) -> Any:
+        with explained(self.shown):
+            return self._files.open_input_file(name)
+
+    def drop(self, prefix: str) -> None:
+        """Does nothing: to list a table takes long, and VACUUM removes the files."""
+
+
+class DeltaTable:
+    """The table at a URI or a path."""
+
+    def __init__(self, uri: str) -> None:
+        parts = urlsplit(uri)
+        is_path = len(parts.scheme) < 2 or uri.startswith("/")
+        self.shown = f"delta:{uri}"
+        self._folder = (
+            Path(uri if is_path else unquote(parts.path)) if is_path or parts.scheme == "file" else None
+        )
+        self._uri = uri if self._folder is None else str(self._folder.resolve())
+
+    @cached_property
+    def place(self) -> TablePlace:
+        if self._folder is None:
+            return StoragePlace(self._uri, self.shown)
+        return LocalPlace(self._folder.resolve(), self.shown)
+
+    def layout(self, wanted: Layout) -> Layout:
+        from dataclasses import replace
+
+        return replace(needed(wanted), partition_by=PARTITIONS)
+
+    def schema(self, layout: Layout) -> Any:
+        return columns(layout).append(pa.field("day", pa.date32()))
+
+    def load(self) -> TableState | None:
+        import deltalake
+
+        with explained(self.shown):
+            if not deltalake.DeltaTable.is_deltatable(self._uri):
+                return None
+            table = deltalake.DeltaTable(self._uri)
+            partitions = list(table.metadata().partition_columns)
+            known = pa.schema(table.schema().to_arrow())
+        require_partitions(partitions, list(PARTITIONS), self.shown)
+        return TableState(table, known, self._progress(table))
+
+    def _progress(self, table: Any) -> Progress | None:
+        """Raises TableError if the commit that may have offsets has expired."""
+        for count in _LOOKS:
+            last = None
+            for commit in _in_force(self._history(table, count)):
+                if PROPERTY in commit:
+                    return Progress.read(commit[PROPERTY], self.shown)
+                last = commit["version"]
+            if last == 0:
+                return None
+        raise TableError(
+            f"{self.shown}: its log goes back to version {last} only, and no commit since then has the offsets "
+            "of an export (delta.logRetentionDuration); export to a new table"
+        )
+
+    def _history(self, table: Any, count: int | None) -> list[dict[str, Any]]:
+        with explained(self.shown):
+            found: list[dict[str, Any]] = table.history(count)
+        return found
+
+    def has_run(self, run: str, since: TableState | None) -> bool:
+        now = self.load()
+        first = since.handle.version() if since else -1
+        if now is None:
+            return False
+        count = now.handle.version() - first
+        commits = self._history(now.handle, count) if count > 0 else []
+        return any(
+            Progress.read(commit[PROPERTY], self.shown).run == run for commit in commits if PROPERTY in commit
+        )
+
+    def prepare(self, layout: Layout) -> None:
+        if self._folder is not None:
+            refuse_store(self._folder)
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def commit(
+        self, state: TableState | None, files: Sequence[TableFile], progress: Progress, added: Sequence[Any]
+    ) -> None:
+        import deltalake
+        from deltalake.transaction import create_table_with_add_actions
+
+        # The library must not repeat a commit on another version: its offsets would be wrong there.
+        properties = deltalake.CommitProperties({PROPERTY: progress.text}, max_commit_retries=0)
+        actions = [_action(file) for file in files]
+        with explained(self.shown):
+            if state is None:
+                create_table_with_add_actions(
+                    self._uri,
+                    deltalake.Schema.from_arrow(pa.schema(added)),
+                    actions,
+                    mode="error",
+                    partition_by=list(PARTITIONS),
+                    commit_properties=properties,
+                )
+                return
+            table = state.handle
+            if added:
+                table.alter.add_columns(list(deltalake.Schema.from_arrow(pa.schema(added)).fields))
+            table.create_write_transaction(
+                actions, "append", table.schema(), list(PARTITIONS), commit_properties=properties
+            )
+
+
+@contextmanager
+def explained(table: str) -> Iterator[None]:
+    """Turns errors of the library into those of this package."""
+    from deltalake import exceptions
+
+    try:
+        yield
+    except exceptions.CommitFailedError as error:
+        raise CommitConflict(str(error)) from error
+    except (exceptions.DeltaError, OSError, ValueError) as error:
+        if _EXISTS in str(error):
+            raise CommitConflict(str(error)) from error
+        raise TableError(f"{table}: {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    """Returns the message; those of storages have several lines, arrows and colours."""
+    lines = (line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines())
+    return ": ".join(filter(None, lines)) or type(error).__name__
+
+
+def _action(file: TableFile) -> Any:
+    """Returns the action that adds a file; its partition is in its path."""
+    from deltalake.transaction import AddAction
+
+    entry = file.entry
+    folders = (part.partition("=") for part in entry.path.split("/")[:-1])
+    values = {name: unquote(value) for name, _, value in folders}
+    return AddAction(
+        entry.path, entry.bytes, values, time.time_ns() // 1_000_000, True, statistics(file.footer)
+    )
+
+
+def _in_force(commits: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yields commits, newest first, without those that a RESTORE has undone."""
+    newest: Mapping[str, int] = {}
+    for commit in commits:
+        time_and_version = {"version": commit["version"], "datetime": commit.get("timestamp", 0)}
+        if any(time_and_version[key] > end for key, end in newest.items()):
+            continue
+        yield commit
+        restored = commit["operationParameters"] if commit.get("operation") == "RESTORE" else {}
+        newest = {key: int(value) for key, value in restored.items() if key in ("version", "datetime")}

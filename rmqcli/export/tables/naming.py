@@ -1,0 +1,26 @@
+"""The names of tables on the command line: `delta:URI`, `iceberg:CATALOG.NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rmqcli.export.errors import TableMismatch
+from rmqcli.export.tables.table import Table
+
+PACKAGES: Mapping[str, str] = {"delta": "deltalake"}
+"""Formats, and the packages that they need."""
+
+
+def format_of(name: str) -> str:
+    """Raises TableMismatch unless a name begins with a format and goes on."""
+    kind, separator, rest = name.partition(":")
+    if kind not in PACKAGES or not separator or not rest:
+        raise TableMismatch(f"--table {name}: expected delta:URI")
+    return kind
+
+
+def table_of(name: str) -> Table:
+    from rmqcli.export.tables.delta import DeltaTable
+
+    format_of(name)
+    return DeltaTable(name.partition(":")[2])

@@ -1,0 +1,95 @@
+"""The offsets that a commit stores beside its files: where the next export continues.
+
+JSON, in the metadata of a Delta commit or the summary of an Iceberg snapshot, as `rmq.offsets`. A message is
+identified by broker, topic, queue and queue offset, wherever it was read, so that an export of a store folder
+can be continued from the running cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from rmqcli.export.errors import TableError
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.manifest import Manifest, Origin, StoreEntry
+from rmqcli.export.output.spans import QueueSpan
+
+PROPERTY = "rmq.offsets"
+
+
+class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The end of what a table has: queue offsets by topic, broker ("": unknown) and queue id.
+
+    `run` identifies the export that made the commit. `commit_logs` are commit-log offsets, by store and
+    selection of rows, before which a store needs not be read again.
+    """
+
+    run: str
+    tags: list[str] = []
+    queues: dict[str, dict[str, dict[int, int]]] = {}
+    commit_logs: dict[str, int] = {}
+
+    @classmethod
+    def read(cls, text: str, table: str) -> Progress:
+        """Raises TableError if the text is not such a document."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError as error:
+            raise TableError(
+                f"{table}: {PROPERTY} of a commit was not written by rmq export: {error}"
+            ) from error
+
+    @property
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    def same_offsets(self, other: Progress | None) -> bool:
+        return other is not None and (self.queues, self.commit_logs) == (other.queues, other.commit_logs)
+
+    def manifest(self, origin: Origin, layout: Layout) -> Manifest:
+        """Returns the manifest that an export folder with the same rows would have, without its files."""
+        stores = [
+            StoreEntry(one.path, one.broker_name, self.commit_logs.get(_log_key(origin, one), 0))
+            for one in origin.stores
+        ]
+        spans = [
+            QueueSpan(topic, broker or None, queue, 0, end, 0)
+            for topic, brokers in self.queues.items()
+            for broker, queues in brokers.items()
+            for queue, end in queues.items()
+        ]
+        return msgspec.structs.replace(Manifest.empty(origin, layout), stores=stores, queues=spans)
+
+
+def advanced(
+    before: Progress | None,
+    run: str,
+    origin: Origin,
+    spans: Iterable[QueueSpan],
+    ends: Mapping[str, int | None],
+) -> Progress:
+    """Returns the progress after a run with these spans; `ends` are commit-log offsets by path of a store."""
+    queues = {
+        topic: {broker: dict(own) for broker, own in brokers.items()}
+        for topic, brokers in (before.queues if before else {}).items()
+    }
+    for span in spans:
+        own = queues.setdefault(span.topic, {}).setdefault(span.broker_name or "", {})
+        own[span.queue_id] = max(own.get(span.queue_id, 0), span.end)
+    logs = dict(before.commit_logs) if before else {}
+    for one in origin.stores:
+        key = _log_key(origin, one)
+        logs[key] = max(logs.get(key, 0), ends.get(one.path) or 0)
+    return Progress(run, list(origin.tags), queues, {key: end for key, end in logs.items() if end})
+
+
+def _log_key(origin: Origin, store: StoreEntry) -> str:
+    """Returns the name of a selection of rows of a store."""
+    queue = "*" if origin.queue_id is None else origin.queue_id
+    return f"{store.broker_name or store.path}/{origin.topic or '*'}/{queue}"
+
+
+def tags_text(tags: Sequence[str]) -> str:
+    return " || ".join(tags) or "none"

@@ -1,0 +1,165 @@
+"""A run of an export on a table: a destination whose commit is one commit of the table.
+
+A commit that others overtook is repeated on the new version as long as the offsets there are those that the
+run began with: other writers do not disturb it. If they are not, another export has added the same messages,
+and the run starts again behind them. Both are bounded.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rmqcli.export.errors import OutputExists, TableConflict, TableError, TableMismatch
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.manifest import FileEntry, Manifest, Origin
+from rmqcli.export.output.spans import QueueSpan
+from rmqcli.export.tables.progress import Progress, advanced, tags_text
+from rmqcli.export.tables.schema import added_fields
+from rmqcli.export.tables.table import CommitConflict, Table, TableFile, TablePlace, TableState
+from rmqcli.render.output import warn
+
+COMMITS = 8
+"""Commits that a run tries; the waits between them grow."""
+RUNS = 3
+"""Runs that an export tries, each behind what another export has added meanwhile."""
+FIRST_WAIT = 0.05  # seconds
+
+
+class _Overtaken(Exception):
+    """Another export has added messages after the offsets that this run began with."""
+
+
+class TableRun:
+    """A context manager, and a Destination. `added` are the files of its commit, None before it.
+
+    Files are removed if the run fails before its commit.
+    """
+
+    def __init__(self, table: Table, origin: Origin, layout: Layout, *, resume: bool) -> None:
+        layout.check()
+        self.shown = table.shown
+        self.layout = table.layout(layout)
+        self.added: list[FileEntry] | None = None
+        self.overtaken = False
+        self.prefix = f"rmq-{uuid.uuid4().hex}-"
+        self.previous: Manifest | None = None
+        self._table = table
+        self._origin = origin
+        self._resume = resume
+        self._footers: dict[str, TableFile] = {}
+        self._state: TableState | None = None
+        self._may_be_committed = False
+
+    @property
+    def place(self) -> TablePlace:
+        return self._table.place
+
+    def __enter__(self) -> Self:
+        self._state = state = self._table.load()
+        if state is not None and not self._resume:
+            raise OutputExists(f"{self.shown}: exists; add to it with --resume, or name a new table")
+        self._added_fields(state)
+        if state is not None and state.progress is not None:
+            _require_tags(state.progress, self._origin, self.shown)
+            self.previous = state.progress.manifest(self._origin, self.layout)
+        self._table.prepare(self.layout)
+        return self
+
+    def _added_fields(self, state: TableState | None) -> list[Any]:
+        """Returns the fields that the table lacks; all of a new one."""
+        return added_fields(state.columns if state else [], self._table.schema(self.layout), self.shown)
+
+    def measure(self, names: Iterable[str]) -> list[FileEntry]:
+        from rmqcli.export.output.folder import footer_entry
+
+        found = []
+        for name in names:
+            with self.place.open(name) as file:
+                entry, footer = footer_entry(file, file.size(), name)
+            self._footers[name] = TableFile(entry, footer)
+            found.append(entry)
+        return found
+
+    def commit(
+        self,
+        files: Sequence[FileEntry],
+        reached: Sequence[QueueSpan] = (),
+        ends: Mapping[str, int | None] = {},
+    ) -> list[FileEntry]:
+        """Adds the files in one commit, or none if there is nothing new.
+
+        Raises TableConflict after COMMITS commits that others overtook.
+        """
+        spans = [*(span for file in files for span in file.queues), *reached]
+        before = self._state.progress if self._state else None
+        after = advanced(before, self.prefix, self._origin, spans, ends)
+        if files or not after.same_offsets(before):
+            self._commit([self._footers[file.path] for file in files], after)
+        self.added = list(files)
+        return self.added
+
+    def _commit(self, files: Sequence[TableFile], progress: Progress) -> None:
+        for attempt in range(COMMITS):
+            try:
+                self._may_be_committed = True
+                self._table.commit(self._state, files, progress, self._added_fields(self._state))
+                return
+            except CommitConflict:
+                if self._is_there():
+                    return
+                self._look_again()
+            except TableError:
+                if self._is_there():  # the answer was lost, not the commit
+                    return
+                raise
+            time.sleep(FIRST_WAIT * 2**attempt)
+        raise TableConflict(
+            f"{self.shown}: other writers were faster {COMMITS} times in a row; nothing was added, "
+            "so export again with --resume"
+        )
+
+    def _is_there(self) -> bool:
+        return self._table.has_run(self.prefix, self._state)
+
+    def _look_again(self) -> None:
+        self._may_be_committed = False
+        before, self._state = self._state, self._table.load()
+        if before is None and self._state is not None and not self._resume:
+            raise OutputExists(f"{self.shown}: was created meanwhile; add to it with --resume")
+        now = self._state.progress if self._state else None
+        if now is not None and not now.same_offsets(before.progress if before else None):
+            raise _Overtaken
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if kind is not None and not self._may_be_committed:
+            self.place.drop(self.prefix)
+        self.overtaken = kind is _Overtaken
+        return self.overtaken
+
+
+def attempts(table: Table, origin: Origin, layout: Layout, *, resume: bool) -> Iterator[TableRun]:
+    """Yields runs to try, each in a `with` block that returns or breaks at its end.
+
+    Raises TableConflict if another export has overtaken the last one.
+    """
+    for _ in range(RUNS):
+        yield TableRun(table, origin, layout, resume=resume)
+        warn(f"{table.shown}: another export has added to it meanwhile; reading again from where that ended")
+    raise TableConflict(
+        f"{table.shown}: another export was faster {RUNS} times in a row; nothing was added by this one, "
+        "so run only one at a time, with --resume"
+    )
+
+
+def _require_tags(progress: Progress, origin: Origin, table: str) -> None:
+    if progress.tags != list(origin.tags) and progress.queues:
+        raise TableMismatch(
+            f"{table}: was exported with --tag {tags_text(progress.tags)}, not {tags_text(origin.tags)}; "
+            "specify the same to resume, or name a new table"
+        )

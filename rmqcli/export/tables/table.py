@@ -1,0 +1,75 @@
+"""A table as a run sees it, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.manifest import FileEntry
+from rmqcli.export.output.places import Place
+from rmqcli.export.tables.progress import Progress
+
+
+class CommitConflict(Exception):
+    """The table is no longer at the version that a commit was made for."""
+
+
+class TableState(NamedTuple):
+    """A version of a table: its columns, and the progress stored with it, None if nothing was exported to it.
+
+    `handle` belongs to the format.
+    """
+
+    handle: Any
+    columns: Any
+    progress: Progress | None
+
+
+class TableFile(NamedTuple):
+    """A written file, its Parquet footer."""
+
+    entry: FileEntry
+    footer: Any
+
+
+class TablePlace(Place, Protocol):
+    """A place whose files can be read, and removed before a commit knows of them."""
+
+    def open(self, name: str) -> Any: ...
+
+    def drop(self, prefix: str) -> None:
+        """Removes files whose names start so, wherever that is possible at little cost."""
+
+
+class Table(Protocol):
+    """Raises TableError for whatever its storage or catalog refuses."""
+
+    @property
+    def shown(self) -> str: ...
+
+    @property
+    def place(self) -> TablePlace: ...
+
+    def layout(self, wanted: Layout) -> Layout:
+        """Returns the layout of its files."""
+
+    def schema(self, layout: Layout) -> Any:
+        """Returns its columns for files of this layout."""
+
+    def load(self) -> TableState | None:
+        """Returns the newest version, None if there is no table. Raises TableMismatch for other partitions."""
+
+    def prepare(self, layout: Layout) -> None:
+        """Makes its place ready for files; called after `load`."""
+
+    def commit(
+        self, state: TableState | None, files: Sequence[TableFile], progress: Progress, added: Sequence[Any]
+    ) -> None:
+        """Adds files, progress and columns if the table still is at `state` (None: does not exist yet).
+
+        Raises CommitConflict if it is not.
+        """
+
+    def has_run(self, run: str, since: TableState | None) -> bool:
+        """Returns True if a commit after this version has the progress of this run."""

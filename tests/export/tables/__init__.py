@@ -1,0 +1,1 @@
+"""Exports to tables of a lakehouse."""

@@ -1,0 +1,176 @@
+"""Rows and offsets of real tables, read by the libraries of the formats."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from rmqcli.export.errors import TableError, TableMismatch
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.tables.naming import table_of
+from tests.export.support import Row, java_rows
+from tests.export.tables.support import TOPIC, Lake, add_rows, rows_of
+from tests.support import JavaStore
+
+
+def expected(store: JavaStore) -> list[Row]:
+    """Returns the rows of the dump that are in queues: prepared and rolled-back records are not."""
+    found = [{**row, "broker_name": "broker-a"} for row in java_rows(store) if not row["sys_flag"] & 4]
+    return sorted(found, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
+
+
+def test_a_whole_store_is_the_dump(lake: Lake, store_clean: JavaStore) -> None:
+    """Names of topics with % and | included."""
+    wanted = rows_of(store_clean, topics=frozenset())
+    summary = add_rows(table_of(lake.name), wanted)
+    assert lake.rows() == expected(store_clean)
+    assert (summary.out, summary.rows, lake.commits()) == (lake.name, 3090, 1)
+    assert (add_rows(table_of(lake.name), wanted, resume=True).rows, lake.commits()) == (0, 1)
+
+
+def test_partitions_and_statistics_find_rows(lake: Lake, store_clean: JavaStore) -> None:
+    add_rows(table_of(lake.name), rows_of(store_clean, topics=frozenset({TOPIC, "SeedTags"})))
+    rows = [row for row in expected(store_clean) if row["topic"] in (TOPIC, "SeedTags")]
+    assert lake.matching("topic", "=", "SeedTags") == 300
+    assert lake.matching("queue_offset", ">", 370) == sum(row["queue_offset"] > 370 for row in rows)
+    middle = sorted(row["store_timestamp"] for row in rows)[700]
+    moment = pa.scalar(middle, pa.timestamp("us", tz="UTC")).as_py()
+    assert lake.matching("store_timestamp", ">=", moment) == sum(
+        row["store_timestamp"] >= middle for row in rows
+    )
+
+
+def test_a_store_that_grew(copy_java_store: Callable[[str], JavaStore], lake: Lake) -> None:
+    store = copy_java_store("store-clean")
+    hidden = {path: path.read_bytes() for path in store.commit_logs[1:]}
+    for path in hidden:
+        path.unlink()
+    wanted = rows_of(store, topics=frozenset(), check_crc=False)
+    table = table_of(lake.name)
+    counts = [add_rows(table, wanted).rows]
+    for path, data in hidden.items():
+        path.write_bytes(data)
+    counts += [add_rows(table, wanted, resume=True).rows for _ in range(2)]
+    assert (counts[0] > 0, counts[1] > 0, counts[2], lake.commits()) == (True, True, 0, 2)
+    assert lake.rows() == expected(store)
+
+
+def test_columns_are_only_added(lake: Lake, store_clean: JavaStore) -> None:
+    narrow, wide = Layout(columns=("queue_id", "queue_offset", "body")), Layout(body_text=True)
+    table = table_of(lake.name)
+    add_rows(table, rows_of(store_clean, end=10), narrow)
+    add_rows(table, rows_of(store_clean, end=20), wide, resume=True)
+    add_rows(table, rows_of(store_clean, end=30), narrow, resume=True)
+    rows = lake.arrow()
+    assert (rows.num_rows, rows["body_text"].null_count, rows["msg_id"].null_count) == (120, 80, 80)
+    assert rows["body"].null_count == rows["store_timestamp"].null_count == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "partitions", "said"),
+    [
+        ({"queue_id": pa.string()}, ("day", "topic"), "column queue_id is string and would become int32"),
+        ({}, ("topic",), "is partitioned by .*topic, not by"),
+    ],
+)
+def test_a_table_that_is_not_like_the_export(
+    lake: Lake,
+    store_clean: JavaStore,
+    columns: dict[str, pa.DataType],
+    partitions: tuple[str, ...],
+    said: str,
+) -> None:
+    lake.create(columns, partitions)
+    with pytest.raises(TableMismatch, match=said):
+        add_rows(table_of(lake.name), rows_of(store_clean), resume=True)
+    assert lake.data_files() == []
+
+
+def test_a_restored_table_goes_on_where_its_rows_end(lake: Lake, store_clean: JavaStore) -> None:
+    table = table_of(lake.name)
+    add_rows(table, rows_of(store_clean, end=10))
+    add_rows(table, rows_of(store_clean, end=20), resume=True)
+    lake.restore_first()
+    assert len(lake.places()) == 40
+    add_rows(table, rows_of(store_clean, end=20), resume=True)
+    assert lake.places() == [(TOPIC, queue, offset) for queue in range(4) for offset in range(20)]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from rmqcli.export import Layout, RowFilter, StoreRows
+from rmqcli.export.local import write_stores
+from rmqcli.export.output.places import LocalPlace
+from rmqcli.export.run import stores_origin
+from rmqcli.export.tables.naming import table_of
+from rmqcli.export.tables.run import TableRun
+
+place, left = sys.argv[3], int(sys.argv[4])
+table = table_of(sys.argv[2])
+
+def killing(function):
+    def call(*arguments, **named):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), 9)
+        left -= 1
+        return function(*arguments, **named)
+    return call
+
+if place == "create":
+    LocalPlace.create = killing(LocalPlace.create)
+else:
+    table.commit = killing(table.commit)
+    if place == "committed":
+        commit = table.commit
+        def committed(*arguments):
+            commit(*arguments)
+            os.kill(os.getpid(), 9)
+        table.commit, left = committed, 1
+layout = Layout(row_group_bytes=20_000, file_bytes=40_000)
+rows = RowFilter(topics=frozenset({"SeedNormal"}), only_queued=True, broker_name="broker-a")
+wanted = [StoreRows(Path(sys.argv[1]), rows)]
+with TableRun(table, stores_origin(wanted), layout, resume=True) as run:
+    write_stores(wanted, run)
+"""
+
+
+@pytest.mark.parametrize(("place", "count"), [("create", 2), ("commit", 0), ("committed", 0)])
+def test_killed_anywhere(lake: Lake, store_clean: JavaStore, place: str, count: int) -> None:
+    """Between two files, before the commit and after it: all rows are there once."""
+    table = table_of(lake.name)
+    add_rows(table, rows_of(store_clean, end=10))
+    command = [sys.executable, "-c", KILLED, str(store_clean.root), lake.name, place, str(count)]
+    assert subprocess.run(command, check=False).returncode == -9
+    assert len(lake.places()) == (1500 if place == "committed" else 40)
+    assert len(lake.data_files()) > 2
+    add_rows(table, rows_of(store_clean), resume=True)
+    assert lake.rows() == [row for row in expected(store_clean) if row["topic"] == TOPIC]
+
+
+def test_a_log_that_lost_the_offsets(lake: Lake, store_clean: JavaStore) -> None:
+    from deltalake import CommitProperties, DeltaTable
+
+    add_rows(table_of(lake.name), rows_of(store_clean, end=10))
+    found = DeltaTable(f"{lake.folder}/t")
+    found.alter.set_table_properties({"delta.appendOnly": "false"}, commit_properties=CommitProperties())
+    found.create_checkpoint()
+    (lake.folder / "t/_delta_log/00000000000000000000.json").unlink()
+    with pytest.raises(TableError, match="its log goes back to version 1 only, and no commit since then has"):
+        add_rows(table_of(lake.name), rows_of(store_clean), resume=True)
+
+
+def test_files_by_the_streams_of_a_storage(lake: Lake, store_clean: JavaStore) -> None:
+    """As for s3://, with the storage that delta-rs has for a folder."""
+    from rmqcli.export.tables.delta import DeltaTable, StoragePlace
+
+    class Remote(DeltaTable):
+        place = StoragePlace(f"file://{lake.folder}/t", lake.name)
+
+    add_rows(Remote(f"{lake.folder}/t"), rows_of(store_clean))
+    assert lake.rows() == [row for row in expected(store_clean) if row["topic"] == TOPIC]
