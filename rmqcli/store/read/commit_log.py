@@ -11,7 +11,6 @@ import errno
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -19,7 +18,7 @@ from codec.errors import CorruptionError
 from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage, offset_files
+from rmqcli.store.read.files import NamedFile, data_extents, mapped, mapping, naming_damage, offset_files
 from rmqcli.store.read.lock import is_locked
 
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
@@ -131,15 +130,22 @@ class CommitLogFiles:
         return found
 
 
+MOST_MAPPED = 64
+"""Files that stay mapped. Each occupies a descriptor, of which a process usually has 1,024: a log of 1 TB has as
+many files.
+"""
+
+
 class LogViews:
-    """The bytes of commit log files by commit-log offset; a context manager that keeps used files mapped."""
+    """The bytes of commit log files by commit-log offset; a context manager that keeps the files of the last
+    looks mapped. A view stays valid as long as it is held.
+    """
 
     def __init__(self, files: Sequence[NamedFile]) -> None:
-        self._stack = ExitStack()
         self.list_again(files)
 
     def list_again(self, files: Sequence[NamedFile]) -> None:
-        """Replaces the files; views of the old ones stay valid until the end of the block."""
+        """Replaces the files."""
         self.files = files
         self.bases = [file.base or 0 for file in files]
         self._views: dict[int, memoryview] = {}
@@ -149,12 +155,15 @@ class LogViews:
 
     def __exit__(self, *_: object) -> None:
         self._views.clear()
-        self._stack.close()
 
     def view(self, number: int) -> memoryview:
-        if number not in self._views:
-            self._views[number] = self._stack.enter_context(mapped(self.files[number]))
-        return self._views[number]
+        view = self._views.pop(number, None)
+        if view is None:
+            view = memoryview(mapping(self.files[number]))
+            if len(self._views) >= MOST_MAPPED:
+                del self._views[next(iter(self._views))]
+        self._views[number] = view  # the last used is the last one
+        return view
 
     def place(self, offset: int) -> tuple[memoryview, int] | None:
         """Returns an offset's file and position; None before all files. CorruptionError if none has it."""

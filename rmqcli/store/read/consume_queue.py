@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from string import digits
+from typing import NamedTuple, Self
 
 from codec.store.consume_queue import ENTRY, FILLER, FILLER_SIZE
-from codec.store.file_names import NAME_PATTERN
+from codec.store.file_names import is_file_name
 from codec.store.record import peek_record
 from codec.store.record_explain import ExplainedField, explain_fixed
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rmqcli.store.read.files import NamedFile, mapped, offset_files
+from rmqcli.store.read.peek import Peek, Sliced, peeked
 
 _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 
@@ -32,10 +36,9 @@ class QueueEntry(NamedTuple):
         return self.commit_log_offset == 0 and self.size == FILLER_SIZE
 
 
-def entry_at(file: NamedFile, data: memoryview, number: int) -> QueueEntry:
-    position = number * ENTRY.size
-    offset, size, tags_code = ENTRY.unpack_from(data, position)
-    return QueueEntry((file.base or 0) // ENTRY.size + number, offset, size, tags_code, file, position)
+def entry_at(file: NamedFile, data: Sliced, number: int) -> QueueEntry:
+    first = (file.base or 0) // ENTRY.size
+    return QueueEntry(first + number, *_fields(data, number), file, number * ENTRY.size)
 
 
 class ConsumeQueueFiles:
@@ -46,38 +49,17 @@ class ConsumeQueueFiles:
 
     def entries(self, begin: int = 0, end: int | None = None) -> Iterator[QueueEntry]:
         """Yields the entries of [begin, end) without fillers; one of size 0 ends the queue."""
-        for file in self.files:
-            first = (file.base or 0) // ENTRY.size
-            count = file.size // ENTRY.size
-            if first + count <= begin:
-                continue
-            with mapped(file) as data:
-                for number in range(max(begin - first, 0), count):
-                    if end is not None and first + number >= end:
-                        return
-                    entry = entry_at(file, data, number)
-                    if entry.size == 0:
-                        return
-                    if not entry.is_filler:
-                        yield entry
+        yield from _entries(self.files, mapped, begin, end)
 
     def entry(self, offset: int) -> QueueEntry | None:
         """Returns the entry at a queue offset; None if there is none, or a filler."""
-        return next(self.entries(offset, offset + 1), None)
+        with QueueLook(self.files) as look:
+            return look.entry(offset)
 
     def bounds(self) -> tuple[int, int]:
         """Returns the first queue offset and the one after the last, else (0, 0). Reads few entries."""
-        file = self.files[0]
-        with mapped(file) as data:
-            # Only leading fillers are skipped: later ones may stand for lost entries.
-            begin = (file.base or 0) // ENTRY.size + leading_fillers(data, file.size // ENTRY.size)
-        first = next((entry.queue_offset for entry in self.entries(begin)), 0)
-        for file in reversed(self.files):
-            with mapped(file) as data:
-                written = count_written(data, file.size // ENTRY.size)
-            if written:
-                return first, max(first, (file.base or 0) // ENTRY.size + written)
-        return first, first
+        with QueueLook(self.files) as look:
+            return look.bounds()
 
     def as_written(self) -> list[NamedFile]:
         """Returns the files with their filled sizes, for a queue that a broker keeps writing."""
@@ -86,12 +68,88 @@ class ConsumeQueueFiles:
         return [file for file in filled if file.size > 0]
 
 
-def count_written(data: memoryview, count: int) -> int:
+def _entries(
+    files: list[NamedFile],
+    opened: Callable[[NamedFile], AbstractContextManager[Sliced]],
+    begin: int,
+    end: int | None,
+) -> Iterator[QueueEntry]:
+    for file in files:
+        first = (file.base or 0) // ENTRY.size
+        count = file.size // ENTRY.size
+        if first + count <= begin:
+            continue
+        with opened(file) as data:
+            for number in range(max(begin - first, 0), count):
+                if end is not None and first + number >= end:
+                    return
+                entry = entry_at(file, data, number)
+                if entry.size == 0:
+                    return
+                if not entry.is_filler:
+                    yield entry
+
+
+class QueueLook:
+    """A few looks at one queue; a context manager that keeps the file of the last look open, and no other."""
+
+    def __init__(self, files: list[NamedFile]) -> None:
+        self._files = files
+        self._stack = ExitStack()
+        self._open: tuple[NamedFile, Peek] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @contextmanager
+    def _peeked(self, file: NamedFile) -> Iterator[Peek]:
+        if self._open is None or self._open[0] is not file:
+            self._stack.close()
+            self._open = file, self._stack.enter_context(peeked(file))
+        yield self._open[1]
+
+    def entry(self, offset: int) -> QueueEntry | None:
+        """Does what `ConsumeQueueFiles.entry` does."""
+        return next(_entries(self._files, self._peeked, offset, offset + 1), None)
+
+    def first(self) -> QueueEntry | None:
+        """Returns the first entry that is not a filler; None without any."""
+        if not self._files:
+            return None
+        file = self._files[0]
+        with self._peeked(file) as data:
+            # Only leading fillers are skipped: later ones may stand for lost entries.
+            begin = (file.base or 0) // ENTRY.size + leading_fillers(data, file.size // ENTRY.size)
+        return next(_entries(self._files, self._peeked, begin, None), None)
+
+    def bounds(self) -> tuple[int, int]:
+        """Does what `ConsumeQueueFiles.bounds` does."""
+        found = self.first()
+        first = 0 if found is None else found.queue_offset
+        for file in reversed(self._files):
+            with self._peeked(file) as data:
+                written = count_written(data, file.size // ENTRY.size)
+            if written:
+                return first, max(first, (file.base or 0) // ENTRY.size + written)
+        return first, first
+
+
+def count_written(data: Sliced, count: int) -> int:
     """Returns how many of the first `count` entries are written; the unused rest has size 0."""
-    return bisect_left(range(count), True, key=lambda n: ENTRY.unpack_from(data, n * ENTRY.size)[1] == 0)
+    return bisect_left(range(count), True, key=lambda n: _fields(data, n)[1] == 0)
 
 
-def leading_fillers(data: memoryview, count: int) -> int:
+def _fields(data: Sliced, number: int) -> tuple[int, int, int]:
+    """Returns the commit-log offset, the size and the tags code of an entry."""
+    position = number * ENTRY.size
+    offset, size, tags_code = ENTRY.unpack(data[position : position + ENTRY.size])
+    return offset, size, tags_code
+
+
+def leading_fillers(data: Sliced, count: int) -> int:
     """Returns the number of fillers at the start of a file, among its first `count` entries."""
     if count == 0 or not is_filler(data, 0):
         return 0
@@ -99,9 +157,9 @@ def leading_fillers(data: memoryview, count: int) -> int:
     return bisect_left(range(1, count + 1), True, key=lambda n: bytes(data[: n * ENTRY.size]) != FILLER * n)
 
 
-def is_filler(data: memoryview, number: int) -> bool:
+def is_filler(data: Sliced, number: int) -> bool:
     """Returns True if an entry, counted from the first of a file, is a filler."""
-    offset, size, _ = ENTRY.unpack_from(data, number * ENTRY.size)
+    offset, size, _ = _fields(data, number)
     return bool(offset == 0 and size == FILLER_SIZE)
 
 
@@ -133,30 +191,54 @@ def queue_folders(path: Path) -> list[Queue]:
     """
     root = path / "consumequeue" if (path / "consumequeue").is_dir() else path
     if root.is_dir():
-        _require_listable(root)
-        for pattern in ("[0-9]*/" + NAME_PATTERN, "*/[0-9]*/" + NAME_PATTERN):
-            folders = sorted({file.parent for file in root.glob(pattern)}, key=_by_number)
-            if folders:
-                return [_queue(folder) for folder in folders]
+        found = _found(root)
+        if found:
+            return found
         if root != path or any((path / name).exists() for name in ("commitlog", "lock", "abort")):
             text = "this store has no consume queue: no message was ever stored, or "
             raise FileNotFoundError(2, text + "`rmq inspect rebuild` restores them", str(path))
     return [_queue(root)]
 
 
-def queues_of(store: Path) -> list[Queue]:
-    """Returns all queues of a store folder; [] if it has none."""
-    try:
-        return queue_folders(store / "consumequeue")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+def queues_of(store: Path, topics: Collection[str] = ()) -> list[Queue]:
+    """Returns all queues of a store folder, or only those of these topics; [] if it has none."""
+    folder = store / "consumequeue"
+    found: list[Queue] = []
+    for path in [folder / topic for topic in sorted(topics)] if topics else [folder]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found += queue_folders(path)
+    return found
 
 
-def _require_listable(root: Path) -> None:
-    """Raises PermissionError for a folder that may not be read: a glob would skip it."""
-    for pattern in ("*/", "*/*/"):
-        for folder in (root, *root.glob(pattern)):
-            next(folder.iterdir(), None)
+def _found(root: Path) -> list[Queue]:
+    """Returns the queues of a topic's folder, else those of a folder of topics, by topic and number.
+
+    Raises PermissionError for a folder that may not be read.
+    """
+    of_topic, of_topics, resolved = [], [], root.resolve()
+    for outer in _subfolders(root):
+        if _is_queue(outer):
+            of_topic.append((root / outer.name, _real(resolved, outer)))
+        parent, real = root / outer.name, _real(resolved, outer)
+        of_topics += [(parent / one.name, _real(real, one)) for one in _subfolders(parent) if _is_queue(one)]
+    return [_of_folder(*one) for one in sorted(of_topic or of_topics, key=lambda one: _by_number(one[0]))]
+
+
+def _subfolders(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as items:
+        return [item for item in items if item.is_dir()]
+
+
+def _is_queue(folder: os.DirEntry[str]) -> bool:
+    """Returns True for a folder whose name begins with a digit and that holds a name of a queue file."""
+    if folder.name[0] not in digits:
+        return False
+    with os.scandir(folder.path) as items:
+        return any(is_file_name(item.name) for item in items)
+
+
+def _real(parent: Path, folder: os.DirEntry[str]) -> Path:
+    return Path(folder.path).resolve() if folder.is_symlink() else parent / folder.name
 
 
 def _by_number(folder: Path) -> tuple[str, int, str]:
@@ -164,17 +246,21 @@ def _by_number(folder: Path) -> tuple[str, int, str]:
 
 
 def _queue(path: Path) -> Queue:
-    _refuse_others(offset_files(path)[0])
-    folder = path.resolve().parent if path.is_file() else path.resolve()
-    known = folder.name.isdigit()
-    topic, queue_id = (folder.parent.name, int(folder.name)) if known else (None, None)
-    return Queue(topic, queue_id, path, ConsumeQueueFiles(path))
+    return _of_folder(path, path.resolve().parent if path.is_file() else path.resolve())
+
+
+def _of_folder(path: Path, real: Path) -> Queue:
+    """Returns the queue of a file or folder; `real` is its folder without links."""
+    files = offset_files(path)
+    _refuse_others(files[0])
+    topic, queue_id = (real.parent.name, int(real.name)) if real.name.isdigit() else (None, None)
+    return Queue(topic, queue_id, path, ConsumeQueueFiles(path, files))
 
 
 def _refuse_others(file: NamedFile) -> None:
     """Raises FileNotFoundError for a file that cannot be one of a queue: any bytes can be read as numbers."""
-    with mapped(file) as data:
-        holds_records = len(data) >= MIN_RECORD_SIZE and peek_record(data).magic in _RECORDS
+    with peeked(file) as data:
+        holds_records = len(data) >= MIN_RECORD_SIZE and peek_record(data[:MIN_RECORD_SIZE]).magic in _RECORDS
     if holds_records:
         raise FileNotFoundError(2, "this is a commit log, not a consume queue", str(file.path))
     if file.base is None and file.size % ENTRY.size:

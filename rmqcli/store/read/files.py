@@ -27,10 +27,19 @@ def offset_files(path: Path) -> list[NamedFile]:
     if path.is_file():
         base = int(path.name) if is_file_name(path.name) else None
         return [NamedFile(path, base, path.stat().st_size)]
-    found = sorted(item for item in path.iterdir() if is_file_name(item.name) and item.is_file())
+    found = _files_in(path)
     if not found:
         raise FileNotFoundError(2, "no file named by an offset (20 digits) is in this folder", str(path))
-    return [NamedFile(item, int(item.name), item.stat().st_size) for item in found]
+    return found
+
+
+def _files_in(folder: Path) -> list[NamedFile]:
+    with os.scandir(folder) as items:
+        return sorted(
+            NamedFile(folder / item.name, int(item.name), item.stat().st_size)
+            for item in items
+            if is_file_name(item.name) and item.is_file()
+        )
 
 
 class DamagedFile(CorruptionError):
@@ -42,22 +51,27 @@ class DamagedFile(CorruptionError):
         self.path = path
 
 
-@contextmanager
-def mapped(file: NamedFile) -> Iterator[memoryview]:
-    """Maps the first `size` bytes as a view that must not outlive the block; empty for an empty file."""
+def mapping(file: NamedFile) -> mmap.mmap | bytes:
+    """Maps the first `size` bytes; it ends with the last view of it. Empty for an empty file."""
     if file.size == 0:
-        yield memoryview(b"")
-        return
+        return b""
     with file.path.open("rb") as handle:
         there = os.fstat(handle.fileno()).st_size
-        pages = mmap.mmap(handle.fileno(), min(file.size, there), access=mmap.ACCESS_READ)
+        return mmap.mmap(handle.fileno(), min(file.size, there), access=mmap.ACCESS_READ)
+
+
+@contextmanager
+def mapped(file: NamedFile) -> Iterator[memoryview]:
+    """Does what `mapping` does, as a view that must not outlive the block."""
+    pages = mapping(file)
     view = memoryview(pages)
     try:
         yield view
     finally:
         try:
             view.release()
-            pages.close()
+            if isinstance(pages, mmap.mmap):
+                pages.close()
         except BufferError:  # frames of a propagating error still hold some; the mapping goes with them
             del view, pages
 
@@ -69,17 +83,22 @@ def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, 
     system without holes it yields the whole range.
     """
     with file.path.open("rb") as handle:
-        while start < stop:
-            try:
-                begin = os.lseek(handle.fileno(), start, os.SEEK_DATA)
-                end = os.lseek(handle.fileno(), begin, os.SEEK_HOLE)
-            except OSError as error:
-                if error.errno != errno.ENXIO:
-                    yield start, stop
-                return
-            if begin < stop:
-                yield begin, min(end, stop)
-            start = end
+        yield from extents(handle.fileno(), start, stop)
+
+
+def extents(handle: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Does for an open file what `data_extents` does."""
+    while start < stop:
+        try:
+            begin = os.lseek(handle, start, os.SEEK_DATA)
+            end = os.lseek(handle, begin, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                yield start, stop
+            return
+        if begin < stop:
+            yield begin, min(end, stop)
+        start = end
 
 
 def data_size(file: NamedFile, start: int = 0, stop: int | None = None) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +14,7 @@ from codec.store.record import peek_record
 from codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.batch_queues import batch_queues
 from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.read.consume_queue import Queue, queues_of
+from rmqcli.store.read.consume_queue import Queue, QueueLook, queues_of
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.log_reader import LogReader
@@ -83,8 +85,9 @@ class Overview(NamedTuple):
 def overview(store: Path) -> Overview:
     """Raises FileNotFoundError if it is not a store folder."""
     store_folder(store)
-    queues = sorted(queue_ranges(store) + batch_ranges(store))
-    begin, end = _log_range(store)
+    ends = _queue_ends(store)
+    queues = sorted([*_ranges(ends), *batch_ranges(store)])
+    begin, end = _log_range(store, max((one.last for one in ends), default=0))
     usage = shutil.disk_usage(store)
     return Overview(
         folders=[_folder(store / name) for name in FOLDERS if (store / name).is_dir()],
@@ -102,18 +105,34 @@ def overview(store: Path) -> Overview:
 
 
 def _folder(folder: Path) -> FolderSize:
-    states = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    states = list(_states(folder))
     size, used = sum(state.st_size for state in states), sum(state.st_blocks * 512 for state in states)
     return FolderSize(folder.name, len(states), size, used)
 
 
-def _log_range(store: Path) -> tuple[int, int]:
-    """Returns the first byte of the log, and the one after its last record."""
+def _states(folder: Path | os.DirEntry[str]) -> Iterator[os.stat_result]:
+    """Yields the states of the files in a folder; a folder that may not be read counts as empty."""
+    try:
+        with os.scandir(folder) as items:
+            for item in items:
+                if item.is_dir(follow_symlinks=False):
+                    yield from _states(item)
+                elif item.is_file():
+                    yield item.stat()
+    except PermissionError:
+        return
+
+
+def _log_range(store: Path, newest: int) -> tuple[int, int]:
+    """Returns the first byte of the log, and the one after its last record.
+
+    `newest` is the commit-log offset of the newest entry, from which a walk finds the end.
+    """
     try:
         files = CommitLogFiles(store).files
     except (FileNotFoundError, NotADirectoryError):
         return 0, 0
-    known = _last_dispatched(store)
+    known = _known_record(store, newest)
     for file in reversed(files):
         base = file.base or 0
         with mapped(file) as data:
@@ -132,24 +151,37 @@ def _walk_end(data: memoryview, position: int) -> int:
     return position
 
 
-def _last_dispatched(store: Path) -> int:
-    """Returns the offset of the last queued record, from which a walk finds the log's end; 0 if none."""
-    queues = queues_of(store)
-    lasts = (queue.files.entry(queue.files.bounds()[1] - 1) for queue in queues)
-    offset = max((entry.commit_log_offset for entry in lasts if entry is not None), default=0)
+def _known_record(store: Path, offset: int) -> int:
+    """Returns the offset if a record is there, else 0."""
     with LogReader(store) as log:
         message = log.message(offset)
     return offset if message is not None and message.commit_log_offset == offset else 0
 
 
+class _Ends(NamedTuple):
+    """The range of a queue, None if its folder names none, and the commit-log offset of its last entry."""
+
+    range: QueueRange | None
+    last: int
+
+
 def queue_ranges(store: Path) -> list[QueueRange]:
     """Returns every queue by topic and number; its minimum is the first entry whose record is still there."""
+    return _ranges(_queue_ends(store))
+
+
+def _ranges(ends: list[_Ends]) -> list[QueueRange]:
+    return [one.range for one in ends if one.range is not None]
+
+
+def _queue_ends(store: Path) -> list[_Ends]:
+    """Returns the ends of every queue; [] without a commit log."""
     try:
         log = LogReader(store)
     except (FileNotFoundError, NotADirectoryError):
         return []
     with log:
-        return [_range(queue, log) for queue in queues_of(store) if queue.topic is not None]
+        return [_ends(queue, log) for queue in queues_of(store)]
 
 
 def batch_ranges(store: Path) -> list[QueueRange]:
@@ -163,19 +195,34 @@ def batch_ranges(store: Path) -> list[QueueRange]:
     return found
 
 
-def _range(queue: Queue, log: LogReader) -> QueueRange:
-    first, end = queue.files.bounds()
-    begin = _first_kept(queue, log, first, end)
-    times = [log.time_of(queue.files.entry(at)) for at in (begin, end - 1)] if end > begin else [0, 0]
-    return QueueRange(queue.topic or "", queue.queue_id or 0, begin, end, *times)
+def _ends(queue: Queue, log: LogReader) -> _Ends:
+    with QueueLook(queue.files.files) as look:
+        first, end = look.bounds()
+        newest = look.entry(end - 1)
+        last = 0 if newest is None else newest.commit_log_offset
+        if queue.topic is None:
+            return _Ends(None, last)
+        begin = _first_kept(look, first, end, log.bases[0])
+        times = [log.time_of(look.entry(at)) for at in (begin, end - 1)] if end > begin else [0, 0]
+    return _Ends(QueueRange(queue.topic, queue.queue_id or 0, begin, end, *times), last)
 
 
-def _first_kept(queue: Queue, log: LogReader, first: int, end: int) -> int:
+def kept_messages(queues: Sequence[Queue], log_begin: int) -> int:
+    """Counts the messages that retention did not remove: from commit-log offset `log_begin` on."""
+    kept = 0
+    for queue in queues:
+        with QueueLook(queue.files.files) as look:
+            first, end = look.bounds()
+            kept += end - _first_kept(look, first, end, log_begin)
+    return kept
+
+
+def _first_kept(look: QueueLook, first: int, end: int, log_begin: int) -> int:
     """Finds the first entry whose record retention did not remove, by binary search."""
 
     def is_kept(offset: int) -> bool:
-        entry = queue.files.entry(offset)
-        return entry is not None and entry.commit_log_offset >= log.bases[0]
+        entry = look.entry(offset)
+        return entry is not None and entry.commit_log_offset >= log_begin
 
     return bisect_left(range(end), True, lo=first, key=is_kept)
 

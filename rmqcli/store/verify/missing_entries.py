@@ -14,7 +14,7 @@ from codec.errors import CorruptionError
 from codec.properties import decode_properties
 from codec.store.dispatch import queue_entries
 from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
-from rmqcli.store.read.consume_queue import ConsumeQueueFiles
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueLook
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.vectorised import is_vectorised
 
@@ -51,8 +51,9 @@ Spans = Mapping[tuple[str, int], Span]
 
 
 def span_of(files: ConsumeQueueFiles) -> Span:
-    first, end = files.bounds()
-    last = files.entry(end - 1) if end > first else None
+    with QueueLook(files.files) as look:
+        first, end = look.bounds()
+        last = look.entry(end - 1) if end > first else None
     return NOTHING if last is None else Span(first, end, last.commit_log_offset)
 
 
