@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
 from codec.hashing import tags_code
+from codec.message import MessageExt
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import is_address
 from codec.store.dispatch import further_queues
 from codec.store.file_names import RECOVERED_FILES
 from codec.store.record import decode_record
-from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, require_zeros
+from rmqcli.store.read.commit_log import CommitLogFiles, LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, entry_at, is_filler
-from rmqcli.store.read.files import NamedFile, data_size, mapped
+from rmqcli.store.read.files import NamedFile, data_size
 from rmqcli.store.read.lock import is_locked
+from rmqcli.store.read.peek import Peek, Sliced, peeked, without_last_hole
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.workers import ALONE, Progress, Workers
 
 PART_ENTRIES = 1 << 17
 _BLOCK_ENTRIES = 1 << 13
+_TASK_BYTES = PART_ENTRIES * ENTRY.size
+_TASK_PARTS = 512
+"""Parts, of as many queues, that are checked with one mapping of the log."""
+_FEW_ENTRIES = 8
+"""Entries that are checked faster one by one than together."""
 
 
 class QueuePart(NamedTuple):
@@ -35,12 +43,22 @@ class QueuePart(NamedTuple):
     begin: int
     end: int
     last: int
+
+    @property
+    def size(self) -> int:
+        return (self.end - self.begin) * ENTRY.size
+
+
+class QueueParts(NamedTuple):
+    """Parts of queues of one commit log, whose files are mapped once for all of them."""
+
+    parts: list[QueuePart]
     log: CommitLogFiles | None
     check_crc: bool
 
     @property
     def cost(self) -> int:
-        return (self.end - self.begin) * ENTRY.size
+        return sum(part.size for part in self.parts)
 
 
 class Repairs:
@@ -101,20 +119,37 @@ def verify_queues(
 ) -> Report:
     """Checks each queue against its commit log; CRCs need no check when the log was found sound."""
     report = Report()
-    parts: list[QueuePart] = []
-    for queue, log in queues:
-        files = queue.files.files
-        report.files += len(files)
-        report.size += sum(file.size for file in files)
-        _check_gaps(files, report)
-        mine = list(_parts(queue, log, check_crc, report, repairs))
-        used = sum(map(data_size, files))
-        report.used += used
-        progress(used - sum(part.cost for part in mine))
-        parts += mine
-    for found in workers.run(verify_part, parts, progress):
+    tasks: list[QueueParts] = []
+    for log, group in groupby(queues, itemgetter(1)):
+        parts: list[QueuePart] = []
+        for queue, _ in group:
+            files = queue.files.files
+            report.files += len(files)
+            report.size += sum(file.size for file in files)
+            _check_gaps(files, report)
+            mine = list(_parts(queue, report, repairs))
+            used = sum(map(data_size, files))
+            report.used += used
+            progress(used - sum(part.size for part in mine))
+            parts += mine
+        tasks += [QueueParts(some, log, check_crc) for some in _shared_out(parts)]
+    for found in workers.run(verify_parts, tasks, progress):
         report.merge(found)
     return report
+
+
+def _shared_out(parts: list[QueuePart]) -> Iterator[list[QueuePart]]:
+    """Yields tasks of several small parts."""
+    some: list[QueuePart] = []
+    size = 0
+    for part in parts:
+        if size + part.size > _TASK_BYTES or len(some) == _TASK_PARTS:
+            yield some
+            some, size = [], 0
+        some.append(part)
+        size += part.size
+    if some:
+        yield some
 
 
 def _check_gaps(files: list[NamedFile], report: Report) -> None:
@@ -125,31 +160,27 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
             )
 
 
-def _parts(
-    queue: Queue, log: CommitLogFiles | None, check_crc: bool, report: Report, repairs: Repairs
-) -> Iterator[QueuePart]:
+def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[QueuePart]:
     """Yields the written entries in parts; bytes that are not zero after an entry of size 0 are damage."""
     last = -1
     ended: tuple[NamedFile, int] | None = None
     for file in queue.files.files:
-        with mapped(file) as data:
-            count = 0 if ended else _written(data)
-            for begin in range(0, count, PART_ENTRIES):
-                end = min(begin + PART_ENTRIES, count)
-                yield QueuePart(queue, file, begin, end, last, log, check_crc)
-                last = _last_offset(data, begin, end, last)
-            try:
-                require_zeros(file, data, count * ENTRY.size)
-            except CorruptionError:
-                where, position = ended or (file, count * ENTRY.size)
-                if not repairs.take(queue, where, position, last):
-                    report.add(Finding(where.path, position, "an entry is missing here, but others follow"))
-                return
-            if count < len(data) // ENTRY.size and ended is None:
-                ended = file, count * ENTRY.size
+        data = without_last_hole(file, ENTRY.size)
+        count = 0 if ended else _written(data)
+        for begin in range(0, count, PART_ENTRIES):
+            end = min(begin + PART_ENTRIES, count)
+            yield QueuePart(queue, file, begin, end, last)
+            last = _last_offset(data, begin, end, last)
+        where, position = ended or (file, count * ENTRY.size)
+        if data[count * ENTRY.size :].strip(b"\0"):
+            if not repairs.take(queue, where, position, last):
+                report.add(Finding(where.path, position, "an entry is missing here, but others follow"))
+            return
+        if count < file.size // ENTRY.size and ended is None:
+            ended = where, position
 
 
-def _written(data: memoryview) -> int:
+def _written(data: bytes) -> int:
     if is_vectorised():
         from codec.scan.entries import written_entries
 
@@ -159,70 +190,84 @@ def _written(data: memoryview) -> int:
     return next((number for number, size in enumerate(sizes) if size == 0), whole)
 
 
-def _last_offset(data: memoryview, begin: int, end: int, last: int) -> int:
+def _last_offset(data: Sliced, begin: int, end: int, last: int) -> int:
     """Returns the commit-log offset of the last entry that is not a filler; `last` when there is none."""
     for number in range(end - 1, begin - 1, -1):
         if not is_filler(data, number):
-            return int(ENTRY.unpack_from(data, number * ENTRY.size)[0])
+            return int(ENTRY.unpack(data[number * ENTRY.size : (number + 1) * ENTRY.size])[0])
     return last
 
 
-def verify_part(part: QueuePart) -> Report:
-    report = Report()
+class _Check(NamedTuple):
+    """The records that entries are compared with, and the report of those that differ."""
+
+    views: LogViews
+    check_crc: bool
+    report: Report
+
+
+def verify_parts(task: QueueParts) -> Report:
+    with LogViews(task.log.files if task.log else []) as views:
+        check = _Check(views, task.check_crc, Report())
+        for part in task.parts:
+            _verify_part(part, check)
+    return check.report
+
+
+def _verify_part(part: QueuePart, check: _Check) -> None:
     last = part.last
-    with mapped(part.file) as data, LogViews(part.log.files if part.log else []) as views:
+    with peeked(part.file) as data:
         for begin in range(part.begin, part.end, _BLOCK_ENTRIES):
-            end = min(begin + _BLOCK_ENTRIES, part.end)
-            _verify_block(part, views, data, range(begin, end), last, report)
-            last = _last_offset(data, begin, end, last)
-    return report
+            numbers = range(begin, min(begin + _BLOCK_ENTRIES, part.end))
+            _verify_block(part, check, data, numbers, last)
+            last = _last_offset(data, numbers.start, numbers.stop, last)
 
 
-def _verify_block(
-    part: QueuePart, views: LogViews, data: memoryview, numbers: range, last: int, report: Report
-) -> None:
+def _verify_block(part: QueuePart, check: _Check, data: Peek, numbers: range, last: int) -> None:
     suspects: range | list[int] = range(len(numbers))
-    if is_vectorised():
+    if is_vectorised() and len(numbers) > _FEW_ENTRIES:
         from codec.scan.checks import suspect_entries
 
         queue, first = part.queue[:2], (part.file.base or 0) // ENTRY.size + numbers.start
-        raw = bytes(data[numbers.start * ENTRY.size : numbers.stop * ENTRY.size])
-        suspects, sound = suspect_entries(views, *queue, first, raw, last, check_crc=part.check_crc)
-        report.items += sound
+        raw = data[numbers.start * ENTRY.size : numbers.stop * ENTRY.size]
+        suspects, sound = suspect_entries(check.views, *queue, first, raw, last, check_crc=check.check_crc)
+        check.report.items += sound
     for place in suspects:
         entry = entry_at(part.file, data, numbers[place])
         if entry.is_filler:
             continue
         before = _last_offset(data, numbers.start, numbers[place], last)
-        problem = _problem(entry, views, part.queue)
+        problem = _problem(entry, check, part.queue)
         if entry.commit_log_offset <= before:
             problem = (
                 f"its commit-log offset {entry.commit_log_offset} is not above that of the entry before it"
             )
         if problem is None:
-            report.items += 1
+            check.report.items += 1
         else:
-            report.add(
+            check.report.add(
                 Finding(part.file.path, entry.position, f"queue offset {entry.queue_offset}: {problem}")
             )
 
 
-def _problem(entry: QueueEntry, views: LogViews, queue: Queue) -> str | None:
+def _problem(entry: QueueEntry, check: _Check, queue: Queue) -> str | None:
     """Returns what is wrong with an entry by its record; None also if there is no record to compare."""
-    if not views.bases:
+    if not check.views.bases:
         return None
     try:
-        place = views.place(entry.commit_log_offset)
+        place = check.views.place(entry.commit_log_offset)
+        if place is None:
+            return None
     except CorruptionError as error:
         return str(error)
-    return None if place is None else _contradiction(entry, *place, queue)
-
-
-def _contradiction(entry: QueueEntry, data: memoryview, position: int, queue: Queue) -> str | None:
     try:
-        message = decode_record(data, position, check_crc=True)
+        message = decode_record(*place, check_crc=check.check_crc)
     except CorruptionError as error:
         return f"its record at commit-log offset {entry.commit_log_offset}: {error}"
+    return _contradiction(entry, message, queue)
+
+
+def _contradiction(entry: QueueEntry, message: MessageExt, queue: Queue) -> str | None:
     scheduled = message.topic == SystemTopic.SCHEDULE
     extended = is_address(entry.tags_code)  # the code is in the extension of the queue
     further = tuple(further_queues(message.properties))

@@ -10,20 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
+from codec.names import SystemTopic
 from codec.store import batch_queue
-from codec.store.checkpoint import Checkpoint
 from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.index_file import IndexHeader
-from codec.store.record import peek_record, store_timestamp_at
-from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.store.read.batch_queues import batch_queues, batch_topics
 from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.read.consume_queue import Queue, queues_of
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueLook, queues_of
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped
 from rmqcli.store.read.index import geometry_of, index_files
 from rmqcli.store.read.lock import is_locked
@@ -32,12 +30,11 @@ from rmqcli.store.read.tables import (
     delay_offsets,
     deleted_topics,
     group_offsets,
-    read_checkpoint,
     store_folder,
     table_files,
     topics,
 )
-from rmqcli.store.stats.overview import queue_ranges
+from rmqcli.store.stats.overview import kept_messages
 from rmqcli.store.verify.checkpoint import check_checkpoint
 from rmqcli.store.verify.commit_log import verify_commit_log
 from rmqcli.store.verify.consume_queues import Repairs, verify_queues
@@ -45,6 +42,7 @@ from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.index import verify_index
 from rmqcli.store.verify.index_gaps import unindexed
 from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, span_of
+from rmqcli.store.verify.recovery import dispatched_again_from, known_checkpoint
 from rmqcli.store.verify.rules import Rule
 from rmqcli.store.verify.sequences import check_batches, repeats, sequences_of
 from rmqcli.store.verify.timers import lost_timers
@@ -184,7 +182,7 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
     for file, position in repairs.holes:
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
     # As many entries as records, which agree: none is missing, and none has the queue offset of another.
-    entries = sum(one.messages for one in queue_ranges(store)) if begin else report.items
+    entries = kept_messages(queues, begin) if begin else report.items
     if not live and entries != of_log.items:
         _check_missing(folder, report, found)
         if of_log.sound:
@@ -196,8 +194,13 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
 
 def _first_places(queues: list[Queue]) -> dict[tuple[str, int], int]:
     """Returns the commit-log offsets of the first entries."""
-    firsts = {(queue.topic or "", queue.queue_id or 0): queue.files.entries() for queue in queues}
-    return {key: entry.commit_log_offset for key, found in firsts.items() for entry in islice(found, 1)}
+    firsts: dict[tuple[str, int], int] = {}
+    for queue in queues:
+        with QueueLook(queue.files.files) as look:
+            entry = look.first()
+        if entry is not None:
+            firsts[queue.topic or "", queue.queue_id or 0] = entry.commit_log_offset
+    return firsts
 
 
 def _batches(folder: _Folder, topics: frozenset[str]) -> Report:
@@ -312,26 +315,39 @@ def _tables(folder: _Folder, found: StoreReport) -> Report:
     if lost is not None:
         report.add(Finding(lost, 0, "missing: the messages that it leads to are not delivered in time"))
     try:
-        ranges = {(one.topic, one.queue_id): one for one in queue_ranges(store)}
+        end_of = _ends(folder)
         for group, topic, queue_id, offset in group_offsets(store):
             report.items += 1
-            one = ranges.get((topic, queue_id))
-            if one is not None and offset > one.max_offset:
+            end = end_of((topic, queue_id))
+            if end is not None and offset > end:
                 found.remarks.append(
-                    f"group {group} stands at {offset} in {topic} queue {queue_id}, "
-                    f"which ends at {one.max_offset}"
+                    f"group {group} stands at {offset} in {topic} queue {queue_id}, which ends at {end}"
                 )
         for level, offset in delay_offsets(store).items():
             report.items += 1
-            one = ranges.get(("SCHEDULE_TOPIC_XXXX", level - 1))
-            if one is not None and offset > one.max_offset:
-                found.remarks.append(
-                    f"delay level {level} stands at {offset}, its queue ends at {one.max_offset}"
-                )
+            end = end_of((SystemTopic.SCHEDULE, level - 1))
+            if end is not None and offset > end:
+                found.remarks.append(f"delay level {level} stands at {offset}, its queue ends at {end}")
     except DamagedFile as damage:
         if not any(finding.path == damage.path for finding in report.findings):
             report.add(Finding(damage.path, damage.position or 0, "it cannot be read"))
     return report
+
+
+def _ends(folder: _Folder) -> Callable[[tuple[str, int]], int | None]:
+    """Returns a function of a queue's end, which looks at the queue; its None is a queue without files."""
+    queues = {(queue.topic, queue.queue_id): queue for queue in folder.queues if folder.log.files}
+
+    @cache
+    def end_of(key: tuple[str, int]) -> int | None:
+        queue = queues.get(key)
+        if queue is None:
+            return None
+        # Of a running broker, which may have committed what it stored since the listing.
+        files = ConsumeQueueFiles(queue.path) if folder.live else queue.files
+        return files.bounds()[1] if files.files else 0
+
+    return end_of
 
 
 def _checkpoint(folder: _Folder, report: Report, found: StoreReport) -> None:
@@ -363,33 +379,3 @@ def _table_files(folder: _Folder, report: Report, found: StoreReport, *, has_rec
             found.remarks.append(f"config/{name} is {file.problem}: a broker reads its .bak")
         elif not file.is_missing or (has_records and name == "topics.json" and not folder.live):
             report.add(Finding(file.path, 0, f"{file.problem}, without a sound .bak"))
-
-
-def known_checkpoint(store: Path) -> Checkpoint:
-    """Returns the checkpoint of a store folder; zeros if it cannot be read, as for a broker."""
-    try:
-        return read_checkpoint(store) or Checkpoint()
-    except DamagedFile:
-        return Checkpoint()
-
-
-def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
-    """Returns the commit-log offset from which a start after a kill dispatches records again (Java
-    `CommitLog.recoverAbnormally`).
-
-    That is the start of the last file whose first record was stored, with a margin, before log and queues
-    were flushed, else of the first file.
-    """
-    for file in reversed(log.files):
-        with mapped(file) as data:
-            if 0 < _first_stored(data) <= checkpoint.min_timestamp:
-                return file.base or 0
-    return log.files[0].base or 0
-
-
-def _first_stored(data: memoryview) -> int:
-    """Returns the store time (ms) of the first record; 0 without one."""
-    try:
-        return store_timestamp_at(data) if peek_record(data, 0).magic in (MAGIC_V1, MAGIC_V2) else 0
-    except CorruptionError:
-        return 0

@@ -21,7 +21,8 @@ from rmqcli.store.read.tables import group_offsets, read_checkpoint, topics
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.index_load import load_of
 from rmqcli.store.stats.overview import overview
-from rmqcli.store.verify.store import dispatched_again_from, verify_store
+from rmqcli.store.verify.recovery import dispatched_again_from
+from rmqcli.store.verify.store import verify_store
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]

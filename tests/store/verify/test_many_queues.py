@@ -1,0 +1,91 @@
+"""A store of many queues: what is done once for the log, and what for each queue."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codec.store.consume_queue import ENTRY
+from codec.store.file_names import file_name
+from rmqcli.store import CommitLogFiles
+from rmqcli.store.read import commit_log
+from rmqcli.store.read.files import NamedFile, mapping
+from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.repair.rebuild import build
+from rmqcli.store.repair.shape import Shape
+from rmqcli.store.verify import consume_queues
+from rmqcli.store.verify.store import verify_store
+from tests.codec.samples import make_record
+
+QUEUES = 40
+RECORDS = 800
+"""Twenty in each queue: in as many as are checked together."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("queues")
+    data = bytearray()
+    for number in range(RECORDS):
+        queue = number % QUEUES
+        fields = {"queue_id": queue, "queue_offset": number // QUEUES, "physical_offset": len(data)}
+        data += make_record(**fields, properties=b"KEYS\x01k")
+    (folder / "commitlog").mkdir()
+    (folder / "commitlog" / file_name(0)).write_bytes(data)
+    build(CommitLogFiles(folder), folder, Shape(queue_file_size=300 * ENTRY.size))
+    return folder
+
+
+def test_the_log_is_mapped_for_many_queues_at_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[NamedFile] = []
+
+    def noted(file: NamedFile) -> object:
+        seen.append(file)
+        return mapping(file)
+
+    monkeypatch.setattr(commit_log, "mapping", noted)
+    monkeypatch.setattr(consume_queues, "_TASK_PARTS", QUEUES // 2)
+    report = verify_store(store)
+    assert report.parts["consumequeue"].items == RECORDS
+    of_queues = 2
+    of_index = 2  # of the header, and of the items
+    assert len(seen) == of_queues + of_index
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_few_entries_and_many_find_the_same(store: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Each entry of a queue is damaged in another way; the last one has the size 0, as if it was not written."""
+    path = store / "consumequeue" / "TopicA" / "7" / file_name(0)
+    sound = path.read_bytes()
+    with path.open("r+b") as file:
+        for number in range(20):
+            file.seek(number * ENTRY.size + number)
+            file.write(b"\x01")
+        file.seek(19 * ENTRY.size)
+        file.write(bytes(ENTRY.size))
+    monkeypatch.setattr(consume_queues, "_FEW_ENTRIES", few)
+    report = verify_store(store)
+    with vectorising(enabled=False):
+        slow = verify_store(store)
+    path.write_bytes(sound)
+    assert len(report.findings) > 10
+    assert (report.findings, report.remarks) == (slow.findings, slow.remarks)
+
+
+def test_an_entry_that_a_sparse_copy_ends_in_a_hole(tmp_path: Path) -> None:
+    """Tags code 0: entry 204 begins before byte 4096 and ends behind, with zeros from byte 4092 on."""
+    data = bytearray()
+    for number in range(205):
+        fields = {"queue_offset": number, "physical_offset": len(data)}
+        data += make_record(**fields, properties=b"")
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / file_name(0)).write_bytes(data)
+    build(CommitLogFiles(tmp_path), tmp_path, Shape())
+    path = tmp_path / "consumequeue" / "TopicA" / "1" / file_name(0)
+    size, entries = path.stat().st_size, path.read_bytes()[:4092]
+    assert verify_store(tmp_path).parts["consumequeue"].items == 205
+    path.write_bytes(entries)
+    os.truncate(path, size)
+    assert verify_store(tmp_path).parts["consumequeue"].items == 205
