@@ -1,12 +1,11 @@
 """Records found by the consume queues: records of other queues are not read from the commit log.
 
-With topics their queues are enough. Without any (a queue id, tags, offsets) the entries of all queues must be
+With topics their queues are enough, and no others are opened. Without any (a queue id, tags, offsets) the entries of all queues must be
 contiguous in the log; gaps between them, records of a deleted topic say, are walked.
 
-Queues are trusted only where that is safe. A broker dispatches records in the order of the commit log, so all
-records before the newest entry of any queue have theirs, unless the machine lost power: a store without a
-clean stop (`abort` exists and no broker runs) is walked. So is one whose queues have a hole, do not ascend,
-or point at other records. The log after the newest entry is always walked.
+Queues are trusted only where that is safe: up to where they are known to be complete (`dispatched.py`), unless
+the machine lost power: a store without a clean stop (`abort` exists and no broker runs) is walked. So is one
+whose queues have a hole, do not ascend, or point at other records. The log behind is always walked.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.scan.arrow import to_arrow
 from rmqcli.export.errors import ExportError
+from rmqcli.export.from_store.dispatched import last_indexed, newest_entry
 from rmqcli.export.from_store.parts import Part, scan_part
 from rmqcli.export.from_store.queue_entries import (
     Entries,
@@ -31,13 +31,12 @@ from rmqcli.export.from_store.queue_entries import (
     batches,
     bounded,
     entries_in,
-    last_place,
 )
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.render.output import warn
-from rmqcli.store.read.commit_log import commit_log_folder, next_record
-from rmqcli.store.read.consume_queue import Queue, queues_of
-from rmqcli.store.read.files import NamedFile, mapped, offset_files
+from rmqcli.store.read.commit_log import next_record
+from rmqcli.store.read.consume_queue import queues_of
+from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.lock import is_locked
 
 Result = TypeVar("Result")
@@ -96,26 +95,17 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
         return None
     if (store / "abort").exists() and not is_locked(store):
         return None
-    queues = [queue for queue in queues_of(store) if not (queue.topic or "").startswith(LMQ_PREFIX)]
-    if not queues:
+    # The newest entry itself is left out: a broker may be writing it. What is added from now on follows it.
+    # The index comes before the queues, which then have what it knows.
+    indexed = last_indexed(store) if rows.topics else 0
+    queues = [
+        queue for queue in queues_of(store, rows.topics) if not (queue.topic or "").startswith(LMQ_PREFIX)
+    ]
+    if not (queues or indexed):
         return None
-    # The newest entry itself is left out: a broker may be writing it. What is added from now on
-    # follows it.
-    end = _newest(queues, store)
-    if rows.topics:
-        queues = [queue for queue in queues if rows.takes_queue(queue.topic, queue.queue_id)]
+    end = max(indexed, newest_entry(queues, store))
+    queues = [queue for queue in queues if not rows.topics or rows.takes_queue(queue.topic, queue.queue_id)]
     return QueuePlaces([file for queue in queues for file in bounded(queue)], end)
-
-
-def _newest(queues: Sequence[Queue], store: Path) -> int:
-    ends = [(last_place(queue), queue) for queue in queues]
-    file = offset_files(commit_log_folder(store))[-1]
-    for end, queue in ends:
-        if end >= (file.base or 0) + file.size:
-            raise UnsoundQueue(
-                f"consume queue {queue.queue_id} of {queue.topic}: points past the end of the commit log"
-            )
-    return max((end for end, _ in ends), default=0)
 
 
 def scan(part: Part, rows: RowFilter, places: QueuePlaces | None, *, encoded: bool = False) -> Iterator[Any]:

@@ -29,8 +29,9 @@ from rmqcli.export.output.spans import QueueSpan
 from rmqcli.render.output import warn
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import Queue, queues_of
-from rmqcli.store.read.files import NamedFile, mapped
+from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.read.peek import without_last_hole
 from rmqcli.store.read.stand_ins import LARGEST, is_stand_in
 from rmqcli.store.read.tables import topics
 from rmqcli.words import many, messages_at
@@ -70,7 +71,7 @@ def count_entries(store: Path, rows: RowFilter) -> Counts:
 def _queues(store: Path, rows: RowFilter) -> Iterable[Queue]:
     return [
         queue
-        for queue in queues_of(store)
+        for queue in queues_of(store, rows.topics)
         if queue.topic is not None
         and not queue.topic.startswith(LMQ_PREFIX)  # its entries point at records of another topic
         and rows.takes_queue(queue.topic, queue.queue_id)
@@ -82,8 +83,8 @@ def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
     begin, end = max(0, begin - first), count if end is None else max(0, min(count, end - first))
     if begin >= end:
         return 0
-    with mapped(file) as data:
-        entries = entry_columns(data, begin, end)
+    data = without_last_hole(file, ENTRY.size)[begin * ENTRY.size : end * ENTRY.size]
+    entries = entry_columns(data)
     return int((entries.used & (entries.offsets >= low)).sum())
 
 
@@ -124,8 +125,7 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> list
 def _first_kept(queue: Queue, low: int) -> int:
     """Returns the first queue offset whose record is at commit-log offset `low` or later, else the end."""
     for file in queue.files.files:
-        with mapped(file) as data:
-            entries = entry_columns(data)
+        entries = entry_columns(without_last_hole(file, ENTRY.size))
         kept = entries.used & (entries.offsets >= low)
         if kept.any():
             return (file.base or 0) // ENTRY.size + int(kept.argmax())
@@ -230,8 +230,7 @@ def _holes(files: list[NamedFile]) -> list[_Hole]:
 
 
 def _places(file: NamedFile) -> Any:
-    with mapped(file) as data:
-        entries = entry_columns(data)
+    entries = entry_columns(without_last_hole(file, ENTRY.size))
     return np.sort(entries.offsets[entries.used])
 
 

@@ -18,7 +18,8 @@ from codec.scan.entries import entry_columns
 from codec.store.consume_queue import ENTRY
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.store.read.consume_queue import Queue, count_written, entry_at, leading_fillers
-from rmqcli.store.read.files import NamedFile, mapped
+from rmqcli.store.read.files import NamedFile
+from rmqcli.store.read.peek import peeked, without_last_hole
 
 _LOOKS = 3
 """A broker that is writing can make a sound queue look as if it had a hole, once."""
@@ -62,7 +63,7 @@ def bounded(queue: Queue) -> list[QueueFile]:
     # The last file first: when it has entries, those before it are full, whatever a broker writes meanwhile.
     for file in reversed(queue.files.files):
         count = file.size // ENTRY.size
-        with mapped(file) as data:
+        with peeked(file) as data:
             first, end = leading_fillers(data, count), count_written(data, count)
             if first >= end:
                 continue
@@ -104,8 +105,7 @@ def _entries(queue: QueueFile, rows: RowFilter) -> Entries:
 def _written(topic: str, queue_id: int, file: NamedFile) -> tuple[Any, Any, Any, Any]:
     """Returns numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
     for _ in range(_LOOKS):
-        with mapped(file) as data:
-            entries = entry_columns(data)
+        entries = entry_columns(without_last_hole(file, ENTRY.size))
         numbers = np.flatnonzero(entries.used)
         sizes, places, codes = (column[numbers] for column in entries)
         is_one_run = not len(numbers) or numbers[-1] - numbers[0] + 1 == len(numbers)

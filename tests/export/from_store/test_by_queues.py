@@ -116,8 +116,11 @@ def test_a_deleted_topic_keeps_its_rows(copy_java_store: Copy, most: int) -> Non
 
 
 def test_what_is_behind_the_queues_is_walked(copy_java_store: Copy, tmp_path: Path) -> None:
-    """Every queue ends at the third quarter of the log, as when a broker is about to write the entries."""
+    """Every queue ends at the third quarter of the log, as when a broker is about to write the entries and then
+    the index.
+    """
     store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "index")
     limit = java_rows(store)[2300]["commit_log_offset"]
     for path in (path for path in (store.root / "consumequeue").rglob("*") if path.is_file()):
         data = bytearray(path.read_bytes())
@@ -129,6 +132,49 @@ def test_what_is_behind_the_queues_is_walked(copy_java_store: Copy, tmp_path: Pa
         assert exported(store, tmp_path / str(number), RowFilter(topics=frozenset({topic}))) == of_topic(
             store, topic
         )
+
+
+def test_no_queue_of_another_topic_is_opened(
+    copy_java_store: Copy, tmp_path: Path, read: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are garbage: whoever read one would not trust the queues."""
+    store = copy_java_store("store-clean")
+    own, expected = queue_files(store), of_topic(store)
+    for path in (store.root / "consumequeue").rglob("*"):
+        if path.is_file() and path not in own:
+            path.write_bytes(b"\x7f" * path.stat().st_size)
+    assert exported(store, tmp_path / "out", RowFilter(topics=frozenset({TOPIC}))) == expected
+    assert len(expected) <= sum(read) <= len(expected) + 1
+    assert "instead" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", [1, -1, 1 << 60, None], ids=["no record", "negative", "far", "no index"])
+def test_an_index_that_does_not_tell(
+    copy_java_store: Copy, tmp_path: Path, read: list[int], end: int | None
+) -> None:
+    """What follows the last entry of the topic is walked."""
+    store = copy_java_store("store-clean")
+    for path in (store.root / "index").iterdir():
+        if end is None:
+            path.unlink()
+        else:
+            data = path.read_bytes()
+            path.write_bytes(data[:24] + end.to_bytes(8, "big", signed=True) + data[32:])
+    expected = of_topic(store)
+    walked = [row for row in java_rows(store) if row["commit_log_offset"] > expected[-1]["commit_log_offset"]]
+    assert exported(store, tmp_path / "out", RowFilter(topics=frozenset({TOPIC}))) == expected
+    assert len(walked) > 100
+    assert sum(read) == len(expected) + len(walked)
+
+
+def test_a_topic_without_messages_is_not_searched(copy_java_store: Copy, read: list[int]) -> None:
+    store = copy_java_store("store-clean")
+    (store.root / "consumequeue" / "Empty" / "0").mkdir(parents=True)
+    rows = RowFilter(topics=frozenset({"Empty"}))
+    places = queue_places(store.root, rows)
+    assert places is not None and not places.files
+    assert [batch for part in parts_of(store.root, rows) for batch in scan(part, rows, places)] == []
+    assert sum(read) <= 1
 
 
 def test_a_store_that_was_not_stopped_is_walked(store_killed: JavaStore, tmp_path: Path) -> None:
