@@ -1,11 +1,12 @@
 """Records found by the consume queues: records of other queues are not read from the commit log.
 
-With topics their queues are enough, and no others are opened. Without any (a queue id, tags, offsets) the entries of all queues must be
-contiguous in the log; gaps between them, records of a deleted topic say, are walked.
+With topics their queues are enough, and no others are opened. Without any (a queue id, tags, offsets) the
+entries of all queues must be contiguous in the log; gaps between them, records of a deleted topic say, are
+walked.
 
-Queues are trusted only where that is safe: up to where they are known to be complete (`dispatched.py`), unless
-the machine lost power: a store without a clean stop (`abort` exists and no broker runs) is walked. So is one
-whose queues have a hole, do not ascend, or point at other records. The log behind is always walked.
+Queues are trusted only where that is safe: up to where they are known to be complete (`dispatched.py`),
+unless the machine lost power: a store without a clean stop (`abort` exists and no broker runs) is walked. So
+is one whose queues have a hole, do not ascend, or point at other records. The log behind is always walked.
 """
 
 from __future__ import annotations

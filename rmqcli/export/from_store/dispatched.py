@@ -1,4 +1,4 @@
-"""How far the consume queues of a store are known to be complete.
+"""The end of the commit log up to which the consume queues of a store are known to be complete.
 
 A broker dispatches records in the order of the commit log, each to its queue and then to the index (Java
 `DefaultMessageStore.dispatcherList`). So every record before the newest entry of any queue has its entry, and

@@ -1,4 +1,4 @@
-"""What a start after a kill dispatches again, by the checkpoint."""
+"""The records that a start after a kill dispatches again, by the checkpoint."""
 
 from __future__ import annotations
 
