@@ -56,7 +56,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "export": {
         "Selection": "--queue --tag --verify",
-        "Content": "--decode --schema --on-error",
+        "Content": "--decode --schema --on-error --sample",
         "Tables": "--table",
         "Spark": "--spark --master --conf",
         "Layout": "--partition-by --columns --body-text --compression --file-size --row-group-size",

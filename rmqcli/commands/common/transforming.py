@@ -47,11 +47,22 @@ class Transforming(OptionGroup):
         ),
     ] = None
 
+    sample: Annotated[
+        str | None,
+        Option(
+            "--sample",
+            metavar="PERCENT",
+            help="Export a share of the messages, e.g. 1%, chosen by their ids: the same ones each time.",
+        ),
+    ] = None
+
     def transform(self) -> Transform:
         """Return the transform. Raises usage errors, and SchemaError for a schema that cannot be used."""
+        from rmqcli.export.transform.sample import parse_sample
         from rmqcli.export.transform.transform import Transform
 
-        return Transform(decoding=self._decoding())
+        sample = None if self.sample is None else parse_sample("--sample", self.sample)
+        return Transform(sample, self._decoding())
 
     def _decoding(self) -> Decoding | None:
         from rmqcli.export.transform.decoding import FAIL, read_decoding

@@ -71,6 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     partition_by: list[str]
     columns: list[str]
     decode: str | None = None
+    sample: str | None = None
     rows: int = 0
     queues: list[QueueSpan] = []
     files: list[FileEntry] = []
@@ -88,6 +89,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             partition_by=list(layout.partition_by),
             columns=layout.names,
             decode=decoding.summary if (decoding := layout.transform.decoding) else None,
+            sample=sample.percent if (sample := layout.transform.sample) else None,
         )
 
     def require_same(self, other: Manifest, out: Path) -> None:
@@ -144,6 +146,7 @@ _MUST_AGREE = {
     "partition_by": "--partition-by",
     "columns": "--columns",
     "decode": "--decode",
+    "sample": "--sample",
 }
 
 

@@ -31,7 +31,8 @@ from rmqcli.export.spark_source.option_values import (
     to_trace,
 )
 from rmqcli.export.spark_source.outages import RETRIES, RETRY_INTERVAL_MS
-from rmqcli.export.spark_source.transforming import transform_of
+from rmqcli.export.spark_source.transforming import to_decoding, to_sample
+from rmqcli.export.transform.sample import Sample
 from rmqcli.export.transform.transform import Transform
 
 PULL_BATCH = 32
@@ -89,6 +90,7 @@ class ReadOptions:
     group: str | None = None
     pull_batch: int = PULL_BATCH
     push_filters: bool = False
+    sample: Sample | None = None
     decode: str | None = None
     decode_schema: str | None = None
     decode_on_error: str | None = None
@@ -97,7 +99,7 @@ class ReadOptions:
 
     def transform(self) -> Transform:
         """Returns the transform, with the files that its options name. Raises OptionError."""
-        return transform_of(self.decode, self.decode_schema, self.decode_on_error)
+        return Transform(self.sample, to_decoding(self.decode, self.decode_schema, self.decode_on_error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ _READ: _Table = {
     "groupId": ("group", to_text),
     "pullBatchSize": ("pull_batch", to_positive),
     "pushFilters": ("push_filters", to_boolean),
+    "sample": ("sample", to_sample),
     "decode": ("decode", to_text),
     "decodeSchema": ("decode_schema", to_text),
     "decodeOnError": ("decode_on_error", to_text),
@@ -160,7 +163,7 @@ _POSITIONS = (
 )
 _OF_STORE = frozenset(
     {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "minpartitions", "includebody"}
-    | {"pushfilters", "decode", "decodeschema", "decodeonerror"}
+    | {"pushfilters", "decode", "decodeschema", "decodeonerror", "sample"}
 )
 """Options that apply to store folders."""
 _WRITE: _Table = {

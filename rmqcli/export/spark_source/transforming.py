@@ -1,19 +1,23 @@
-"""The transform that options of the data source ask for. Files are read where Spark plans, not in executors."""
+"""The steps of a transform that options ask for. Files are read where Spark plans, not in executors."""
 
 from __future__ import annotations
 
 from rmqcli.export.errors import MissingPackage, SchemaError
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.transform.decoding import FAIL, Decoding, read_decoding
-from rmqcli.export.transform.transform import Transform
+from rmqcli.export.transform.sample import Sample, parse_sample
+from rmqcli.grammar.errors import GrammarError
 
 
-def transform_of(decode: str | None, schema: str | None, on_error: str | None) -> Transform:
-    """Raises OptionError."""
-    return Transform(decoding=_decoding(decode, schema, on_error))
+def to_sample(name: str, text: str) -> Sample:
+    try:
+        return parse_sample(name, text)
+    except GrammarError as error:
+        raise OptionError(str(error)) from None
 
 
-def _decoding(decode: str | None, schema: str | None, on_error: str | None) -> Decoding | None:
+def to_decoding(decode: str | None, schema: str | None, on_error: str | None) -> Decoding | None:
+    """Returns the decoding that three options ask for. Raises OptionError."""
     if decode is None:
         if schema is not None or on_error is not None:
             raise OptionError("decodeSchema and decodeOnError need the option decode")

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmqcli.export.transform.decoding import Decoding
+from rmqcli.export.transform.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """Steps that are None or empty are left out."""
+    """Steps, in this order; those that are None are left out."""
 
+    sample: Sample | None = None
     decoding: Decoding | None = None
 
     @property
@@ -21,7 +23,9 @@ class Transform:
 
     def apply(self, batch: Any) -> Any:
         """Returns the rows of a batch in the schema of every export, with `fields`. Raises DecodeError."""
-        return batch if self.decoding is None else self.decoding.apply(batch)
+        for step in (self.sample, self.decoding):
+            batch = batch if step is None else step.apply(batch)
+        return batch
 
 
 NOTHING = Transform()

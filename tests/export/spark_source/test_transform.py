@@ -85,6 +85,7 @@ def test_a_wrong_body_ends_a_query(tmp_path: Path) -> None:
         ({"decodeSchema": "S"}, "decodeSchema and decodeOnError need the option decode"),
         ({"decode": "json", "decodeSchema": "/none"}, "decodeSchema=/none: No such file or directory"),
         ({"decode": "json", "decodeSchema": __file__}, f"{__file__}: not JSON: "),
+        ({"sample": "1"}, "sample 1: expected more than 0% and at most 100%"),
         ({"decode": "xml", "decodeSchema": "S"}, "decode xml: expected one of json"),
     ],
 )
