@@ -32,7 +32,8 @@ def main() -> None:
     except KeyboardInterrupt:  # during the first imports
         code = ExitCode.INTERRUPTED
     code = _flush(code)
-    gc.freeze()  # saves a last scan when the interpreter exits
+    if "_duckdb" not in sys.modules:  # which reports objects that are left when the interpreter exits
+        gc.freeze()  # saves a last scan then
     sys.exit(code)
 
 

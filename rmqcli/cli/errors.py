@@ -75,6 +75,11 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "TableMismatch": ExitCode.USAGE,
         "ExportError": ExitCode.FAILED,
     },
+    "rmqcli.sql.errors": {
+        "InvalidQuery": ExitCode.USAGE,
+        "UnknownTable": ExitCode.NOT_FOUND,
+        "SqlError": ExitCode.FAILED,
+    },
     "rmqcli.import_.errors": {
         "InputNotFound": ExitCode.NOT_FOUND,
         "InputError": ExitCode.USAGE,

@@ -54,6 +54,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "Cluster": "--broker --cluster",
         "Store folder": "--verify --jobs",
     },
+    "sql": {"Store folder": "--broker-name --verify --walk"},
     "export": {
         "Selection": "--queue --tag --verify",
         "Content": "--decode --schema --on-error --sample",

@@ -17,7 +17,7 @@ PANEL = "Rows"
 
 LISTS = frozenset(
     (
-        *("pull", "tail", "consume", "query", "request", "send", "id", "trace", "cheat", "top"),
+        *("pull", "tail", "consume", "query", "request", "send", "id", "trace", "cheat", "top", "sql"),
         *("dlq list", "dlq show"),
         *("topic list", "topic describe", "topic stats", "topic top", "topic entries", "topic allocate"),
         *("group list", "group settings", "group deliver", "offsets show"),

@@ -80,9 +80,15 @@ def entry_row(queue: Queue, entry: QueueEntry) -> tuple[Any, ...]:
 
 
 def stream_rows(
-    settings: OutputSettings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str
+    settings: OutputSettings,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Any]],
+    *,
+    empty: str,
+    whole: bool = False,
 ) -> None:
-    """Print JSON objects, TSV or CSV lines, or tables of BLOCK rows. `empty`: a terminal's text for no rows.
+    """Print JSON objects, TSV or CSV lines, or tables of BLOCK rows, with empty columns if they are `whole`.
+    `empty`: a terminal's text for no rows.
 
     Raise GrammarError for an order: rows are printed as they are read.
     """
@@ -91,9 +97,9 @@ def stream_rows(
     if settings.json or not settings.table:
         _stream_lines(settings, keys, iterator)
         return
-    show_rows(settings, columns, list(islice(iterator, BLOCK)), empty=empty)
+    show_rows(settings, columns, list(islice(iterator, BLOCK)), empty=empty, whole=whole)
     while block := list(islice(iterator, BLOCK)):
-        show_rows(settings, columns, block)
+        show_rows(settings, columns, block, whole=whole)
 
 
 def _stream_lines(settings: OutputSettings, keys: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

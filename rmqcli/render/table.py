@@ -51,12 +51,13 @@ def show_rows(
     *,
     empty: str = "",
     hidden: Collection[str] = (),
+    whole: bool = False,
 ) -> None:
     """Print all rows: a JSON list of objects, TSV or CSV lines, or a table; `settings.rows` says which columns,
     and in which order.
 
     On a terminal, standard error gets the text `empty` for no rows, and columns with the keys `hidden` are
-    left out unless they are asked for.
+    left out unless they are asked for, as are columns without a value unless the rows are `whole`.
     """
     form = settings.rows
     keys = [column.key for column in columns]
@@ -72,9 +73,8 @@ def show_rows(
         show_table(settings, [column._replace(minor=False) for column in shown], cells, whole=True)
     else:
         kept = [place for place, column in enumerate(columns) if column.key not in hidden]
-        show_table(
-            settings, [columns[place] for place in kept], [[row[place] for place in kept] for row in rows]
-        )
+        values = [[row[place] for place in kept] for row in rows]
+        show_table(settings, [columns[place] for place in kept], values, whole=whole)
 
 
 def show_objects(settings: OutputSettings, documents: Sequence[Mapping[str, Any]]) -> None:

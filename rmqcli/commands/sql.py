@@ -1,0 +1,182 @@
+"""`rmq sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from rmqcli.cli.command import command, single_command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from rmqcli.sql.session import Result, Session, Source
+
+app = single_command()
+
+QueryArgument = Annotated[
+    str | None, Argument(metavar="[QUERY]", help="SQL of DuckDB; without it, a terminal gets a prompt.")
+]
+StoreOption = Annotated[
+    list[str] | None,
+    Option(
+        "--store",
+        metavar="DIR",
+        help="Read a store folder instead of a cluster; repeatable, for the stores of several brokers.",
+    ),
+]
+BrokerNameOption = Annotated[
+    list[str] | None,
+    Option(
+        "--broker-name",
+        metavar="NAME",
+        help="With --store: the broker that wrote it, for each --store in order.",
+    ),
+]
+OutOption = Annotated[
+    Path | None, Option("--out", metavar="FILE", help="Write the result to a Parquet file (.parquet).")
+]
+ReplaceOption = Annotated[bool, Option("--replace", help="Overwrite the file if it exists.")]
+MemoryOption = Annotated[
+    str,
+    Option("--memory", metavar="SIZE", help="Memory for sorting, joining and grouping; more is put on disk."),
+]
+VerifyOption = Annotated[
+    bool, Option("--verify/--no-verify", help="With --store: check the CRC of every body that is read.")
+]
+WalkOption = Annotated[
+    bool,
+    Option("--walk", help="With --store: read the whole commit log, not only what the consume queues list."),
+]
+
+
+@command(
+    app,
+    "sql",
+    example="""rmq sql "select tags, count(*) from orders where store_time > now() - interval 1 hour group by 1"
+rmq sql --store /data/store "select * from orders where queue_id = 3 and queue_offset < 10"
+rmq sql --store /data/store 'select count(*) from "%DLQ%billing"' --json
+rmq sql "show tables"; rmq sql "describe orders\"""",
+)
+def sql(
+    settings: Settings,
+    query: QueryArgument = None,
+    store: StoreOption = None,
+    broker_name: BrokerNameOption = None,
+    out: OutOption = None,
+    replace: ReplaceOption = False,
+    memory: MemoryOption = "1G",
+    verify: VerifyOption = True,
+    walk: WalkOption = False,
+) -> None:
+    """Query topics of a cluster or of store folders with SQL.
+
+    Each topic is a table with the columns of `rmq export`; rmq.messages holds the messages of all topics.
+    Names with characters such as % and - are quoted: "%RETRY%billing". Only what the conditions on topic,
+    queue_id, queue_offset and store_timestamp leave is read. Nothing is changed, and a query reaches no file
+    and no network. Times are in UTC. JSON is one object a row. Needs the extra sql.
+    """
+    from rmqcli.grammar.sizes import parse_size
+
+    _require_packages()
+    if not store and (broker_name or walk or not verify):
+        raise usage_error("--broker-name, --walk and --no-verify require --store")
+    show = _shown(settings, out, replace)
+    if query is None:
+        _require_terminal(settings, out)
+    size = parse_size("--memory", memory)
+    with _source(settings, store, broker_name or [], verify=verify, walk=walk) as source:
+        from rmqcli.sql.session import Session
+
+        with Session(source, size) as session:
+            if query is None:
+                _converse(settings, session, show)
+            else:
+                session.run(query, show)
+
+
+def _require_packages() -> None:
+    for package in ("duckdb", "numpy", "pyarrow"):
+        if find_spec(package) is None:
+            raise usage_error(f"package {package} is not installed: pip install 'rmqcli[sql]'")
+
+
+def _require_terminal(settings: Settings, out: Path | None) -> None:
+    import sys
+
+    if out is not None:
+        raise usage_error("--out requires a QUERY")
+    if settings.json or not (sys.stdin.isatty() and settings.terminal):
+        raise usage_error('specify a QUERY: the prompt is for a terminal (a file of SQL: "$(cat FILE)")')
+
+
+def _source(
+    settings: Settings, store: list[str] | None, names: list[str], *, verify: bool, walk: bool
+) -> AbstractContextManager[Source]:
+    from rmqcli.export import store_path, store_sources
+
+    if store:
+        from rmqcli.sql.stores import Stores
+
+        sources = store_sources(list(map(store_path, store)), names)
+        return nullcontext(Stores(sources, verify=verify, walk=walk))
+    from rmqcli.sql.cluster import ClusterTopics
+
+    return ClusterTopics(settings.client_options)
+
+
+def _shown(settings: Settings, out: Path | None, replace: bool) -> Callable[[Result], None]:
+    """Return what is done with a result."""
+    if out is None:
+        if replace:
+            raise usage_error("--replace requires --out")
+        return lambda result: _print(settings, result)
+    from rmqcli.report.saving import refuse_existing
+
+    if out.suffix != ".parquet":
+        raise usage_error(f"--out {out}: expected a name that ends with .parquet; for CSV: --csv > FILE")
+    settings.rows.refuse("a Parquet file")
+    refuse_existing(out, replace=replace)
+    return lambda result: _save(settings, out, result)
+
+
+def _print(settings: Settings, result: Result) -> None:
+    from rmqcli.render import Column
+    from rmqcli.render.inspection import stream_rows
+    from rmqcli.sql.values import in_lines, is_number
+
+    columns = [Column(field.name, field.name, number=is_number(field.type)) for field in result.schema]
+    rows = result.rows() if settings.json else map(in_lines, result.rows())
+    stream_rows(settings, columns, rows, empty="no rows", whole=True)
+
+
+def _save(settings: Settings, out: Path, result: Result) -> None:
+    from rmqcli.render.output import Output, note
+    from rmqcli.render.text import many, size
+    from rmqcli.sql.saving import save
+
+    rows, written = save(out, result)
+    if settings.json:
+        Output().json({"out": str(out), "rows": rows, "bytes": written})
+    else:
+        note(f"wrote {out}: {many(rows, 'row')}, {size(written)}")
+
+
+def _converse(settings: Settings, session: Session, show: Callable[[Result], None]) -> None:
+    from rmqcli.cli.errors import report
+    from rmqcli.sql.prompt import converse
+
+    def execute(statement: str) -> None:
+        try:
+            session.run(statement, show)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            report(error, settings)
+
+    converse(execute)

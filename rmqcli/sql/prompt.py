@@ -1,0 +1,98 @@
+"""The prompt: reads statements, over several lines until a semicolon, and keeps a history."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from rmqcli.render.output import note
+from rmqcli.sql.statements import split
+
+FIRST, FOLLOWING = "rmq> ", "...> "
+HISTORY_LINES = 1000
+HELP = """\
+SQL ends with a semicolon: select count(*) from orders;
+show tables;         the topics                describe orders;   the columns of a topic
+.tables  .help  .quit
+Ctrl-C cancels a statement, Ctrl-D ends."""
+_ENDS = frozenset((".quit", ".exit", "quit", "exit"))
+
+
+def history_path() -> Path:
+    """Returns the file in the user's state folder, or in the one that RMQ_STATE_DIR names."""
+    folder = os.environ.get("RMQ_STATE_DIR")
+    if folder is None:
+        import platformdirs
+
+        folder = platformdirs.user_state_dir("rmq")
+    return Path(folder) / "sql_history"
+
+
+def converse(execute: Callable[[str], None]) -> None:
+    """Passes statements to `execute` until the input ends. KeyboardInterrupt, also of `execute`, ends a statement.
+
+    The terminal must be standard input and output.
+    """
+    history = _History(history_path())
+    history.read()
+    note("show tables; lists the topics, .help helps, Ctrl-D ends")
+    try:
+        _read(execute)
+    finally:
+        history.write()
+
+
+def _read(execute: Callable[[str], None]) -> None:
+    begun = ""
+    while True:
+        try:
+            line = input(FOLLOWING if begun else FIRST)
+            if not begun and line.strip() in _ENDS:
+                return
+            begun = _take(begun, line, execute)
+        except EOFError:
+            print()
+            return
+        except KeyboardInterrupt:
+            begun = ""
+            note("\ncancelled")
+
+
+def _take(begun: str, line: str, execute: Callable[[str], None]) -> str:
+    """Executes what is complete with this line; returns the begun statement."""
+    if not begun and line.strip() == ".help":
+        note(HELP)
+        return ""
+    if not begun and line.strip() == ".tables":
+        line = "show tables;"
+    statements, rest = split(f"{begun}{line}\n")
+    for statement in statements:
+        execute(statement)
+    return rest
+
+
+class _History:
+    """The history of readline in a file; without readline, or where it cannot be written, there is none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> None:
+        try:
+            import readline
+
+            readline.set_history_length(HISTORY_LINES)
+            readline.read_history_file(self._path)
+        except (ImportError, OSError):
+            return
+
+    def write(self) -> None:
+        try:
+            import readline
+
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch(mode=0o600)
+            readline.write_history_file(self._path)
+        except (ImportError, OSError):
+            return

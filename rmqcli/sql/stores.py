@@ -1,0 +1,153 @@
+"""The topics of store folders as tables.
+
+Records are found as an export finds them: by the consume queues where they can be trusted, else by walking
+the commit log; a range of store times by samples. A queue with more entries than there are records is damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from codec.errors import CorruptionError
+from codec.names import LMQ_PREFIX, check_topic, is_system_topic
+from rmqcli.export import RowFilter, StoreSource
+from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
+from rmqcli.export.from_store.parts import Part, parts_of, scan_part
+from rmqcli.export.from_store.queue_check import count_entries, has_topic, require_rows
+from rmqcli.export.from_store.queue_entries import UnsoundQueue
+from rmqcli.export.output.spans import QueueSpan, merged, spans_of
+from rmqcli.sql.bounds import Bounds
+from rmqcli.sql.errors import ReadAgain
+from rmqcli.store import CommitLogFiles, DamagedFile
+from rmqcli.store.read.tables import topics
+
+_MAX_MS = (2**63 - 1) // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRows(RowFilter):
+    """A row filter that calls `check` for every batch that is read, even if it has no wanted row."""
+
+    check: Callable[[], None] = lambda: None
+
+    def messages(self, batch: Any) -> Any:
+        self.check()
+        return RowFilter.messages(self, batch)
+
+
+class Stores:
+    """The topics of the stores of one or several brokers.
+
+    With `verify` a wrong CRC is damage; with `walk` consume queues are not used.
+    """
+
+    def __init__(self, sources: Sequence[StoreSource], *, verify: bool = True, walk: bool = False) -> None:
+        """Raises FileNotFoundError for a folder without a commit log."""
+        for source in sources:
+            CommitLogFiles(source.path)
+        self._sources = sources
+        self._verify = verify
+        self._walked = set(sources if walk else ())
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The topics without those of the system, sorted."""
+        found = {name for source in self._sources for name in _topics(source)}
+        return sorted(name for name in found if not is_system_topic(name))
+
+    def has(self, name: str) -> bool:
+        """Returns True if there is a topic of this name; a store without consume queues may have any."""
+        try:
+            check_topic(name)
+        except ValueError:
+            return False
+        is_stored = not name.startswith(LMQ_PREFIX)
+        return is_stored and any(has_topic(source.path, name) for source in self._sources)
+
+    def scan(self, bounds: Bounds, check: Callable[[], None]) -> Iterator[Any]:
+        """Yields record batches with the rows of the topics of `bounds` within it, and perhaps others of these
+        topics. `check` is called often; its exceptions end the scan.
+
+        Raises CorruptionError at damage, ReadAgain.
+        """
+        # The commit log is walked faster than all of its topics are read by their queues.
+        walked = len(bounds.topics) > 1 and bounds.topics.issuperset(self.names)
+        rows = _rows(frozenset() if walked else bounds.topics, bounds, self._verify, check)
+        for source in self._sources:
+            if walked or any(has_topic(source.path, name) for name in bounds.topics):
+                batches = self._read(source, replace(rows, broker_name=source.broker_name))
+                yield from (_only(batch, bounds.topics) for batch in batches) if walked else batches
+
+    def cancel(self) -> None:
+        """Does nothing: a scan calls its `check` often enough."""
+
+    def _read(self, source: StoreSource, rows: RowFilter) -> Iterator[Any]:
+        expected = count_entries(source.path, rows) if self._verify else {}
+        spans: list[QueueSpan] = []
+        for batch in self._batches(source, rows):
+            if expected:
+                spans = merged([*spans, *spans_of(pa.Table.from_batches([batch]))])
+            yield batch
+        require_rows(source.path, rows, expected, spans)
+
+    def _batches(self, source: StoreSource, rows: RowFilter) -> Iterator[Any]:
+        parts = parts_of(source.path, rows)
+        places = None if source in self._walked else queue_places(source.path, rows)
+        for part, own in _tasks(parts, places, rows):
+            try:
+                yield from scan(part, rows, own)
+            except UnsoundQueue as error:
+                for _ in scan_part(part, rows):  # a damaged record is reported as such
+                    pass
+                self._walked.add(source)
+                raise ReadAgain(str(error)) from error
+
+
+def _tasks(
+    parts: Iterable[Part], places: QueuePlaces | None, rows: RowFilter
+) -> Iterable[tuple[Part, QueuePlaces | None]]:
+    if rows.topics:
+        return divided(list(parts), places)
+    return ((part, places) for part in parts)
+
+
+def _only(batch: Any, names: Collection[str]) -> Any:
+    return batch.filter(pc.is_in(batch["topic"], pa.array(sorted(names), pa.string())))
+
+
+def _topics(source: StoreSource) -> Iterator[str]:
+    folder = source.path / "consumequeue"
+    if folder.is_dir():
+        yield from (
+            one.name for one in folder.iterdir() if one.is_dir() and not one.name.startswith(LMQ_PREFIX)
+        )
+    try:
+        yield from topics(source.path)
+    except (CorruptionError, DamagedFile):
+        return
+
+
+def _rows(topics: frozenset[str], bounds: Bounds, verify: bool, check: Callable[[], None]) -> WatchedRows:
+    offsets, times = bounds.queue_offset, bounds.store_timestamp
+    return WatchedRows(
+        topics=topics,
+        queue_id=bounds.queue_id.only,
+        begin=offsets.low,
+        end=_after(offsets.high),
+        begin_time=None if times.low is None else times.low // 1000,
+        end_time=_after(None if times.high is None else times.high // 1000, _MAX_MS),
+        begin_commit_log=max(0, bounds.commit_log_offset.low or 0),
+        check_crc=verify,
+        only_queued=True,
+        check=check,
+    )
+
+
+def _after(last: int | None, most: int = 2**63 - 1) -> int | None:
+    return None if last is None or last >= most else last + 1

@@ -1,0 +1,105 @@
+r"""Values of a result as texts, numbers, lists and objects, the same for tables, lines and JSON.
+
+Times are ISO 8601, those with a zone in UTC. Bytes are text, where what is not UTF-8 is written \xNN. A
+decimal is a number where a float holds it, else a text. Maps and structs are objects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from rmqcli.render.output import json_line
+
+_MILLISECONDS = re.compile(r"(\.\d{3})000(?=\D|$)")
+
+
+def rows_of(batch: Any) -> Iterator[Sequence[Any]]:
+    """Yields the rows of a record batch."""
+    return zip(*map(_values, batch.columns), strict=True)
+
+
+def in_lines(row: Sequence[Any]) -> Sequence[Any]:
+    """Returns a row for a table or a line, where objects and nested lists are JSON."""
+    return [json_line(value).decode() if _is_nested(value) else value for value in row]
+
+
+def _is_nested(value: Any) -> bool:
+    parts = value if isinstance(value, list) else []
+    return isinstance(value, dict) or any(isinstance(one, (dict, list)) for one in parts)
+
+
+def is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _values(column: Any) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        # Arrow's texts have no limits; Python's times end with the year 9999, before DuckDB's infinity.
+        return [text and _moment(text) for text in column.cast(pa.string()).to_pylist()]
+    read = _reader(column.type)
+    return [None if value is None else read(value) for value in column.to_pylist()]
+
+
+def _moment(text: str) -> str:
+    if text.startswith("<"):  # Arrow's text of what it has no date for
+        return "-infinity" if ": -" in text else "infinity"
+    return _MILLISECONDS.sub(r"\1", text.replace(" ", "T", 1))
+
+
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Returns the function for values of an Arrow type."""
+    if pa.types.is_map(kind):
+        key, item = _inner(kind.key_type), _inner(kind.item_type)
+        return lambda pairs: {str(key(name)): item(value) for name, value in pairs}
+    if pa.types.is_struct(kind):
+        members = {field.name: _inner(field.type) for field in kind}
+        return lambda value: {name: read(value[name]) for name, read in members.items()}
+    if hasattr(kind, "value_type") and not pa.types.is_dictionary(kind):
+        item = _inner(kind.value_type)
+        return lambda values: [item(value) for value in values]
+    return _plain
+
+
+def _inner(kind: Any) -> Callable[[Any], Any]:
+    read = _reader(kind)
+    return lambda value: None if value is None else read(value)
+
+
+def _plain(value: Any) -> Any:
+    show = next((show for kind, show in _SHOWN if isinstance(value, kind)), str)
+    return show(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _number(value: Decimal) -> int | float | str:
+    if value == value.to_integral_value():
+        return int(value) if abs(value) < 1 << 63 else str(int(value))
+    return float(value) if Decimal(repr(float(value))) == value else str(value)
+
+
+def _interval(value: Any) -> str:
+    seconds = f"{value.nanoseconds / 1e9:.9f}".rstrip("0").rstrip(".")
+    return f"P{value.months}M{value.days}DT{seconds}S"
+
+
+_SHOWN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, _same),
+    (bool, _same),
+    (int, _same),
+    (float, _same),
+    (bytes, lambda value: value.decode("utf-8", "backslashreplace")),
+    (Decimal, _number),
+    (datetime, lambda value: _moment(str(value).replace("+00:00", "Z"))),
+    (date, str),
+    (time, str),
+    (pa.MonthDayNano, _interval),
+)
