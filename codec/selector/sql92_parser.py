@@ -80,9 +80,16 @@ def _feed(state: InteractiveParser, kind: str, text: str) -> Any:
 def _unexpected(state: InteractiveParser, word: Word, keywords: frozenset[str]) -> str:
     kinds: set[str] = state.accepts()  # type: ignore[no-untyped-call]
     unknown = KEYWORDS_5 - keywords
-    expected = sorted({display(kind) for kind in kinds} - unknown - {display(END)})
     found = display(END) if word.kind == END else f"'{_short(word.text)}'"
-    return f"at character {word.position}: {found} where {', '.join(expected)} can be"
+    expected = _listed({display(kind) for kind in kinds} - unknown - {display(END)})
+    return f"at character {word.position}: expected {expected}, found {found}"
+
+
+def _listed(expected: set[str]) -> str:
+    if {"a number", "a property name", "a string"} <= expected:
+        return "a value"
+    *others, last = sorted(expected)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _short(text: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 
 from codec.codes import RequestCode, ResponseCode
+from codec.names import MAX_TOPIC_LENGTH, check_topic
 
 Result = TypeVar("Result")
 
@@ -187,12 +188,21 @@ class TopicNotFound(NotFound):
     remedy = "create it with: rmq topic create"
 
 
+def topic_remedy(topic: str) -> str:
+    """The advice to create a topic, unless no broker accepts its name."""
+    try:
+        check_topic(topic)
+    except ValueError:
+        return f"a topic has at most {MAX_TOPIC_LENGTH} of: letters, digits, %, |, - and _"
+    return f"create it with: rmq topic create {topic}"
+
+
 class NoRoute(TopicNotFound):
     """No route of `topic` in the name server; `detail` continues the sentence, e.g. for TBW102."""
 
     def __init__(self, topic: str, address: str, remark: str | None = None, detail: str = "") -> None:
         text = f"topic {topic} not found on name server {address}{detail}"
-        self.remedy = f"create it with: rmq topic create {topic}"
+        self.remedy = topic_remedy(topic)
         request = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
         super().__init__(ResponseCode.TOPIC_NOT_EXIST, text, address, request, concluded=True)
         self.remark = remark or ""

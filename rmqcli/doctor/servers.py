@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from codec.bodies.route import ClusterInfo, TopicRouteData
 from codec.codes import MASTER_ID, Perm
 from rmqcli.client import UNREACHED, NotFound, NotSupported
+from rmqcli.client.errors import topic_remedy
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.survey import Survey
 
@@ -58,7 +59,7 @@ def route(survey: Survey) -> Iterator[Finding]:
         if isinstance(found, TopicRouteData):
             yield from _judged(survey.topic, server, found)
         elif isinstance(found, NotFound):
-            fix = f"create it with: rmq topic create {survey.topic}"
+            fix = topic_remedy(survey.topic)
             yield Finding(Status.FAIL, "route", server, f"has no topic {survey.topic}", fix)
         else:
             yield Finding(Status.FAIL, "route", server, str(found))

@@ -157,3 +157,11 @@ def test_a_name_of_a_store_was_meant(cli: Run, store_clean: JavaStore) -> None:
     assert cli("inspect", "commitlog", root, "-T", "RMQ_SYS_TRANS_OP_HALF_TOPIC").err == ""
     exported = cli("export", "--store", root, "-T", "SeedNorml", "--out", f"{root}-none")
     assert exported.err.endswith("; did you mean SeedNormal?\n")
+
+
+@pytest.mark.parametrize("name", ["bad topic", "x" * 128])
+def test_nobody_is_told_to_create_a_topic_that_cannot_be(rmq: Run, name: str) -> None:
+    result = rmq("topic", "describe", name)
+    assert result.code == ExitCode.NOT_FOUND
+    assert "a topic has at most 127 of: letters, digits, %, |, - and _" in result.err
+    assert "rmq topic create" not in result.err + rmq("doctor", name).out.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -90,6 +91,6 @@ def _require_topic(stores: Sequence[Path], topic: str) -> None:
 
     if not any(has_topic(store, topic) for store in stores):
         names = ", ".join(map(str, stores))
-        text = f"topic {topic} not found in {names} (see `rmq inspect store {stores[0]}`)"
+        text = f"topic {topic} not found in {names} (see `rmq inspect store {shlex.quote(str(stores[0]))}`)"
         known = {name: config for store in stores for name, config in topics(store).items()}
         raise CommandError(text, ExitCode.NOT_FOUND, missing=("topic", topic), known=known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from rmqcli.doctor.brokers import DISK_FAIL, DISK_WARN
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.render.text import many
@@ -25,14 +27,18 @@ def _damage(found: StoreReading) -> list[Finding]:
         if not found.shape.skipped:
             return []
         text = f"records are unreadable in {many(found.shape.skipped, 'place')}, and not counted here"
-        return [Finding(Status.FAIL, "commit log", "", text, f"rmq inspect verify {found.path}")]
+        return [
+            Finding(Status.FAIL, "commit log", "", text, f"rmq inspect verify {shlex.quote(str(found.path))}")
+        ]
     shown = [
         Finding(Status.FAIL, "damage", f"{_place(found, one.path)} byte {one.position}", one.problem)
         for one in report.findings[:_SHOWN]
     ]
     if report.damaged > len(shown):
         text = f"{report.damaged - len(shown):,} more damaged places"
-        shown.append(Finding(Status.FAIL, "damage", "", text, f"rmq inspect verify {found.path}"))
+        shown.append(
+            Finding(Status.FAIL, "damage", "", text, f"rmq inspect verify {shlex.quote(str(found.path))}")
+        )
     return [*shown[:-1], shown[-1]._replace(fix=_REPAIR)] if shown else []
 
 
@@ -55,7 +61,7 @@ def _disk(found: StoreReading) -> list[Finding]:
 def verified_section(found: StoreReading, count: int) -> Section:
     report = found.verified
     if report is None:
-        return Section("Verification", [Text(f"Not done: rmq inspect verify {found.path}")])
+        return Section("Verification", [Text(f"Not done: rmq inspect verify {shlex.quote(str(found.path))}")])
     blocks: list[Block] = [_parts(report)]
     if report.findings:
         blocks.append(_places(found, report, count))
