@@ -106,7 +106,7 @@ class Programme:
 
     def _recovered(self, session: Session) -> None:
         image = image_of(session.disk.contents())
-        check(self.model, image)
+        check(self.model, image, is_indexed=not session.had_no_room)
         self._verify(image)
         self._count_removals(image)
         self.model.settle(image, trio.current_time())

@@ -6,6 +6,7 @@ stopped and started again, how the clock is set, and at which call to the disk i
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -64,6 +65,12 @@ class Session:
         self.calls = 0
         self.requests = self.replies = 0
         disk.on_call = self._count
+
+    @property
+    def had_no_room(self) -> bool:
+        """True if a call was refused with ENOSPC."""
+        fault = self.fault
+        return fault is not None and fault.errno == errno.ENOSPC and self.calls >= fault.call
 
     def _count(self, _name: str) -> None:
         self.calls += 1
