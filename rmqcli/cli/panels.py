@@ -57,7 +57,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "sql": {"Store folder": "--broker-name --verify --walk"},
     "export": {
         "Selection": "--queue --tag --verify",
-        "Content": "--decode --schema --on-error --sample",
+        "Content": "--decode --schema --on-error --sample --mask --mask-key-file",
         "Tables": "--table",
         "Spark": "--spark --master --conf",
         "Layout": "--partition-by --columns --body-text --compression --file-size --row-group-size",

@@ -45,3 +45,7 @@ class TableConflict(TableError):
 
 class TableMismatch(ExportError):
     """The table has other columns or partitions than the export, or its name is not one."""
+
+
+class MaskError(ExportError):
+    """A mask that is not one, or does not fit its field; nothing was read."""

@@ -34,7 +34,7 @@ def section(page: str, title: str | None = None) -> str:
 
 PLACES = {
     "inspect": section("inspect.md"),
-    "export": section("export.md") + section("spark.md") + section("decode.md"),
+    "export": "".join(map(section, ("export.md", "spark.md", "decode.md", "tables.md"))),
     "import": section("export.md", "Import"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -12,6 +13,7 @@ from rmqcli.cli.option_groups import OptionGroup
 
 if TYPE_CHECKING:
     from rmqcli.export.transform.decoding import Decoding
+    from rmqcli.export.transform.masks import Masks
     from rmqcli.export.transform.transform import Transform
 
 
@@ -56,13 +58,37 @@ class Transforming(OptionGroup):
         ),
     ] = None
 
+    mask: Annotated[
+        list[str] | None,
+        Option(
+            "--mask",
+            metavar="FIELD:ACTION",
+            help="Mask body, properties.NAME, value.FIELD, tags, keys, … before anything is written, by hash, drop "
+            "or keep-last-4; repeatable.",
+        ),
+    ] = None
+    mask_key_file: Annotated[
+        Path | None,
+        Option("--mask-key-file", metavar="FILE", help="Key of hashes (HMAC-SHA256); without it, SHA-256."),
+    ] = None
+
     def transform(self) -> Transform:
         """Return the transform. Raises usage errors, and SchemaError for a schema that cannot be used."""
         from rmqcli.export.transform.sample import parse_sample
         from rmqcli.export.transform.transform import Transform
 
         sample = None if self.sample is None else parse_sample("--sample", self.sample)
-        return Transform(sample, self._decoding())
+        return Transform(sample, self._decoding(), self._masks())
+
+    def _masks(self) -> Masks | None:
+        from rmqcli.export.transform.masks import parse_masks, read_key
+
+        if not self.mask:
+            if self.mask_key_file is not None:
+                raise usage_error("--mask-key-file requires --mask FIELD:hash")
+            return None
+        key = b"" if self.mask_key_file is None else read_key(self.mask_key_file)
+        return parse_masks(self.mask, key, has_value=self.decode is not None)
 
     def _decoding(self) -> Decoding | None:
         from rmqcli.export.transform.decoding import FAIL, read_decoding

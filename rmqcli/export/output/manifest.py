@@ -72,6 +72,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     columns: list[str]
     decode: str | None = None
     sample: str | None = None
+    masks: list[str] = []
+    mask_key: str | None = None
     rows: int = 0
     queues: list[QueueSpan] = []
     files: list[FileEntry] = []
@@ -88,8 +90,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             tags=list(origin.tags),
             partition_by=list(layout.partition_by),
             columns=layout.names,
-            decode=decoding.summary if (decoding := layout.transform.decoding) else None,
-            sample=sample.percent if (sample := layout.transform.sample) else None,
+            **layout.transform.summary,
         )
 
     def require_same(self, other: Manifest, out: Path) -> None:
@@ -147,6 +148,8 @@ _MUST_AGREE = {
     "columns": "--columns",
     "decode": "--decode",
     "sample": "--sample",
+    "masks": "--mask",
+    "mask_key": "--mask-key-file",
 }
 
 

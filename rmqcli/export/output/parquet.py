@@ -254,7 +254,12 @@ def _is_noise(table: Any) -> bool:
     for 100 bytes. Compressible bodies would take a tenth longer.
     """
     bodies = next((chunk for chunk in table["body"].chunks if len(chunk)), None)
-    if bodies is None or bodies.type != pa.binary() or bodies.nbytes > (_SMALL_BODY + 4) * len(bodies):
+    if (
+        bodies is None
+        or bodies.null_count
+        or bodies.type != pa.binary()
+        or bodies.nbytes > (_SMALL_BODY + 4) * len(bodies)
+    ):
         return False
     sample = b"".join(bodies[: -(-_SAMPLE_BYTES * len(bodies) // bodies.nbytes)].to_pylist())
     return bool(pa.compress(sample, "zstd").size > (1 - _LEAST_GAIN) * len(sample))

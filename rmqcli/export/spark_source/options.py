@@ -31,7 +31,7 @@ from rmqcli.export.spark_source.option_values import (
     to_trace,
 )
 from rmqcli.export.spark_source.outages import RETRIES, RETRY_INTERVAL_MS
-from rmqcli.export.spark_source.transforming import to_decoding, to_sample
+from rmqcli.export.spark_source.transforming import to_decoding, to_masks, to_sample
 from rmqcli.export.transform.sample import Sample
 from rmqcli.export.transform.transform import Transform
 
@@ -94,12 +94,15 @@ class ReadOptions:
     decode: str | None = None
     decode_schema: str | None = None
     decode_on_error: str | None = None
+    mask: str | None = None
+    mask_key_file: str | None = None
     retries: int = RETRIES
     retry_interval_ms: int = RETRY_INTERVAL_MS
 
     def transform(self) -> Transform:
         """Returns the transform, with the files that its options name. Raises OptionError."""
-        return Transform(self.sample, to_decoding(self.decode, self.decode_schema, self.decode_on_error))
+        decoding = to_decoding(self.decode, self.decode_schema, self.decode_on_error)
+        return Transform(self.sample, decoding, to_masks(self.mask, self.mask_key_file, decoding))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,8 @@ _READ: _Table = {
     "decode": ("decode", to_text),
     "decodeSchema": ("decode_schema", to_text),
     "decodeOnError": ("decode_on_error", to_text),
+    "mask": ("mask", to_text),
+    "maskKeyFile": ("mask_key_file", to_text),
 }
 _POSITIONS = (
     *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
@@ -163,7 +168,7 @@ _POSITIONS = (
 )
 _OF_STORE = frozenset(
     {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "minpartitions", "includebody"}
-    | {"pushfilters", "decode", "decodeschema", "decodeonerror", "sample"}
+    | {"pushfilters", "decode", "decodeschema", "decodeonerror", "sample", "mask", "maskkeyfile"}
 )
 """Options that apply to store folders."""
 _WRITE: _Table = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from rmqcli.export.errors import MissingPackage, SchemaError
+from pathlib import Path
+
+from rmqcli.export.errors import MaskError, MissingPackage, SchemaError
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.transform.decoding import FAIL, Decoding, read_decoding
+from rmqcli.export.transform.masks import Masks, parse_masks, read_key
 from rmqcli.export.transform.sample import Sample, parse_sample
 from rmqcli.grammar.errors import GrammarError
 
@@ -30,3 +33,22 @@ def to_decoding(decode: str | None, schema: str | None, on_error: str | None) ->
         raise OptionError(str(error)) from None
     except OSError as error:
         raise OptionError(f"decodeSchema={schema}: {error.strerror or error}") from None
+
+
+def to_masks(mask: str | None, key_file: str | None, decoding: Decoding | None) -> Masks | None:
+    """Returns the masks that two options ask for, FIELD:ACTION separated by commas. Raises OptionError."""
+    if mask is None:
+        if key_file is not None:
+            raise OptionError("maskKeyFile needs the option mask: FIELD:ACTION, separated by commas")
+        return None
+    try:
+        key = b"" if key_file is None else read_key(Path(key_file))
+        texts = [text.strip() for text in mask.split(",")]
+        found = parse_masks(texts, key, has_value=decoding is not None)
+        for field in decoding.fields if decoding is not None else ():
+            found.field(field)
+    except MaskError as error:
+        raise OptionError(str(error)) from None
+    except OSError as error:
+        raise OptionError(f"maskKeyFile={key_file}: {error.strerror or error}") from None
+    return found

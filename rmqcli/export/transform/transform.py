@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmqcli.export.transform.decoding import Decoding
+from rmqcli.export.transform.masks import Masks
 from rmqcli.export.transform.sample import Sample
 
 
@@ -15,15 +16,27 @@ class Transform:
 
     sample: Sample | None = None
     decoding: Decoding | None = None
+    masks: Masks | None = None
 
     @property
     def fields(self) -> list[Any]:
-        """The Arrow fields that are added to those of every export."""
-        return self.decoding.fields if self.decoding is not None else []
+        """The Arrow fields that are added to those of every export, whose own types stay. Raises MaskError."""
+        added = self.decoding.fields if self.decoding is not None else []
+        return added if self.masks is None else list(map(self.masks.field, added))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The steps as the manifest has them: an export is continued with the same."""
+        return {
+            "sample": self.sample and self.sample.percent,
+            "decode": self.decoding and self.decoding.summary,
+            "masks": sorted(self.masks.given) if self.masks is not None else [],
+            "mask_key": self.masks and self.masks.key_mark,
+        }
 
     def apply(self, batch: Any) -> Any:
         """Returns the rows of a batch in the schema of every export, with `fields`. Raises DecodeError."""
-        for step in (self.sample, self.decoding):
+        for step in (self.sample, self.decoding, self.masks):
             batch = batch if step is None else step.apply(batch)
         return batch
 

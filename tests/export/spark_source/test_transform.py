@@ -38,23 +38,23 @@ def of_spark(frame: DataFrame) -> list[dict[str, Any]]:
 def test_rows_are_the_same_in_every_engine(session: SparkSession, cli: Run, tmp_path: Path) -> None:
     store, schema = tmp_path / "store", write_schema(tmp_path)
     write_log(store / "commitlog", [*BODIES, WRONG])
-    command = (
-        "export",
-        "--store",
-        str(store),
-        "--decode",
-        "json",
-        "--schema",
-        schema,
-        "--on-error",
-        "column",
-    )
-    for out, engine in (("local", []), ("spark", ["--spark"])):
-        assert cli(*command, "--out", str(tmp_path / out), *engine).code == 0
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    decode = ("--decode", "json", "--schema", schema, "--on-error", "column")
+    masks = ("--mask", "value.email:hash", "--mask-key-file", str(tmp_path / "key"), "--sample", "99.9%")
+    for out, engine in (("local", ()), ("spark", ("--spark",))):
+        words = ("--store", str(store), "--out", str(tmp_path / out), "--compression", "none", *engine)
+        assert cli("export", *words, *decode, *masks).code == 0
+        files = [path for path in (tmp_path / out).rglob("*") if path.is_file()]
+        assert not any(b"example.org" in path.read_bytes() for path in files)
     expected = rows(tmp_path / "local")
+    assert len({row["value"]["email"] for row in expected[:4]}) == 4
     assert expected[4]["value_error"] == REASON
     assert rows(tmp_path / "spark") == expected
     options = {"decode": "json", "decodeSchema": schema, "decodeOnError": "column"}
+    options |= {"mask": "value.email:hash, value.lines.sku:drop", "maskKeyFile": str(tmp_path / "key")}
+    options |= {"sample": "99.9%"}
+    for row in expected[:4]:
+        row["value"]["lines"] = [{"sku": None}]
     frame = session.read.format("rocketmq").options(**options).load(str(store))
     assert frame.schema["value"].dataType.simpleString() == (
         "struct<id:bigint,email:string,lines:array<struct<sku:string>>>"
@@ -85,6 +85,10 @@ def test_a_wrong_body_ends_a_query(tmp_path: Path) -> None:
         ({"decodeSchema": "S"}, "decodeSchema and decodeOnError need the option decode"),
         ({"decode": "json", "decodeSchema": "/none"}, "decodeSchema=/none: No such file or directory"),
         ({"decode": "json", "decodeSchema": __file__}, f"{__file__}: not JSON: "),
+        ({"sample": "1"}, "sample 1: expected more than 0% and at most 100%"),
+        ({"maskKeyFile": "/none"}, "maskKeyFile needs the option mask: FIELD:ACTION, separated by commas"),
+        ({"mask": "tags:hash", "maskKeyFile": "/none"}, "maskKeyFile=/none: No such file or directory"),
+        ({"mask": "tags:hash,keys"}, "--mask keys: expected FIELD:ACTION"),
         ({"sample": "1"}, "sample 1: expected more than 0% and at most 100%"),
         ({"decode": "xml", "decodeSchema": "S"}, "decode xml: expected one of json"),
     ],
