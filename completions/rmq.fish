@@ -1672,7 +1672,7 @@ complete --command rmq --condition '__rmq_at \' export\'' --long-option body-tex
 complete --command rmq --condition '__rmq_at \' export\'' --long-option compression --exclusive --arguments 'zstd snappy gzip lz4 brotli none' --description 'Compression: zstd, snappy, gzip, lz4, brotli or none. [default: zstd]'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option file-size --exclusive --description 'Maximum size of a file before compression. [default: 512M]'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option row-group-size --exclusive --description 'Maximum size of a row group before compression. [default: 64M]'
-complete --command rmq --condition '__rmq_at \' export\'' --long-option table --exclusive --description 'Add to a table instead, in one commit: delta:URI.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option table --exclusive --description 'Add to a table instead, in one commit: delta:URI or iceberg:CATALOG.NAME.'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'; default: RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option profile --exclusive --arguments '(__rmq_names profiles)' --description 'Named cluster, see `rmq profile`.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option json --description 'Output JSON: one document, or one line per message.'

@@ -107,7 +107,7 @@ def export(
     layout: LayoutOptions,
     table: TableOptions,
 ) -> None:
-    """Export messages to Parquet files, or to a table of Delta Lake.
+    """Export messages to Parquet files, or to a table of Delta Lake or Iceberg.
 
     Every field of a message is a column; the body is bytes (decompressed). The schema is the same for a store
     folder and for a topic, with and without Spark. The source is never changed. _rmq/manifest.json under

@@ -104,7 +104,7 @@ class TableOptions(OptionGroup):
         Option(
             "--table",
             metavar="TABLE",
-            help="Add to a table instead, in one commit: delta:URI.",
+            help="Add to a table instead, in one commit: delta:URI or iceberg:CATALOG.NAME.",
         ),
     ] = None
 

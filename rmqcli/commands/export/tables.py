@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqcli.cli.errors import Ended, is_interrupt
@@ -44,6 +45,8 @@ def export_to_table(
 
     assert options.table is not None
     require_packages("table", PACKAGES[format_of(options.table)])
+    if not settings.verbose:
+        logging.getLogger("pyiceberg").setLevel(logging.ERROR)  # it warns of columns without statistics
     work = _Work(settings, source, table_of(options.table), layout, resume)
     told = _Told(settings, work.table.shown)
     try:

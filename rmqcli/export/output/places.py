@@ -37,10 +37,17 @@ class LocalPlace(NamedTuple):
 
         return LocalFileSystem().open_input_file(str(self.folder / name))
 
+    def size(self, name: str) -> int:
+        return (self.folder / name).stat().st_size
+
     def drop(self, prefix: str) -> None:
-        """Removes files whose names start with `prefix`, and folders that are empty then, also this one."""
-        for path in list(self.folder.rglob(f"{prefix}*")):
-            path.unlink(missing_ok=True)
-            for folder in path.relative_to(self.folder).parents:
-                with suppress(OSError):
-                    (self.folder / folder).rmdir()
+        drop_files(self.folder, prefix)
+
+
+def drop_files(place: Path, prefix: str) -> None:
+    """Removes files below a folder whose names start with `prefix`, and folders that are empty then."""
+    for path in list(place.rglob(f"{prefix}*")):
+        path.unlink(missing_ok=True)
+        for folder in path.relative_to(place).parents:
+            with suppress(OSError):
+                (place / folder).rmdir()

@@ -25,7 +25,7 @@ from rmqcli.export.output.places import LocalPlace
 from rmqcli.export.tables.progress import PROPERTY, Progress
 from rmqcli.export.tables.schema import columns, needed, require_partitions
 from rmqcli.export.tables.statistics import statistics
-from rmqcli.export.tables.table import CommitConflict, TableFile, TablePlace, TableState
+from rmqcli.export.tables.table import REFRESH_MS, CommitConflict, TableFile, TablePlace, TableState
 
 PARTITIONS = ("day", "topic")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -55,6 +55,11 @@ class StoragePlace(NamedTuple):
     def open(self, name: str) -> Any:
         with explained(self.shown):
             return self._files.open_input_file(name)
+
+    def size(self, name: str) -> int:
+        with explained(self.shown):
+            found: int = self._files.get_file_info(name).size
+        return found
 
     def drop(self, prefix: str) -> None:
         """Does nothing: to list a table takes long, and VACUUM removes the files."""
@@ -96,18 +101,22 @@ class DeltaTable:
             partitions = list(table.metadata().partition_columns)
             known = pa.schema(table.schema().to_arrow())
         require_partitions(partitions, list(PARTITIONS), self.shown)
-        return TableState(table, known, self._progress(table))
+        return self._state(table, known)
 
-    def _progress(self, table: Any) -> Progress | None:
+    def _state(self, table: Any, known: Any) -> TableState:
         """Raises TableError if the commit that may have offsets has expired."""
         for count in _LOOKS:
             last = None
             for commit in _in_force(self._history(table, count)):
                 if PROPERTY in commit:
-                    return Progress.read(commit[PROPERTY], self.shown)
+                    progress = Progress.read(commit[PROPERTY], self.shown)
+                    age = time.time() * 1000 - commit["timestamp"]
+                    return TableState(
+                        table, known, progress, age > REFRESH_MS and commit["version"] < table.version()
+                    )
                 last = commit["version"]
             if last == 0:
-                return None
+                return TableState(table, known, None)
         raise TableError(
             f"{self.shown}: its log goes back to version {last} only, and no commit since then has the offsets "
             "of an export (delta.logRetentionDuration); export to a new table"
@@ -129,7 +138,7 @@ class DeltaTable:
             Progress.read(commit[PROPERTY], self.shown).run == run for commit in commits if PROPERTY in commit
         )
 
-    def prepare(self, layout: Layout) -> None:
+    def prepare(self, state: TableState | None, layout: Layout) -> None:
         if self._folder is not None:
             refuse_store(self._folder)
             self._folder.mkdir(parents=True, exist_ok=True)

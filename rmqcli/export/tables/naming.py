@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rmqcli.export.errors import TableMismatch
 from rmqcli.export.tables.table import Table
 
-PACKAGES: Mapping[str, str] = {"delta": "deltalake"}
+PACKAGES: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """Formats, and the packages that they need."""
 
 
@@ -15,12 +15,16 @@ def format_of(name: str) -> str:
     """Raises TableMismatch unless a name begins with a format and goes on."""
     kind, separator, rest = name.partition(":")
     if kind not in PACKAGES or not separator or not rest:
-        raise TableMismatch(f"--table {name}: expected delta:URI")
+        raise TableMismatch(f"--table {name}: expected delta:URI or iceberg:CATALOG.NAMESPACE.NAME")
     return kind
 
 
 def table_of(name: str) -> Table:
+    kind, rest = format_of(name), name.partition(":")[2]
+    if kind == "iceberg":
+        from rmqcli.export.tables.iceberg import IcebergTable
+
+        return IcebergTable(rest)
     from rmqcli.export.tables.delta import DeltaTable
 
-    format_of(name)
-    return DeltaTable(name.partition(":")[2])
+    return DeltaTable(rest)

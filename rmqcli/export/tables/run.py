@@ -66,7 +66,7 @@ class TableRun:
         if state is not None and state.progress is not None:
             _require_tags(state.progress, self._origin, self.shown)
             self.previous = state.progress.manifest(self._origin, self.layout)
-        self._table.prepare(self.layout)
+        self._table.prepare(state, self.layout)
         return self
 
     def _added_fields(self, state: TableState | None) -> list[Any]:
@@ -79,7 +79,7 @@ class TableRun:
         found = []
         for name in names:
             with self.place.open(name) as file:
-                entry, footer = footer_entry(file, file.size(), name)
+                entry, footer = footer_entry(file, self.place.size(name), name)
             self._footers[name] = TableFile(entry, footer)
             found.append(entry)
         return found
@@ -97,7 +97,7 @@ class TableRun:
         spans = [*(span for file in files for span in file.queues), *reached]
         before = self._state.progress if self._state else None
         after = advanced(before, self.prefix, self._origin, spans, ends)
-        if files or not after.same_offsets(before):
+        if files or not after.same_offsets(before) or (self._state and self._state.is_fading):
             self._commit([self._footers[file.path] for file in files], after)
         self.added = list(files)
         return self.added

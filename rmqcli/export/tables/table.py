@@ -10,6 +10,9 @@ from rmqcli.export.output.manifest import FileEntry
 from rmqcli.export.output.places import Place
 from rmqcli.export.tables.progress import Progress
 
+REFRESH_MS = 24 * 60 * 60 * 1000
+"""The age from which progress is committed again although there are no new rows: old versions expire."""
+
 
 class CommitConflict(Exception):
     """The table is no longer at the version that a commit was made for."""
@@ -18,12 +21,14 @@ class CommitConflict(Exception):
 class TableState(NamedTuple):
     """A version of a table: its columns, and the progress stored with it, None if nothing was exported to it.
 
-    `handle` belongs to the format.
+    `handle` belongs to the format. `is_fading`: others have committed since, and the version that has the
+    progress is so old that it may expire.
     """
 
     handle: Any
     columns: Any
     progress: Progress | None
+    is_fading: bool = False
 
 
 class TableFile(NamedTuple):
@@ -38,6 +43,8 @@ class TablePlace(Place, Protocol):
 
     def open(self, name: str) -> Any: ...
 
+    def size(self, name: str) -> int: ...
+
     def drop(self, prefix: str) -> None:
         """Removes files whose names start so, wherever that is possible at little cost."""
 
@@ -49,7 +56,8 @@ class Table(Protocol):
     def shown(self) -> str: ...
 
     @property
-    def place(self) -> TablePlace: ...
+    def place(self) -> TablePlace:
+        """The place of its files, after `prepare`."""
 
     def layout(self, wanted: Layout) -> Layout:
         """Returns the layout of its files."""
@@ -60,8 +68,8 @@ class Table(Protocol):
     def load(self) -> TableState | None:
         """Returns the newest version, None if there is no table. Raises TableMismatch for other partitions."""
 
-    def prepare(self, layout: Layout) -> None:
-        """Makes its place ready for files; called after `load`."""
+    def prepare(self, state: TableState | None, layout: Layout) -> None:
+        """Makes its place ready for files of this layout."""
 
     def commit(
         self, state: TableState | None, files: Sequence[TableFile], progress: Progress, added: Sequence[Any]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -24,64 +26,147 @@ from tests.support import JavaStore
 TOPIC = "SeedNormal"
 
 
-class Lake(NamedTuple):
-    """A place for one table."""
+@dataclass(frozen=True)
+class Lake(ABC):
+    """A place for one table of a format."""
 
-    kind: str
     folder: Path
+    kind: ClassVar[str]
+    package: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Returns the name for --table."""
+
+    @abstractmethod
+    def arrow(self) -> Any: ...
+
+    @abstractmethod
+    def matching(self, column: str, sign: str, value: Any) -> int:
+        """Returns the number of rows that a reader finds with partitions and statistics."""
+
+    @abstractmethod
+    def create(self, columns: dict[str, Any], partitions: Sequence[str]) -> None:
+        """Creates a table like an export's, except for these types and partitions (`topic` only)."""
+
+    @abstractmethod
+    def restore_first(self) -> None:
+        """Makes the first version with rows the current one."""
+
+    @abstractmethod
+    def commits(self) -> int: ...
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Commits as other programs do: no row changes."""
+
+    def rows(self) -> list[Row]:
+        """Returns all rows by topic, queue and offset, without the column that a format adds."""
+        table = self.arrow()
+        found = rows_of_table(table.select([name for name in table.column_names if name != "day"]))
+        return sorted(found, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
+
+    def places(self) -> list[tuple[str, int, int]]:
+        return [(row["topic"], row["queue_id"], row["queue_offset"]) for row in self.rows()]
+
+    def data_files(self) -> list[Path]:
+        """Returns the files under the table, whether a commit knows of them or not."""
+        return sorted(self.folder.rglob("rmq-*.parquet"))
+
+    def _fields(self, columns: dict[str, Any]) -> Any:
+        schema = table_of(self.name).schema(Layout())
+        return pa.schema([field.with_type(columns.get(field.name, field.type)) for field in schema])
+
+
+class DeltaLake(Lake):
+    kind, package = "delta", "deltalake"
 
     @property
     def name(self) -> str:
         return f"delta:{self.folder}/t"
 
+    def _table(self) -> Any:
+        from deltalake import DeltaTable
+
+        return DeltaTable(f"{self.folder}/t")
+
     def arrow(self) -> Any:
-        from deltalake import DeltaTable
+        return self._table().to_pyarrow_table()
 
-        return DeltaTable(f"{self.folder}/t").to_pyarrow_table()
-
-    def rows(self) -> list[Row]:
-        """Returns all rows by topic, queue and offset, without the column that a format adds."""
-        table = self.arrow()
-        names = [name for name in table.column_names if name != "day"]
-        found = rows_of_table(table.select(names))
-        return sorted(found, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
-
-    def matching(self, column: str, sign: str, value: object) -> int:
-        """Returns the rows that a reader finds with partitions and statistics."""
-        from deltalake import DeltaTable
-
-        found: int = DeltaTable(f"{self.folder}/t").to_pyarrow_table(filters=[(column, sign, value)]).num_rows
+    def matching(self, column: str, sign: str, value: Any) -> int:
+        found: int = self._table().to_pyarrow_table(filters=[(column, sign, value)]).num_rows
         return found
 
     def create(self, columns: dict[str, Any], partitions: Sequence[str]) -> None:
-        """Creates a table like an export's, except for these types and partitions."""
         from deltalake import DeltaTable, Schema
 
-        fields = [field.with_type(columns.get(field.name, field.type)) for field in self._schema()]
-        DeltaTable.create(
-            f"{self.folder}/t", Schema.from_arrow(pa.schema(fields)), partition_by=list(partitions)
-        )
-
-    def _schema(self) -> Any:
-        return table_of(self.name).schema(Layout())
+        schema = Schema.from_arrow(self._fields(columns))
+        DeltaTable.create(f"{self.folder}/t", schema, partition_by=list(partitions))
 
     def restore_first(self) -> None:
-        """Makes the first version of the table the current one."""
-        from deltalake import DeltaTable
-
-        DeltaTable(f"{self.folder}/t").restore(0)
-
-    def places(self) -> list[tuple[str, int, int]]:
-        return [(row["topic"], row["queue_id"], row["queue_offset"]) for row in self.rows()]
+        self._table().restore(0)
 
     def commits(self) -> int:
-        from deltalake import DeltaTable
+        return len(self._table().history())
 
-        return len(DeltaTable(f"{self.folder}/t").history())
+    def compact(self) -> None:
+        self._table().alter.set_table_properties({"delta.appendOnly": "false"})
 
-    def data_files(self) -> list[Path]:
-        """Returns the files under the table, whether a commit knows of them or not."""
-        return sorted(self.folder.rglob("rmq-*.parquet"))
+
+class Iceberg(Lake):
+    kind, package = "iceberg", "pyiceberg"
+
+    @property
+    def name(self) -> str:
+        return "iceberg:test.lake.t"
+
+    def _table(self) -> Any:
+        from pyiceberg.catalog import load_catalog
+
+        return load_catalog("test").load_table("lake.t")
+
+    def arrow(self) -> Any:
+        return self._table().scan().to_arrow()
+
+    def matching(self, column: str, sign: str, value: Any) -> int:
+        from pyiceberg import expressions as e
+
+        kinds: dict[str, Any] = {"=": e.EqualTo, ">": e.GreaterThan, ">=": e.GreaterThanOrEqual}
+        text = value.isoformat() if hasattr(value, "isoformat") else value
+        return len(self._table().scan(row_filter=kinds[sign](column, text)).to_arrow())
+
+    def create(self, columns: dict[str, Any], partitions: Sequence[str]) -> None:
+        from pyiceberg.catalog import load_catalog
+
+        catalog = load_catalog("test")
+        catalog.create_namespace_if_not_exists("lake")
+        table = catalog.create_table("lake.t", self._fields(columns))
+        with table.update_spec() as update:
+            if "day" in partitions:
+                update.add_field("store_timestamp", "day")
+            update.add_identity("topic")
+
+    def restore_first(self) -> None:
+        table = self._table()
+        first = min(table.snapshots(), key=lambda snapshot: snapshot.sequence_number)
+        with table.manage_snapshots() as snapshots:
+            snapshots.rollback_to_snapshot(first.snapshot_id)
+
+    def commits(self) -> int:
+        return len(self._table().snapshots())
+
+    def compact(self) -> None:
+        with self._table().transaction() as transaction:
+            transaction.add_files([])
+
+    def expire_first(self) -> None:
+        table = self._table()
+        first = min(table.snapshots(), key=lambda snapshot: snapshot.sequence_number)
+        table.maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+
+
+LAKES: dict[str, type[Lake]] = {kind.kind: kind for kind in (DeltaLake, Iceberg)}
 
 
 def rows_of(store: JavaStore, **rows: Any) -> list[StoreRows]:
@@ -126,7 +211,7 @@ class ScriptedTable:
     def load(self) -> TableState | None:
         return self.versions[-1][0] if self.versions else None
 
-    def prepare(self, layout: Layout) -> None:
+    def prepare(self, state: TableState | None, layout: Layout) -> None:
         self.place.folder.mkdir(exist_ok=True)
 
     def commit(

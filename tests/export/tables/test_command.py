@@ -94,12 +94,13 @@ def test_a_store_whose_retention_was_faster(
     [
         (("--table", "x", "--out", "y"), "specify where to export to: --out DIR or --table TABLE"),
         ((), "specify where to export to: --out DIR or --table TABLE"),
-        (("--table", "paimon:x"), "--table paimon:x: expected delta:URI"),
-        (("--table", "delta:"), "--table delta:: expected delta:URI"),
+        (("--table", "paimon:x"), "--table paimon:x: expected delta:URI or iceberg:CATALOG.NAMESPACE.NAME"),
+        (("--table", "delta:"), "--table delta:: expected delta:URI or iceberg:"),
         (
             ("--table", "delta:x", "--partition-by", "day"),
             "--table is written without --spark, partitioned by",
         ),
+        (("--table", "iceberg:a.b"), "--table iceberg:a.b: expected iceberg:CATALOG.NAMESPACE.NAME"),
         (("--table", "delta:x", "--spark"), "--table cannot be combined with --spark"),
         (("--table", "delta:x", "--resume", "-o", "-5"), "--resume continues where the last export ended"),
     ],
@@ -114,7 +115,7 @@ def test_a_missing_package(
     cli: Run, store_clean: JavaStore, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = importlib.util.find_spec
-    package = {"delta": "deltalake"}[lake.kind]
+    package = lake.package
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == package else found(name, *rest)
     )

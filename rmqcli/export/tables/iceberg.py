@@ -1,0 +1,209 @@
+"""Tables of Apache Iceberg, in any catalog that pyiceberg is configured for (`.pyiceberg.yaml`, `PYICEBERG_…`).
+
+Files are added to a table by their names, so they have no field ids; the table has a name mapping. The
+offsets are in the summary of the snapshot. A commit requires the snapshot that was read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from rmqcli.export.errors import ExportError, TableError, TableMismatch
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.places import drop_files
+from rmqcli.export.tables.progress import PROPERTY, Progress
+from rmqcli.export.tables.schema import columns, needed, require_partitions
+from rmqcli.export.tables.table import REFRESH_MS, CommitConflict, TableFile, TablePlace, TableState
+
+_PARTITIONS = (("store_timestamp", "day"), ("topic", "identity"))
+_SPEC = [f"{transform}({name})" for name, transform in _PARTITIONS]
+_MARK = "rmq.exported"
+"""The property of a table that says that one of its snapshots should have offsets."""
+_RETRIES = "commit.retry.num-retries"
+
+
+class DataPlace(NamedTuple):
+    """The data files of a table; their storage has these properties."""
+
+    shown: str
+    location: str
+    table_properties: Mapping[str, str]
+    io_properties: Mapping[str, str]
+
+    def path(self, name: str) -> str:
+        from pyiceberg.table.locations import load_location_provider
+
+        provider = load_location_provider(self.location, dict(self.table_properties))
+        return provider.new_data_location(name)
+
+    @property
+    def _io(self) -> Any:
+        from pyiceberg.io import load_file_io
+
+        return load_file_io(dict(self.io_properties), self.location)
+
+    def create(self, name: str) -> Any:
+        with explained(self.shown):
+            return self._io.new_output(self.path(name)).create()
+
+    def open(self, name: str) -> Any:
+        with explained(self.shown):
+            return self._io.new_input(self.path(name)).open()
+
+    def size(self, name: str) -> int:
+        with explained(self.shown):
+            return len(self._io.new_input(self.path(name)))
+
+    def drop(self, prefix: str) -> None:
+        """Removes files of a local folder; those in a storage are left to `remove_orphan_files`."""
+        uri = urlsplit(self.location)
+        if uri.scheme in ("", "file"):
+            drop_files(Path(uri.path), prefix)
+
+
+class IcebergTable:
+    """The table CATALOG.NAMESPACE.NAME; namespaces may have several levels."""
+
+    def __init__(self, name: str) -> None:
+        catalog, _, self._name = name.partition(".")
+        self.shown = f"iceberg:{name}"
+        if not catalog or not all(self._name.split(".")) or "." not in self._name:
+            raise TableMismatch(f"--table {self.shown}: expected iceberg:CATALOG.NAMESPACE.NAME")
+        self._catalog_name = catalog
+        self._layout = Layout()
+        self._place: DataPlace | None = None
+
+    @cached_property
+    def _catalog(self) -> Any:
+        from pyiceberg.catalog import load_catalog
+
+        with explained(self.shown):
+            return load_catalog(self._catalog_name)
+
+    @property
+    def place(self) -> TablePlace:
+        assert self._place is not None, "prepare comes first"
+        return self._place
+
+    def layout(self, wanted: Layout) -> Layout:
+        return replace(needed(wanted), partition_by=("day", "topic"), whole_rows=True)
+
+    def schema(self, layout: Layout) -> Any:
+        return columns(layout)
+
+    def load(self) -> TableState | None:
+        from pyiceberg import exceptions
+
+        with explained(self.shown):
+            try:
+                table = self._catalog.load_table(self._name)
+            except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
+                return None
+            names = {field.field_id: field.name for field in table.schema().fields}
+            there = [f"{one.transform}({names.get(one.source_id)})" for one in table.spec().fields]
+            known = table.schema().as_arrow()
+        require_partitions(there, _SPEC, self.shown)
+        return self._state(table, known)
+
+    def _state(self, table: Any, known: Any) -> TableState:
+        """Raises TableError if the snapshot with the offsets is no longer there."""
+        for place, snapshot in enumerate(_ancestors(table)):
+            text = snapshot.summary and snapshot.summary.additional_properties.get(PROPERTY)
+            if text:
+                is_fading = place > 0 and time.time() * 1000 - snapshot.timestamp_ms > REFRESH_MS
+                return TableState(table, known, Progress.read(text, self.shown), is_fading)
+        if _MARK in table.properties:
+            raise TableError(
+                f"{self.shown}: holds rows of an export, but no snapshot has its offsets (expired, or rolled back); "
+                f"export to a new table, or remove the property {_MARK} to begin at the start of the range"
+            )
+        return TableState(table, known, None)
+
+    def has_run(self, run: str, since: TableState | None) -> bool:
+        now = self.load()
+        first = since.handle.metadata.current_snapshot_id if since else None
+        for snapshot in _ancestors(now.handle) if now else ():
+            if snapshot.snapshot_id == first:
+                break
+            text = snapshot.summary and snapshot.summary.additional_properties.get(PROPERTY)
+            if text and Progress.read(text, self.shown).run == run:
+                return True
+        return False
+
+    def prepare(self, state: TableState | None, layout: Layout) -> None:
+        self._layout = layout
+        with explained(self.shown):
+            table = state.handle if state else self._new()._table
+            self._place = DataPlace(
+                self.shown, table.location(), dict(table.properties), dict(table.io.properties)
+            )
+
+    def _new(self) -> Any:
+        """Returns a transaction that creates the table with its first rows."""
+        self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+        location = self._place and self._place.location
+        creating = self._catalog.create_table_transaction(
+            self._name, schema=self.schema(self._layout), location=location
+        )
+        with creating.update_spec() as update:
+            for name, transform in _PARTITIONS:
+                update.add_field(name, transform)
+        return creating
+
+    def commit(
+        self, state: TableState | None, files: Sequence[TableFile], progress: Progress, added: Sequence[Any]
+    ) -> None:
+        import pyarrow as pa
+
+        assert self._place is not None
+        paths = [self._place.path(file.entry.path) for file in files]
+        with explained(self.shown):
+            if state is None:
+                transaction = self._new()
+            else:
+                transaction = _once(state.handle).transaction()
+                if added:
+                    with transaction.update_schema() as update:
+                        update.union_by_name(pa.schema(added))
+            transaction.set_properties({_MARK: "true"})
+            transaction.add_files(paths, {PROPERTY: progress.text}, check_duplicate_files=False)
+            transaction.commit_transaction()
+
+
+def _once(table: Any) -> Any:
+    """Returns the table, which in this process does not repeat a commit on another snapshot: the offsets of the
+    commit would be wrong there.
+    """
+    properties = {**table.metadata.properties, _RETRIES: "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": properties})
+    return table
+
+
+def _ancestors(table: Any) -> Iterator[Any]:
+    """Yields snapshots, newest first, as far back as they are kept."""
+    from pyiceberg.table.snapshots import ancestors_of
+
+    return iter(ancestors_of(table.current_snapshot(), table.metadata))
+
+
+@contextmanager
+def explained(table: str) -> Iterator[None]:
+    """Turns errors of catalogs and storages, which have no common type, into those of this package."""
+    from pyiceberg import exceptions
+
+    try:
+        yield
+    except (exceptions.CommitFailedException, exceptions.TableAlreadyExistsError) as error:
+        raise CommitConflict(str(error)) from error
+    except (ExportError, CommitConflict):
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise TableError(f"{table}: {text}") from error
