@@ -20,6 +20,8 @@ MAX_GAP = 1 << 20
 """Missing queue offsets in a row; a larger gap is a damaged number."""
 MAX_OFFSET = (1 << 56) - 1
 _BUFFERED = 1 << 14
+_ALL_BUFFERED = 1 << 26
+"""Bytes of entries after which every queue is written: all buffers together are not larger."""
 _LONGEST_NAME = 255
 """Bytes; topics that no broker accepts, and remains of damaged ones, may be longer."""
 
@@ -117,14 +119,23 @@ class QueuesWriter:
     def __init__(self, folder: Path, file_size: int = FILE_ENTRIES * ENTRY.size) -> None:
         self._folder = folder
         self._file_size = file_size // ENTRY.size * ENTRY.size
+        self._added = 0
         self.queues: dict[tuple[str, int], QueueWriter] = {}
 
     def put(self, entry: DispatchedEntry) -> None:
         """Raises CorruptionError if the topic cannot name a folder, or the offset is impossible."""
         self._queue(entry.topic, entry.queue_id).put(entry)
+        self._add(ENTRY.size)
 
     def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
         self._queue(topic, queue_id).put_many(topic, queue_id, offsets, entries)
+        self._add(len(entries) * ENTRY.size)
+
+    def _add(self, size: int) -> None:
+        self._added += size
+        if self._added >= _ALL_BUFFERED:
+            self.finish()
+            self._added = 0
 
     def _queue(self, topic: str, queue_id: int) -> QueueWriter:
         queue = self.queues.get((topic, queue_id))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,29 +20,42 @@ from codec.names import LMQ_PREFIX
 from codec.store.consume_queue import ENTRY
 from codec.store.record import scan_record
 from rmqcli.store.read.commit_log import LogViews
-from rmqcli.store.read.consume_queue import Queue, QueueEntry, count_written, queues_of
+from rmqcli.store.read.consume_queue import Queue, QueueEntry, count_written, entry_at, queues_of
 from rmqcli.store.read.files import mapped
+from rmqcli.store.read.peek import peeked, without_last_hole
 from rmqcli.store.read.sequences import Run, Sequences
 from rmqcli.store.read.vectorised import is_vectorised
+from rmqcli.store.repair.salvage_entries import Places, entries_into
 from rmqcli.store.repair.salvage_scan import LogScan
 
 _BLOCK_ENTRIES = 1 << 13
 
 
-def drop_misplaced(scan: LogScan, store: Path) -> frozenset[Path]:
-    """Turns kept records that cannot be where they say into lost ones; returns queue files to distrust."""
-    claims = [claim for claim in _claims(scan, store, partial(_suspect_entries, scan)) if not claim.agrees]
-    distrusted = _contradicting_files(claims)
-    suspects = {claim.offset for claim in claims if claim.path not in distrusted}
-    if suspects:
-        confirmed = _claims(scan, store, lambda queue: queue.files.entries())
-        suspects -= {claim.offset for claim in confirmed if claim.agrees}
+class Order(NamedTuple):
+    """The runs of the records that are kept, and the queue files to distrust."""
+
+    kept: Sequences
+    distrusted: frozenset[Path]
+
+
+def drop_misplaced(scan: LogScan, store: Path) -> Order:
+    """Turns kept records that cannot be where they say into lost ones."""
+    queues = [queue for queue in queues_of(store) if not (queue.topic or "").startswith(LMQ_PREFIX)]
+    with LogViews([file.file for file in scan.files]) as views:
+        found = _claims(scan, views, queues, partial(_suspect_entries, views))
+        claims = [claim for claim in found if not claim.agrees]
+        distrusted = _contradicting_files(claims)
+        suspects = {claim.offset for claim in claims if claim.path not in distrusted}
+        if suspects:
+            places = Places((offset, offset + 1) for offset in suspects)
+            confirmed = _claims(scan, views, queues, lambda queue: entries_into(queue, places))
+            suspects -= {claim.offset for claim in confirmed if claim.agrees}
     kept = sequences_of(scan)
     may_be_lost = _LostBetween(scan)
-    for runs in kept.queues.values():
-        for offset, reason in _unfit(runs, suspects, may_be_lost):
-            scan.drop(offset, reason)
-    return distrusted
+    unfit = [one for runs in kept.queues.values() for one in _unfit(runs, suspects, may_be_lost)]
+    for offset, reason in unfit:
+        scan.drop(offset, reason)
+    return Order(sequences_of(scan) if unfit else kept, distrusted)
 
 
 def sequences_of(scan: LogScan) -> Sequences:
@@ -116,56 +128,51 @@ def _contradicting_files(claims: list[_Claim]) -> frozenset[Path]:
     return frozenset(claim.path for claim in claims if counts[claim.path] * 2 > claim.written)
 
 
-def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
+def _suspect_entries(views: LogViews, queue: Queue) -> Iterator[QueueEntry]:
     if not is_vectorised():
         yield from queue.files.entries()
         return
     from codec.scan.checks import suspect_entries
     from codec.scan.entries import written_entries
 
-    with LogViews([file.file for file in scan.files if file.file.size]) as views:
-        for file in queue.files.files:
-            first = (file.base or 0) // ENTRY.size
-            with mapped(file) as data:
-                written = written_entries(data)
-                for at in range(0, written, _BLOCK_ENTRIES):
-                    raw = bytes(data[at * ENTRY.size : min(at + _BLOCK_ENTRIES, written) * ENTRY.size])
-                    numbers, _ = suspect_entries(
-                        views, queue.topic, queue.queue_id, first + at, raw, -1, check_crc=False
-                    )
-                    for number in numbers:
-                        yield from queue.files.entries(first + at + number, first + at + number + 1)
-            if written < file.size // ENTRY.size:
-                return
+    for file in queue.files.files:
+        first = (file.base or 0) // ENTRY.size
+        data = without_last_hole(file, ENTRY.size)
+        written = written_entries(data)
+        for at in range(0, written, _BLOCK_ENTRIES):
+            raw = data[at * ENTRY.size : min(at + _BLOCK_ENTRIES, written) * ENTRY.size]
+            numbers, _ = suspect_entries(
+                views, queue.topic, queue.queue_id, first + at, raw, -1, check_crc=False
+            )
+            entries = (entry_at(file, data, at + number) for number in numbers)
+            yield from (entry for entry in entries if not entry.is_filler)
+        if written < file.size // ENTRY.size:
+            return
 
 
-def _claims(scan: LogScan, store: Path, look: Callable[[Queue], Iterator[QueueEntry]]) -> Iterator[_Claim]:
-    with ExitStack() as stack:
-        views = [stack.enter_context(mapped(file.file)) if file.file.size else None for file in scan.files]
-        for queue in queues_of(store):
-            if (queue.topic or "").startswith(LMQ_PREFIX):
+def _claims(
+    scan: LogScan, views: LogViews, queues: list[Queue], look: Callable[[Queue], Iterator[QueueEntry]]
+) -> Iterator[_Claim]:
+    for queue in queues:
+        written: dict[Path, int] = {}
+        for entry in look(queue):
+            place = scan.file_of(entry.commit_log_offset)
+            if place is None:
                 continue
-            written: dict[Path, int] = {}
-            for entry in look(queue):
-                place = scan.file_of(entry.commit_log_offset)
-                data = None if place is None else views[place]
-                if data is None or place is None:
-                    continue
-                position = entry.commit_log_offset - scan.files[place].base
-                try:
-                    record = scan_record(data, position)
-                except CorruptionError:
-                    continue
-                if record.physical_offset != entry.commit_log_offset or record.total_size != entry.size:
-                    continue
-                stated = str(record.topic, "utf-8", "replace"), record.queue_id, record.queue_offset
-                agrees = stated == (queue.topic, queue.queue_id, entry.queue_offset)
-                path = entry.file.path
-                if path not in written:
-                    written[path] = _written(entry)
-                yield _Claim(entry.commit_log_offset, path, agrees, written[path])
+            try:
+                record = scan_record(views.view(place), entry.commit_log_offset - scan.files[place].base)
+            except CorruptionError:
+                continue
+            if record.physical_offset != entry.commit_log_offset or record.total_size != entry.size:
+                continue
+            stated = str(record.topic, "utf-8", "replace"), record.queue_id, record.queue_offset
+            agrees = stated == (queue.topic, queue.queue_id, entry.queue_offset)
+            path = entry.file.path
+            if path not in written:
+                written[path] = _written(entry)
+            yield _Claim(entry.commit_log_offset, path, agrees, written[path])
 
 
 def _written(entry: QueueEntry) -> int:
-    with mapped(entry.file) as data:
+    with peeked(entry.file) as data:
         return count_written(data, entry.file.size // ENTRY.size)

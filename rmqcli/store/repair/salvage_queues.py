@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.store.dispatch import has_queue_entry
-from codec.store.record import RecordScan
+from codec.store.record import RecordScan, peek_record
+from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.sequences import Sequences, messages_in
+from rmqcli.store.read.sequences import QueueKey, Run, Sequences, messages_in
 from rmqcli.store.repair.queue_writer import MAX_GAP, MAX_OFFSET, is_folder
-from rmqcli.store.repair.salvage_order import sequences_of
+from rmqcli.store.repair.salvage_entries import Places, entries_into
+from rmqcli.store.repair.salvage_order import Order
 from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_between
 
+_NO_END = (1 << 63) - 1
 _FARTHEST = 64 * 1024 * 1024
 """The greatest distance (bytes) between queued records: more than any message that a broker accepts."""
 
@@ -35,17 +38,14 @@ class Gone(NamedTuple):
 def _gone_in_queues(scan: LogScan, store: Path, distrusted: Collection[Path]) -> list[Gone]:
     """Returns queue offsets whose entries point into lost stretches or past the end, LMQ included."""
     found: list[Gone] = []
-    lost = scan.lost
-    begins = [stretch.begin for stretch in lost]
+    lost = [(stretch.begin, stretch.end) for stretch in scan.lost if stretch.begin < scan.end]
+    places = Places([*lost, (scan.end, _NO_END)])
     for queue in queues_of(store):
         if queue.topic is None or queue.queue_id is None:
             continue
-        for entry in queue.files.entries():
-            offset = entry.commit_log_offset
-            number = bisect_right(begins, offset) - 1
-            inside = number >= 0 and offset < lost[number].end
-            if (inside or offset >= scan.end) and entry.file.path not in distrusted:
-                known = entry.commit_log_offset, offset + 1, entry.size
+        for entry in entries_into(queue, places):
+            if entry.file.path not in distrusted:
+                known = entry.commit_log_offset, entry.commit_log_offset + 1, entry.size
                 found.append(Gone(queue.topic, queue.queue_id, entry.queue_offset, *known))
     return found
 
@@ -78,15 +78,73 @@ def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
     return LostStretch(begin, end, reason, True) if end > begin else None
 
 
-def gone_offsets(scan: LogScan, store: Path, distrusted: Collection[Path] = ()) -> list[Gone]:
+def gone_offsets(scan: LogScan, store: Path, order: Order) -> list[Gone]:
     """Returns every lost queue offset, sorted, without those that a kept record has.
 
-    A record preceded by more than MAX_GAP of them is itself lost. Nothing is taken from
-    `distrusted` queue files.
+    A record preceded by more than MAX_GAP of them is itself lost. Nothing is taken from distrusted queue
+    files.
     """
-    found = _gone_in_queues(scan, store, distrusted)
+    found = _gone_in_queues(scan, store, order.distrusted)
     if found:
-        found = list(_in_sequence(found, sequences_of(scan)))
+        found = list(_in_sequence(found, order.kept))
+    if all(_is_possible(*one) for one in order.kept.queues.items()):
+        return sorted(_gone_between_runs(scan, order.kept, found))
+    return _gone_between_records(scan, found)
+
+
+def _is_possible(key: QueueKey, runs: list[Run]) -> bool:
+    """Returns True if a queue of that name can exist, with the records of these runs."""
+    follows = all(run.first <= before.last + MAX_GAP for before, run in pairwise(runs))
+    return is_folder(*key) and follows and all(run.first >= 0 and run.last <= MAX_OFFSET for run in runs)
+
+
+def _gone_between_runs(scan: LogScan, kept: Sequences, found: list[Gone]) -> Iterator[Gone]:
+    in_queues: dict[QueueKey, dict[int, Gone]] = {}
+    for one in found:
+        in_queues.setdefault(one[:2], {})[one.queue_offset] = one
+    with LogViews([file.file for file in scan.files]) as views:
+        for key, runs in kept.queues.items():
+            yield from _gone_of_queue(key, runs, in_queues.pop(key, {}), views)
+    for known in in_queues.values():
+        yield from known.values()
+
+
+def _gone_of_queue(key: QueueKey, runs: list[Run], known: dict[int, Gone], views: LogViews) -> Iterator[Gone]:
+    """`known` are those that the queue's entries tell. An offset of a later run is not lost; one of an earlier
+    run may be, when the topic was deleted and created again.
+    """
+    rises = all(before.last < run.first for before, run in pairwise(runs))
+    firsts = [run.first for run in runs]
+
+    def is_kept(offset: int, since: int) -> bool:
+        if rises:
+            number = bisect_right(firsts, offset) - 1
+            return number >= 0 and offset <= runs[number].last
+        return any(run.first <= offset <= run.last for run in runs[since:])
+
+    lost = {offset: one for offset, one in known.items() if not is_kept(offset, 0)}
+    yield from lost.values()
+    seen = set(lost)
+    for number, (before, run) in enumerate(pairwise(runs), 1):
+        missing = [
+            offset
+            for offset in range(before.last + 1, run.first)
+            if offset not in seen and not is_kept(offset, number)
+        ]
+        after = _stop_of(before, views) if missing else 0
+        yield from (Gone(*key, offset, after, run.begin) for offset in missing)
+        seen.update(missing)
+
+
+def _stop_of(run: Run, views: LogViews) -> int:
+    """Returns the commit-log offset after the last record of a run."""
+    place = views.place(run.end)
+    assert place is not None
+    return run.end + peek_record(*place).total_size
+
+
+def _gone_between_records(scan: LogScan, found: list[Gone]) -> list[Gone]:
+    """Does what `_gone_between_runs` does, and drops the records that cannot be."""
     known = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in found}
     last: dict[tuple[str, int], tuple[int, int]] = {}
     for file in scan.files:

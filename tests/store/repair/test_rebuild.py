@@ -15,6 +15,7 @@ from codec.store.dispatch import DispatchedEntry
 from codec.store.record_encoder import encode_record
 from rmqcli.store import CommitLogFiles, ConsumeQueueFiles
 from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.repair import queue_writer
 from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
 from rmqcli.store.repair.rebuild import Difference, build, compare, rebuild_in_place
 from rmqcli.store.repair.shape import Shape, shape_of
@@ -185,3 +186,21 @@ def test_blocks_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_s
     """Without blocks nothing would be compared."""
     monkeypatch.setattr("rmqcli.store.repair.rebuild.queue_entries", None)
     assert build(CommitLogFiles(java_store.root), tmp_path, shape_of(java_store.root)).records
+
+
+def test_queues_that_are_written_before_they_are_many_bytes(
+    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_writer, "_ALL_BUFFERED", 1 << 12)
+    largest = 0
+    add = QueuesWriter._add
+
+    def noted(writer: QueuesWriter, size: int) -> None:
+        nonlocal largest
+        add(writer, size)
+        largest = max(largest, sum(len(queue._buffer) for queue in writer.queues.values()))
+
+    monkeypatch.setattr(QueuesWriter, "_add", noted)
+    build(CommitLogFiles(store_clean.root), tmp_path, shape_of(store_clean.root))
+    assert compare(store_clean.root, tmp_path) == []
+    assert 0 < largest < 1 << 13
