@@ -36,6 +36,8 @@ def masked_type(kind: Any, place: Place, action: str) -> Any:
 
 
 def _path_type(kind: Any, path: list[str], place: Place, action: str) -> Any:
+    if not path and action == DROP:
+        return kind
     if t.is_list(kind):
         return pa.list_(_path_type(kind.value_type, path, place, action))
     if not path:
@@ -54,7 +56,7 @@ def _path_type(kind: Any, path: list[str], place: Place, action: str) -> Any:
 
 
 def _leaf_type(kind: Any, place: Place, action: str) -> Any:
-    if action == DROP or t.is_string(kind) or t.is_binary(kind):
+    if t.is_string(kind) or t.is_binary(kind):
         return kind
     if t.is_integer(kind) or t.is_decimal(kind):
         return pa.string()
@@ -108,10 +110,10 @@ def _plain(kind: Any) -> Any:
 
 def _at(column: Any, path: list[str], change: Change | None) -> Any:
     """Returns a column of structs, or of lists of them, with a masked field."""
-    if t.is_list(column.type):
-        return list_of(column, _at(column.values, path, change))
     if not path:
         return _texts(column, change)
+    if t.is_list(column.type):
+        return list_of(column, _at(column.values, path, change))
     number = column.type.get_field_index(path[0])
     parts = column.flatten()
     parts[number] = _at(parts[number], path[1:], change)

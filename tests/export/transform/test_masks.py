@@ -263,6 +263,8 @@ def test_slices_and_nulls() -> None:
             {"a": [None, {"b": "****5678"}, {"b": None}], "c": 3},
         ]
         assert found.to_pylist() == expected[begin:]
+    dropped = masked(column, Place("value", "a"), "drop", b"")
+    assert dropped.to_pylist() == [one and {"a": None, "c": one["c"]} for one in whole]
     names = pa.array(
         [[("a", "1"), ("b", "2")], [], [("b", "3"), ("c", "4")]], pa.map_(pa.string(), pa.string())
     )
