@@ -8,6 +8,7 @@ can be continued from the running cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from rmqcli.export.errors import TableError
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import Manifest, Origin, StoreEntry
 from rmqcli.export.output.spans import QueueSpan
+from rmqcli.export.transform.transform import NOTHING, Transform
 
 PROPERTY = "rmq.offsets"
 
@@ -30,6 +32,9 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     tags: list[str] = []
     queues: dict[str, dict[str, dict[int, int]]] = {}
     commit_logs: dict[str, int] = {}
+    sample: str | None = None
+    masks: list[str] = []
+    mask_key: str | None = None
 
     @classmethod
     def read(cls, text: str, table: str) -> Progress:
@@ -69,6 +74,7 @@ def advanced(
     origin: Origin,
     spans: Iterable[QueueSpan],
     ends: Mapping[str, int | None],
+    transform: Transform = NOTHING,
 ) -> Progress:
     """Returns the progress after a run with these spans; `ends` are commit-log offsets by path of a store."""
     queues = {
@@ -82,7 +88,17 @@ def advanced(
     for one in origin.stores:
         key = _log_key(origin, one)
         logs[key] = max(logs.get(key, 0), ends.get(one.path) or 0)
-    return Progress(run, list(origin.tags), queues, {key: end for key, end in logs.items() if end})
+    logs = {key: end for key, end in logs.items() if end}
+    return Progress(run, queues=queues, commit_logs=logs, **selection(origin, transform))
+
+
+SELECTION = {"tags": "--tag", "sample": "--sample", "masks": "--mask", "mask_key": "--mask-key-file"}
+"""Members of `Progress` that every run on a table has to share, and their options."""
+
+
+def selection(origin: Origin, transform: Transform) -> dict[str, Any]:
+    """Returns the values of these members for a run."""
+    return {"tags": list(origin.tags), **{name: transform.summary[name] for name in list(SELECTION)[1:]}}
 
 
 def _log_key(origin: Origin, store: StoreEntry) -> str:
@@ -91,5 +107,5 @@ def _log_key(origin: Origin, store: StoreEntry) -> str:
     return f"{store.broker_name or store.path}/{origin.topic or '*'}/{queue}"
 
 
-def tags_text(tags: Sequence[str]) -> str:
-    return " || ".join(tags) or "none"
+def selection_text(value: Sequence[str] | str | None) -> str:
+    return value if isinstance(value, str) else " || ".join(value or ()) or "none"

@@ -17,7 +17,7 @@ from rmqcli.export.errors import OutputExists, TableConflict, TableError, TableM
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import FileEntry, Manifest, Origin
 from rmqcli.export.output.spans import QueueSpan
-from rmqcli.export.tables.progress import Progress, advanced, tags_text
+from rmqcli.export.tables.progress import SELECTION, Progress, advanced, selection, selection_text
 from rmqcli.export.tables.schema import added_fields
 from rmqcli.export.tables.table import CommitConflict, Table, TableFile, TablePlace, TableState
 from rmqcli.render.output import warn
@@ -64,10 +64,20 @@ class TableRun:
             raise OutputExists(f"{self.shown}: exists; add to it with --resume, or name a new table")
         self._added_fields(state)
         if state is not None and state.progress is not None:
-            _require_tags(state.progress, self._origin, self.shown)
+            self._require_same(state.progress)
             self.previous = state.progress.manifest(self._origin, self.layout)
         self._table.prepare(state, self.layout)
         return self
+
+    def _require_same(self, progress: Progress) -> None:
+        wanted = selection(self._origin, self.layout.transform)
+        for name, option in SELECTION.items():
+            was, is_now = getattr(progress, name), wanted[name]
+            if was != is_now and progress.queues:
+                raise TableMismatch(
+                    f"{self.shown}: was exported with {option} {selection_text(was)}, not {selection_text(is_now)}; "
+                    "specify the same to resume, or name a new table"
+                )
 
     def _added_fields(self, state: TableState | None) -> list[Any]:
         """Returns the fields that the table lacks; all of a new one."""
@@ -96,7 +106,7 @@ class TableRun:
         """
         spans = [*(span for file in files for span in file.queues), *reached]
         before = self._state.progress if self._state else None
-        after = advanced(before, self.prefix, self._origin, spans, ends)
+        after = advanced(before, self.prefix, self._origin, spans, ends, self.layout.transform)
         if files or not after.same_offsets(before) or (self._state and self._state.is_fading):
             self._commit([self._footers[file.path] for file in files], after)
         self.added = list(files)
@@ -155,11 +165,3 @@ def attempts(table: Table, origin: Origin, layout: Layout, *, resume: bool) -> I
         f"{table.shown}: another export was faster {RUNS} times in a row; nothing was added by this one, "
         "so run only one at a time, with --resume"
     )
-
-
-def _require_tags(progress: Progress, origin: Origin, table: str) -> None:
-    if progress.tags != list(origin.tags) and progress.queues:
-        raise TableMismatch(
-            f"{table}: was exported with --tag {tags_text(progress.tags)}, not {tags_text(origin.tags)}; "
-            "specify the same to resume, or name a new table"
-        )

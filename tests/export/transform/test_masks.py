@@ -218,6 +218,23 @@ def test_a_topic(rmq: Run, topic: str, tmp_path: Path) -> None:
     assert dict(row["properties"])["email"] == sha256(EMAIL.encode()).hexdigest()
 
 
+def test_a_table_has_the_same_masks_in_every_run(cli: Run, tmp_path: Path) -> None:
+    store, table = write_store(tmp_path), tmp_path / "table"
+    decode = (*DECODE, "--schema", str(tmp_path / "value.json"))
+    export = ("export", "--store", str(store), "--broker-name", "b", "--table", f"delta:{table}", *decode)
+    masks = ("--mask", "value.email:drop", "--mask", "value.lines:drop", "--mask", "properties:drop")
+    assert cli(*export, *masks, "--compression", "none").code == 0
+    found = everything(table)
+    assert [one for one in (TAG, WORD, UID, EMAIL) if one.encode() in found] == []
+    assert cli(*export, *masks, "--resume").lines[0][2] == "0"
+    result = cli(*export, *masks[2:], "--resume")
+    given = "properties:drop || value.email:drop || value.lines:drop"
+    said = f"was exported with --mask {given}, not properties:drop || value.lines:drop; specify the same"
+    assert (result.code, said in result.err) == (ExitCode.USAGE, True), result.err
+    result = cli(*export, *masks, "--sample", "5%", "--resume")
+    assert (result.code, "with --sample none, not 5%" in result.err) == (ExitCode.USAGE, True)
+
+
 def test_an_export_is_continued_with_the_same_masks_and_key(cli: Run, tmp_path: Path) -> None:
     store = write_store(tmp_path)
     command = (
