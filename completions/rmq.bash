@@ -533,8 +533,8 @@ _rmq_describe() {
             paths="yes"
             ;;
         "export")
-            options="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag --verify --no-verify -j --jobs --resume --decode --schema --on-error --sample --mask --mask-key-file --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --table -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
-            values="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag -j --jobs --decode --schema --on-error --sample --mask --mask-key-file --master --conf --partition-by --columns --compression --file-size --row-group-size --table -n --namesrv --profile --color --timeout --map --confirm"
+            options="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag --verify --no-verify -j --jobs --resume --decode --schema --on-error --sample --mask --mask-key-file --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --table --follow --every -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag -j --jobs --decode --schema --on-error --sample --mask --mask-key-file --master --conf --partition-by --columns --compression --file-size --row-group-size --table --every -n --namesrv --profile --color --timeout --map --confirm"
             files="--out --store --schema --mask-key-file"
             specs="-T:topics --topic:topics -o:=start,end --offset:=start,end --decode:=json,avro,avro-single-object,avro-confluent,protobuf --on-error:=fail,null,column --partition-by:=topic,day,queue --compression:=zstd,snappy,gzip,lz4,brotli,none --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;

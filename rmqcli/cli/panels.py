@@ -58,7 +58,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "export": {
         "Selection": "--queue --tag --verify",
         "Content": "--decode --schema --on-error --sample --mask --mask-key-file",
-        "Tables": "--table",
+        "Tables": "--table --follow --every",
         "Spark": "--spark --master --conf",
         "Layout": "--partition-by --columns --body-text --compression --file-size --row-group-size",
         "Work": "--jobs --resume",

@@ -34,7 +34,7 @@ app = single_command()
     "export",
     example="""rmq export --store /data/store --out orders/ --topic orders
 rmq export --topic orders -o @-1d --out orders/ --spark
-rmq export --topic orders --table delta:s3://lake/orders --resume
+rmq export --topic orders --table delta:s3://lake/orders --follow --every 60
 rmq export --topic orders --out orders/ --partition-by day --resume""",
 )
 def export(
@@ -121,7 +121,7 @@ def export(
 
     With --table, a run is one commit, which also holds the offsets where --resume continues; the table is
     partitioned by day and topic. If retention deleted messages after those offsets, the exit code is 3.
-    Needs the extra table.
+    --follow makes it a change feed, until Ctrl-C. Needs the extra table.
     """
     from rmqcli.export import refuse_existing
     from rmqcli.grammar.offset_range import parse_range
@@ -141,6 +141,10 @@ def export(
     wanted = parse_range(range_text, now_ms())
     if resume and wanted.last is not None:
         raise usage_error("--resume continues where the last export ended: -o cannot count from the end")
+    if table.follow and (wanted.last, wanted.end, wanted.end_time) != (None, None, None):
+        raise usage_error(f"--follow has no end: -o {range_text} has one")
+    if table.follow and store and wanted.only_new:
+        raise usage_error("--follow of a store begins at an offset or a time, not at the end")
     files = layout.layout(transforming.transform())
     if out is not None:
         refuse_existing(out, resume=resume)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rmqcli.export.transform.transform import Transform
 
 
+EVERY = 10.0
+"""Seconds between two commits of a change feed."""
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutOptions(OptionGroup):
     """The layout of files."""
@@ -108,10 +112,32 @@ class TableOptions(OptionGroup):
         ),
     ] = None
 
+    follow: Annotated[
+        bool, Option("--follow", help="With --table: go on, with a commit whenever there are new messages.")
+    ] = False
+    every: Annotated[
+        float | None,
+        Option(
+            "--every",
+            metavar="SECONDS",
+            min=0.1,
+            help=f"With --follow: time between commits; default: {EVERY:g}.",
+        ),
+    ] = None
+
+    @property
+    def period(self) -> float | None:
+        """The seconds between two commits; None: only one."""
+        return (self.every or EVERY) if self.follow else None
+
     def check(self, out: Path | None, *, partition_by: bool, spark: bool) -> None:
         """Raise a usage error unless either a table or a folder is named, with options that fit."""
         if (out is None) == (self.table is None):
             raise usage_error("specify where to export to: --out DIR or --table TABLE")
+        if self.table is None and (self.follow or self.every is not None):
+            raise usage_error("--follow and --every require --table")
+        if self.every is not None and not self.follow:
+            raise usage_error("--every requires --follow")
         if self.table is not None and (partition_by or spark):
             raise usage_error(
                 "--table is written without --spark, partitioned by day and topic: leave out --partition-by"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from rmqcli.cli.errors import Ended, is_interrupt
 from rmqcli.cli.running import run_async
@@ -12,10 +12,12 @@ from rmqcli.commands.common.outcome import partial_code, say_done
 from rmqcli.commands.export.options import TableOptions, require_packages
 from rmqcli.commands.export.showing import remedy, show
 from rmqcli.commands.export.working import working
+from rmqcli.render.output import Output, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import PullConsumer
     from rmqcli.export import ExportSummary, Layout, StoreRows
+    from rmqcli.export.tables.run import TableRun
     from rmqcli.export.tables.table import Table
     from rmqcli.grammar.offset_range import OffsetRange
 
@@ -50,8 +52,10 @@ def export_to_table(
     work = _Work(settings, source, table_of(options.table), layout, resume)
     told = _Told(settings, work.table.shown)
     try:
-        summary = _add_stores(work) if source.stores is not None else _add_topic(work)
-        told.add(summary)
+        if options.period is not None:
+            _follow(work, told, options.period)
+        summary = _add(work, told)
+        show(settings, summary)
     except BaseException as error:
         if is_interrupt(error):
             say_done(settings, error, [told.interrupted])
@@ -60,49 +64,83 @@ def export_to_table(
         raise Ended(partial_code(done=True), summary=remedy(summary))
 
 
+def _follow(work: _Work, told: _Told, every: float) -> NoReturn:
+    from dataclasses import replace
+
+    from rmqcli.export.tables.feed import feed
+    from rmqcli.grammar.offset_range import OffsetRange
+
+    # What the range begins with, the table has behind it then.
+    stores = work.source.stores and [
+        one._replace(rows=replace(one.rows, begin=None, begin_time=None)) for one in work.source.stores
+    ]
+    rest = work._replace(source=work.source._replace(wanted=OffsetRange(), stores=stores), resume=True)
+    feed(lambda goes_on: _add(rest if goes_on else work, told), told.add, told.outage, every=every)
+
+
 class _Told:
-    """The commits so far."""
+    """The commits so far, and what was said of outages."""
 
     def __init__(self, settings: Settings, table: str) -> None:
         self._settings = settings
         self._table = table
-        self._rows: list[int] = []
+        self._runs: list[TableRun] = []
+        self._outage = ""
+
+    def begin(self, run: TableRun) -> None:
+        self._runs = [one for one in self._runs if one.added]
+        self._runs.append(run)
 
     def add(self, summary: ExportSummary) -> None:
-        show(self._settings, summary)
-        self._rows.append(summary.rows)
+        self._outage = ""
+        if summary.rows or summary.failed or summary.damaged or summary.lost:
+            show(self._settings, summary)
+            Output().flush()
+
+    def outage(self, error: Exception) -> None:
+        if str(error) != self._outage:
+            warn(f"{error}; trying again")
+        self._outage = str(error)
 
     @property
     def interrupted(self) -> str:
         from rmqcli.render.text import many
 
-        done = f"{many(sum(self._rows), 'row')} committed" if self._rows else "nothing was committed"
-        return f"interrupted: {done}; continue {self._table} with --resume"
+        files = [file for run in self._runs for file in run.added or ()]
+        rows = many(sum(file.rows for file in files), "row")
+        done = f"{rows} committed" if files else "nothing was committed"
+        doubt = ", a commit was under way" if any(run.is_in_doubt for run in self._runs) else ""
+        return f"interrupted: {done}{doubt}; continue {self._table} with --resume"
 
 
-def _add_stores(work: _Work) -> ExportSummary:
+def _add(work: _Work, told: _Told) -> ExportSummary:
+    return _add_stores(work, told) if work.source.stores is not None else _add_topic(work, told)
+
+
+def _add_stores(work: _Work, told: _Told) -> ExportSummary:
     from rmqcli.export.local import write_stores
     from rmqcli.export.run import stores_origin
     from rmqcli.export.tables.run import attempts
 
     stores = work.source.stores or []
     for run in attempts(work.table, stores_origin(stores), work.layout, resume=work.resume):
+        told.begin(run)
         with run, working(stores, work.source.jobs) as (advance, workers):
             return write_stores(stores, run, advance, workers=workers)
     raise AssertionError("attempts end with a result or an error")
 
 
-def _add_topic(work: _Work) -> ExportSummary:
+def _add_topic(work: _Work, told: _Told) -> ExportSummary:
     from rmqcli.client import PullConsumer
 
     async def main() -> ExportSummary:
         async with PullConsumer(**work.settings.client_options) as consumer:
-            return await _add_new(consumer, work)
+            return await _add_new(consumer, work, told)
 
     return run_async(main)
 
 
-async def _add_new(consumer: PullConsumer, work: _Work) -> ExportSummary:
+async def _add_new(consumer: PullConsumer, work: _Work, told: _Told) -> ExportSummary:
     from rmqcli.export import find_ranges
     from rmqcli.export.local import write_topic
     from rmqcli.export.run import topic_origin
@@ -113,6 +151,7 @@ async def _add_new(consumer: PullConsumer, work: _Work) -> ExportSummary:
     ranges, lost = await find_ranges(consumer, work.source.topic, work.source.wanted)
     count = sum(wanted.end - wanted.begin for wanted in ranges)
     for run in attempts(work.table, topic_origin(ranges), work.layout, resume=work.resume):
+        told.begin(run)
         with run, progress("export", count) as advance:
             summary = await write_topic(consumer, ranges, run, advance)
             return summary._replace(failed=(*summary.failed, *lost))

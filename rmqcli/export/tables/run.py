@@ -83,6 +83,11 @@ class TableRun:
         """Returns the fields that the table lacks; all of a new one."""
         return added_fields(state.columns if state else [], self._table.schema(self.layout), self.shown)
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """True from the begin of the commit until it is known to have succeeded."""
+        return self._may_be_committed and self.added is None
+
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
         from rmqcli.export.output.folder import footer_entry
 
