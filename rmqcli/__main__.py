@@ -32,8 +32,12 @@ def main() -> None:
     except KeyboardInterrupt:  # during the first imports
         code = ExitCode.INTERRUPTED
     code = _flush(code)
-    if "_duckdb" not in sys.modules:  # which reports objects that are left when the interpreter exits
-        gc.freeze()  # saves a last scan then
+    if "_duckdb" in sys.modules:
+        # Threads of a cancelled query may still run, which a normal exit would meet half-way; and DuckDB's
+        # binding would report the objects that are left.
+        sys.stderr.flush()
+        os._exit(code)
+    gc.freeze()  # saves a last scan when the interpreter exits
     sys.exit(code)
 
 

@@ -6,32 +6,51 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+Outcome = tuple[Any, BaseException | None]
+Job = tuple[Callable[[], Any], "queue.SimpleQueue[Outcome]"]
 
 PATIENCE = 0.5
 """Seconds after Ctrl-C in which the work can end; after that, it goes on without anybody waiting for it."""
 
 
-def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
-    """Returns what `work` returns, or raises its error. Ctrl-C calls `cancel` and raises KeyboardInterrupt."""
-    ended: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+class Worker:
+    """One thread, as memory that several threads allocate in turn would not be reused."""
 
-    def run() -> None:
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        threading.Thread(target=_work, args=(self._jobs,), name="rmq sql", daemon=True).start()
+
+    def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
+        """Returns what `work` returns, or raises its error. Ctrl-C calls `cancel` and raises KeyboardInterrupt.
+
+        What is run next waits for work that did not end.
+        """
+        ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._jobs.put((work, ended))
+        try:
+            found, error = ended.get()
+        except KeyboardInterrupt:
+            cancel()
+            with suppress(queue.Empty):
+                ended.get(timeout=PATIENCE)
+            raise
+        if error is not None:
+            raise error
+        return cast(T, found)
+
+    def end(self) -> None:
+        """Ends the thread after its work."""
+        self._jobs.put(None)
+
+
+def _work(jobs: queue.SimpleQueue[Job | None]) -> None:
+    while (job := jobs.get()) is not None:
+        work, ended = job
         try:
             ended.put((work(), None))
         except BaseException as error:
             ended.put((None, error))
-
-    threading.Thread(target=run, name="rmq sql", daemon=True).start()
-    try:
-        found, error = ended.get()
-    except KeyboardInterrupt:
-        cancel()
-        with suppress(queue.Empty):
-            ended.get(timeout=PATIENCE)
-        raise
-    if error is not None:
-        raise error
-    return cast(T, found)
+        del job, work, ended  # and what they hold

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyarrow import parquet
 
 if TYPE_CHECKING:
     from rmqcli.sql.session import Result
 
-ROW_GROUP_ROWS = 1 << 17
+ROW_GROUP_BYTES = 1 << 26
+"""Bytes of rows that are gathered for a row group."""
 
 
 def save(out: Path, result: Result) -> tuple[int, int]:
@@ -24,12 +27,25 @@ def save(out: Path, result: Result) -> tuple[int, int]:
     try:
         with temporary.open("wb") as file:
             with parquet.ParquetWriter(file, result.schema, compression="zstd") as writer:
-                for batch in result.batches():
-                    writer.write_batch(batch, row_group_size=ROW_GROUP_ROWS)
-                    rows += batch.num_rows
+                for table in _row_groups(result):
+                    writer.write_table(table, row_group_size=table.num_rows)
+                    rows += table.num_rows
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(out)
     finally:
         temporary.unlink(missing_ok=True)
     return rows, out.stat().st_size
+
+
+def _row_groups(result: Result) -> Iterator[Any]:
+    gathered: list[Any] = []
+    size = 0
+    for batch in result.batches():
+        gathered.append(batch)
+        size += batch.nbytes
+        if size >= ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)

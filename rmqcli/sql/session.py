@@ -22,7 +22,7 @@ import pyarrow as pa
 from rmqcli.render.output import warn
 from rmqcli.sql.bounds import Bounds, bounds_of
 from rmqcli.sql.errors import InvalidQuery, ReadAgain, SqlError, UnknownTable
-from rmqcli.sql.interrupting import interruptible
+from rmqcli.sql.interrupting import Worker
 from rmqcli.sql.portal import Cancelled
 from rmqcli.sql.table import TopicTable
 from rmqcli.sql.translating import failure_of
@@ -84,6 +84,7 @@ class Session:
     def __init__(self, source: Source, memory: int) -> None:
         self._source = source
         self._memory = memory
+        self._worker = Worker()
         self._cancelled = threading.Event()
         self._failures: list[BaseException] = []
 
@@ -99,6 +100,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._worker.end()
         self._duckdb.close()
         self._folder.cleanup()
 
@@ -189,7 +191,9 @@ class Session:
             self._duckdb.execute("DEALLOCATE rmq")
 
     def _add(self, name: str, statement: str, topics: dict[str, str]) -> None:
-        if name.casefold() in topics or not self._call(lambda: self._source.has(name)):
+        if name.casefold() in topics:
+            raise InvalidQuery(f"{name}: of all tables only {EVERYTHING} is in a schema")
+        if not self._call(lambda: self._source.has(name)):
             raise UnknownTable(name, self._names())
         self._refuse_other_case(name, statement)
         topics[name.casefold()] = name
@@ -235,7 +239,7 @@ class Session:
     def _call(self, work: Callable[[], T], statement: str = "") -> T:
         """Returns what `work` returns; it uses DuckDB or the source. Raises KeyboardInterrupt soon after Ctrl-C."""
         try:
-            return interruptible(work, self._cancel)
+            return self._worker.run(work, self._cancel)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             found = self._failures[0] if self._failures else failure_of(error, statement)
         raise found

@@ -80,6 +80,7 @@ def test_a_parquet_file(sql: Run, tmp_path: Path) -> None:
     found = sql("select *, tags from SeedTags where queue_id = 1", "--out", str(out))
     assert (found.code, found.out) == (0, b"")
     assert found.err.startswith(f"wrote {out}: 75 rows, ")
+    assert parquet.read_metadata(out).num_row_groups == 1
     table = parquet.read_table(out)
     assert (table.num_rows, table.column_names[-1]) == (75, "tags_1")
     again = sql("select 1 as a", "--out", str(out))

@@ -17,7 +17,7 @@ from codec.scan.schema import schema
 from rmqcli.client import NotPermitted
 from rmqcli.sql.bounds import Bounds
 from rmqcli.sql.errors import InvalidQuery, ReadAgain, SqlError, UnknownTable
-from rmqcli.sql.interrupting import interruptible
+from rmqcli.sql.interrupting import Worker
 from rmqcli.sql.session import Result, Session
 from tests.sql.conftest import MEMORY, Ask, ask_of
 from tests.support import PATIENCE
@@ -139,6 +139,11 @@ def test_a_query_only_reads_topics(ask: Ask, tmp_path: Path, statement: str) -> 
         ("explain select foo from orders", 'line 1, column 16: Referenced column "foo" not found'),
         ("select 1; select 2", "2 statements: expected one"),
         ("", "0 statements: expected one"),
+        ("select * from rmq.orders", "orders: of all tables only rmq.messages is in a schema"),
+        (
+            "select * from nowhere.orders",
+            'line 1, column 15: Table with name "nowhere.orders" does not exist',
+        ),
         ("copy orders to 'x'", "COPY is refused: a query only reads"),
         ('select * from orders join "Orders" using (msg_id)', "topics orders and Orders differ only in case"),
     ],
@@ -245,9 +250,11 @@ def test_ctrl_c_ends_a_query() -> None:
 
 def test_ctrl_c_does_not_wait_for_what_cannot_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqcli.sql.interrupting.PATIENCE", 0.01)
-    stop, cancelled = threading.Event(), threading.Event()
+    worker, stop, cancelled = Worker(), threading.Event(), threading.Event()
     threading.Timer(0.05, interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        interruptible(lambda: stop.wait(PATIENCE), cancelled.set)
+        worker.run(lambda: stop.wait(PATIENCE), cancelled.set)
     assert cancelled.is_set()
     stop.set()
+    assert worker.run(lambda: 7, cancelled.set) == 7
+    worker.end()
