@@ -23,7 +23,7 @@ from codec.scan import scan_positions
 from codec.store.record import decode_record
 from rmqcli.export import RowFilter, export_store_on_spark, spark_source
 from rmqcli.export.from_store.parts import Part, parts_of
-from rmqcli.export.spark.job import PART_BYTES
+from rmqcli.export.packing import TASK_BYTES
 from rmqcli.export.spark.session import spark_session
 from rmqcli.export.spark_source.columns import spark_schema
 from rmqcli.store.read.commit_log import next_record
@@ -48,7 +48,7 @@ class RowReader(DataSourceReader):
         self.path = path
 
     def partitions(self) -> list[InputPartition]:
-        return [RowPartition(part) for part in parts_of(Path(self.path), RowFilter(), PART_BYTES)]
+        return [RowPartition(part) for part in parts_of(Path(self.path), RowFilter(), TASK_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         from datetime import UTC, datetime, timedelta

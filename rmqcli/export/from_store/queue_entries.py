@@ -30,13 +30,16 @@ class UnsoundQueue(Exception):
 
 
 class QueueFile(NamedTuple):
-    """A file of a queue with the commit-log offsets of its first and last entries."""
+    """A file of a queue with the commit-log offsets of its first and last entries, and the bytes of all its
+    records, estimated from these two.
+    """
 
     topic: str
     queue_id: int
     file: NamedFile
     first: int
     last: int
+    record_bytes: int
 
     def touches(self, low: int, high: int) -> bool:
         """Returns True if records of its entries may start in [low, high)."""
@@ -67,8 +70,9 @@ def bounded(queue: Queue) -> list[QueueFile]:
             first, end = leading_fillers(data, count), count_written(data, count)
             if first >= end:
                 continue
-            ends = (entry_at(file, data, at).commit_log_offset for at in (first, end - 1))
-            known = QueueFile(topic, number, file, *ends)
+            oldest, newest = (entry_at(file, data, at) for at in (first, end - 1))
+        total = (end - first) * (oldest.size + newest.size) // 2
+        known = QueueFile(topic, number, file, oldest.commit_log_offset, newest.commit_log_offset, total)
         if found and (known.last >= found[-1].first or end < file.size // ENTRY.size):
             raise _unsound(topic, number, file)
         found.append(known)

@@ -15,24 +15,27 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import trio
 
 from codec.errors import CorruptionError
-from rmqcli.client import ClientError, PullConsumer
+from rmqcli.client import ClientError
+from rmqcli.export import packing
 from rmqcli.export.errors import DecodeError, ExportError
-from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, divided, queue_places, scan
-from rmqcli.export.from_store.parts import Part, parts_of
+from rmqcli.export.from_store import packing as store_parts
+from rmqcli.export.from_store.by_queues import QueuePlaces, by_queues_or_walked, queue_places, scan
+from rmqcli.export.from_store.packing import PlacedPart
+from rmqcli.export.from_store.parts import parts_of
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_topic.batches import QueueRange, read_some
-from rmqcli.export.from_topic.retrying import QueueEnd, patiently, reached
+from rmqcli.export.from_topic import packing as topic_ranges
+from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.output.folder import ExportFolder
 from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
+from rmqcli.export.packing import TASK_BYTES
 from rmqcli.export.run import (
     ExportSummary,
     StoreRows,
@@ -43,28 +46,24 @@ from rmqcli.export.run import (
     topic_origin,
 )
 from rmqcli.export.spark.progress import Progress, followed, silent
+from rmqcli.export.spark.queues import End, Written, joined, mean_sizes, read_queues
 from rmqcli.export.spark.session import spark_session
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import DamagedFile, naming_full_disk
 
-PART_BYTES = 128 * 1024 * 1024
-RANGE_MESSAGES = 1 << 17
-"""Longer ranges of a queue become several tasks."""
-
-End = tuple[int, str]
-"""The offset that a queue was read to, and why not further."""
-Read = Callable[[int], Generator[Any, None, End | None]]
-"""Yields the record batches of a task, given its number; returns the end of a queue, or nothing."""
+Read = Callable[[int], Generator[Any, None, list[End] | None]]
+"""Yields the record batches of a task, given its number; returns the ends of its queues, or nothing."""
 
 
-def read_part(
-    parts: list[tuple[Part, QueuePlaces | None]], rows: RowFilter, index: int
-) -> Generator[Any, None, None]:
-    part, places = parts[index]
-    yield from scan(part, rows, places)
+Tasks = list[list[PlacedPart]]
 
 
-ReadPart = Callable[[list[tuple[Part, QueuePlaces | None]], RowFilter, int], Generator[Any, None, None]]
+def read_parts(tasks: Tasks, rows: RowFilter, index: int) -> Generator[Any, None, None]:
+    for part, places in tasks[index]:
+        yield from scan(part, rows, places)
+
+
+ReadParts = Callable[[Tasks, RowFilter, int], Generator[Any, None, None]]
 
 
 def export_store_on_spark(
@@ -79,13 +78,16 @@ def export_stores_on_spark(
     out: Path,
     progress: Progress = silent,
     *,
-    part_bytes: int = PART_BYTES,
+    part_bytes: int = TASK_BYTES,
     layout: Layout = EVERYTHING,
     resume: bool = False,
-    read: ReadPart = read_part,
+    read: ReadParts = read_parts,
     **session: Any,
 ) -> ExportSummary:
-    """Exports as `export_stores` does, with a task a part; `session` are arguments of `spark_session`."""
+    """Exports as `export_stores` does, with tasks of at most about `part_bytes` of wanted records.
+
+    `session` are arguments of `spark_session`.
+    """
     wanted = [one._replace(store=one.store.resolve()) for one in wanted]
     for one in wanted:
         CommitLogFiles(one.store)  # a missing store is reported before a folder is created
@@ -99,16 +101,18 @@ def export_stores_on_spark(
             output = Output(folder.place, one.path, layout, in_thread=False)
             # Only with topics can a part that is cut anywhere be read by queues.
             places = queue_places(*one) if one.rows.topics else None
-            parts = parts_of(*one, part_bytes)
+            parts = parts_of(*one)
 
             def run(places: QueuePlaces | None) -> list[str]:
-                own = list(divided(parts, places))
-                job = partial(_run_task, partial(read, own, one.rows), output)
-                return [name for written in _run(spark, len(own), job, progress) for name in written.names]
+                own = store_parts.sized(parts, places)
+                size = _task_bytes(spark, sum(cost for _, cost in own), part_bytes)
+                tasks = store_parts.in_tasks(own, size)
+                job = partial(_run_task, partial(read, tasks, one.rows), output)
+                return [name for written in _run(spark, len(tasks), job, progress) for name in written.names]
 
             return by_queues_or_walked(places, run)
 
-        return run_stores_export(wanted, folder, write)
+        return run_stores_export(wanted, folder, write)._replace(out=str(out))
 
 
 def export_topic_on_spark(
@@ -117,12 +121,12 @@ def export_topic_on_spark(
     out: Path,
     progress: Progress = silent,
     *,
-    range_messages: int = RANGE_MESSAGES,
+    task_bytes: int = TASK_BYTES,
     layout: Layout = EVERYTHING,
     resume: bool = False,
     **session: Any,
 ) -> ExportSummary:
-    """Exports as `export_topic` does, with a task for each `range_messages` of a queue.
+    """Exports as `export_topic` does, with tasks of at most about `task_bytes` of messages.
 
     Each task has a PullConsumer with `client_options`.
     """
@@ -134,88 +138,47 @@ def export_topic_on_spark(
         started = time.perf_counter()
         output = Output(folder.place, origin.source, layout, in_thread=False, of_store=False)
         wanted, lost = not_done(ranges, folder.previous)
-        pieces = [queue.cut(-(-(queue.end - queue.begin) // range_messages)) for queue in wanted]
-        tasks = [piece for own in pieces for piece in own]
-        job = partial(_run_task, partial(_read_queue, dict(client_options), tasks), output)
-        done = iter(_run(spark, len(tasks), job, progress))
-        joined = [
-            _joined(queue, list(zip(own, islice(done, len(own)), strict=True)))
-            for queue, own in zip(wanted, pieces, strict=True)
-        ]
-        names = [name for _, names in joined for name in names]
+        tasks = _topic_tasks(spark, client_options, wanted, task_bytes)
+        job = partial(_run_task, partial(read_queues, dict(client_options), tasks), output)
+        ends, names = joined(wanted, tasks, _run(spark, len(tasks), job, progress))
         try:
-            return commit_topic(folder, names, [end for end, _ in joined], started, lost)
+            return commit_topic(folder, names, ends, started, lost)._replace(out=str(out))
         except ClientError as error:
             raise ExportError(f"the Spark job failed: {error}") from error
 
 
-def _joined(wanted: QueueRange, pieces: Sequence[tuple[QueueRange, _Written]]) -> tuple[QueueEnd, list[str]]:
-    """Returns how far a queue was read without a gap, and the files up to there."""
-    names: list[str] = []
-    reached = wanted.begin
-    for piece, written in pieces:
-        names += written.names
-        offset, reason = written.end or (piece.begin, "")
-        if offset > piece.begin or wanted.end_time is None:
-            reached = offset
-        if reason:
-            return QueueEnd(wanted, reached, ClientError(reason)), names
-    return QueueEnd(wanted, reached), names
+def _task_bytes(spark: Any, total: int, most: int) -> int:
+    return packing.task_bytes(total, most, spark.sparkContext.defaultParallelism)
 
 
-def _read_queue(
-    client_options: dict[str, Any], ranges: list[QueueRange], index: int
-) -> Generator[Any, None, End]:
-    """Reads batches, each with its own client: a connection costs little in comparison."""
-    wanted = ranges[index]
-    end, offset = wanted.begin, wanted.begin
-    following: int | None = offset
-    while following is not None:
-        offset = following
-        batch, following, reason = trio.run(_step, client_options, wanted, offset)
-        if reason:
-            return end, reason
-        yield batch
-        end = reached(wanted, end, batch, following)
-    return end, ""
+def _topic_tasks(
+    spark: Any, client_options: Mapping[str, Any], ranges: list[QueueRange], most: int
+) -> list[list[QueueRange]]:
+    some = [wanted for wanted in ranges if wanted.begin < wanted.end]
+    sizes = trio.run(mean_sizes, client_options, some)
+    total = sum(topic_ranges.bytes_of(wanted, sizes) for wanted in some)
+    return topic_ranges.in_tasks(some, sizes, _task_bytes(spark, total, most))
 
 
-async def _step(
-    client_options: dict[str, Any], wanted: QueueRange, offset: int
-) -> tuple[Any, int | None, str]:
-    async with PullConsumer(**client_options) as consumer:
-        try:
-            return *await patiently(lambda: read_some(consumer, wanted, offset)), ""
-        except ClientError as error:
-            return None, None, str(error)
-
-
-def _run(spark: Any, tasks: int, job: Callable[[int], _Written], progress: Progress) -> list[_Written]:
+def _run(spark: Any, tasks: int, job: Callable[[int], Written], progress: Progress) -> list[Written]:
     # Plain partitions: a data frame would delay the first task of a new session by seconds.
     if not tasks:
         return []
     context = spark.sparkContext
     try:
         with followed(context, tasks, progress):
-            written: list[_Written] = context.parallelize(range(tasks), tasks).map(job).collect()
+            written: list[Written] = context.parallelize(range(tasks), tasks).map(job).collect()
     except Exception as error:  # Py4J wraps whatever a task raised
         raise _reason(error) from error
     return written
 
 
-class _Written(NamedTuple):
-    """The names of a task's files, in order, and the end of its queue."""
-
-    names: list[str]
-    end: End | None
-
-
-def _run_task(read: Read, output: Output, task: int) -> _Written:
+def _run_task(read: Read, output: Output, task: int) -> Written:
     attempt = output._replace(prefix=f"task-{task:05d}-{uuid.uuid4().hex}")
     with naming_full_disk(output.place.shown), attempt.open() as files:
-        end = _write_all(read(task), files)
+        ends = _write_all(read(task), files)
     _spare_modules()
-    return _Written(files.names, end)
+    return Written(files.names, ends)
 
 
 def _spare_modules() -> None:
@@ -225,13 +188,12 @@ def _spare_modules() -> None:
         gc.freeze()
 
 
-def _write_all(batches: Generator[Any, None, End | None], files: Files) -> End | None:
+def _write_all(batches: Generator[Any, None, list[End] | None], files: Files) -> list[End]:
     while True:
         try:
             files.write(next(batches))
         except StopIteration as stop:
-            end: End | None = stop.value
-            return end
+            return stop.value or []
 
 
 def _raised(*kinds: type[Exception]) -> re.Pattern[str]:

@@ -1,7 +1,8 @@
 """Batch reads of a range that is fixed when Spark plans: topics by pull, store folders from their files.
 
-A partition is a range of a queue, or a part of a commit log file; `minPartitions` cuts finer. Nothing is
-remembered: the same plan read twice yields the same rows while the messages exist.
+A partition has ranges of queues, or parts of commit log files, and about as many bytes as the others: large
+ones are cut, small ones go together. Nothing is remembered: the same plan read twice yields the same rows
+while the messages exist.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from codec.selector import parse_tags
 from rmqcli.client import PullConsumer
 from rmqcli.export.errors import ExportError, SourceError
-from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
-from rmqcli.export.from_store.parts import Part, cut_parts, parts_of, scan_part
+from rmqcli.export.from_store.by_queues import queue_places, scan
+from rmqcli.export.from_store.packing import PlacedPart, in_tasks, sized
+from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.queue_check import has_topic
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_store.source import StoreSource, store_path, store_sources
 from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.packing import mean_sizes
 from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints, constrained
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
@@ -30,23 +33,29 @@ from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import reading
 from rmqcli.export.spark_source.plain_errors import plainly
-from rmqcli.export.spark_source.planning import for_all, offset_at, queues_of, resolved, split
-from rmqcli.export.spark_source.pulling import read_range
-
-PART_BYTES = 64 * 1024 * 1024
+from rmqcli.export.spark_source.planning import (
+    for_all,
+    offset_at,
+    planned,
+    queues_of,
+    resolved,
+    wanted_bytes,
+)
+from rmqcli.export.spark_source.pulling import read_ranges
 
 
 @dataclass(frozen=True)
 class QueuePartition(InputPartition):
-    wanted: QueueRange
+    """Ranges of queues, read one after the other."""
+
+    wanted: list[QueueRange]
 
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """A part of a commit log of a broker, with the places of its topics' records when the queues know them."""
+    """Parts of the commit log of a broker, each with the places of its topics' records when queues know them."""
 
-    part: Part
-    places: QueuePlaces | None
+    parts: list[PlacedPart]
     broker_name: str | None
 
 
@@ -61,16 +70,16 @@ class BatchReader(DataSourceReader):
 
     @plainly
     def partitions(self) -> list[InputPartition]:
-        """Returns partitions: queues that have messages, or the parts of a store; more by `minPartitions`."""
+        """Returns partitions of what is not empty, of about the same size."""
         if self.options.paths:
-            return self._parts()
-        ranges = trio.run(reading, self.options, self._ranges)
-        return list(map(QueuePartition, split(ranges, self.options.min_partitions or 1)))
+            return self._of_stores()
+        ranges, sizes = trio.run(reading, self.options, self._sized_ranges)
+        return list(map(QueuePartition, planned(ranges, sizes, self.options)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_partition(partition, self.options, self.columns, self.constraints)
 
-    def _parts(self) -> list[InputPartition]:
+    def _of_stores(self) -> list[InputPartition]:
         try:
             sources = store_sources(list(map(store_path, self.options.paths)), self.options.broker_names)
         except SourceError as error:
@@ -83,19 +92,21 @@ class BatchReader(DataSourceReader):
             return []
         topics = self.options.topics
         having = [one for one in sources if not topics or any(has_topic(one.path, name) for name in topics)]
-        whole = [(source, parts_of(source.path, rows)) for source in having]
-        size = sum(part.end - part.begin for _, parts in whole for part in parts)
-        finer = max(1, min(PART_BYTES, size // (self.options.min_partitions or 1)))
-        return [one for source, parts in whole for one in self._cut(source, parts, rows, finer)]
+        parts = [(source, self._parts(source, rows)) for source in having]
+        size = wanted_bytes(sum(cost for _, own in parts for _, cost in own), self.options)
+        return [
+            StorePartition(task, source.broker_name) for source, own in parts for task in in_tasks(own, size)
+        ]
 
     @staticmethod
-    def _cut(
-        source: StoreSource, parts: list[Part], rows: RowFilter, part_bytes: int
-    ) -> Iterator[InputPartition]:
+    def _parts(source: StoreSource, rows: RowFilter) -> list[tuple[PlacedPart, int]]:
+        parts = parts_of(source.path, rows)
         # Only with topics can a part that is cut anywhere be read by queues.
-        places = queue_places(source.path, rows) if rows.topics and parts else None
-        for part, own in divided(cut_parts(parts, part_bytes), places):
-            yield StorePartition(part, own, source.broker_name)
+        return sized(parts, queue_places(source.path, rows) if rows.topics and parts else None)
+
+    async def _sized_ranges(self, consumer: PullConsumer) -> tuple[list[QueueRange], dict[str, int]]:
+        ranges = await self._ranges(consumer)
+        return ranges, await mean_sizes(consumer, ranges)
 
     async def _ranges(self, consumer: PullConsumer) -> list[QueueRange]:
         queues = [
@@ -181,20 +192,25 @@ def read_partition(
 
 def _batches(partition: InputPartition, options: ReadOptions, constraints: Constraints) -> Iterator[Any]:
     if isinstance(partition, QueuePartition):
-        yield from read_range(partition.wanted, options)
+        yield from read_ranges(partition.wanted, options)
     elif isinstance(partition, StorePartition):
         rows = stored_rows(options, constraints)
         assert rows is not None
         rows = replace(rows, broker_name=partition.broker_name)
-        try:
-            yield from scan(partition.part, rows, partition.places)
-        except UnsoundQueue as error:
-            # Spark has rows already, so nothing can be read again; but a damaged record is named as such.
-            for _ in scan_part(partition.part, rows):
-                pass
-            remedy = "without subscribe they are not used: filter on the column topic"
-            raise ExportError(f"{error}; {remedy}") from error
+        for placed in partition.parts:
+            yield from _scanned(placed, rows)
     # Spark makes one partition with the value None of an empty list.
+
+
+def _scanned(placed: PlacedPart, rows: RowFilter) -> Iterator[Any]:
+    try:
+        yield from scan(placed.part, rows, placed.places)
+    except UnsoundQueue as error:
+        # Spark has rows already, so nothing can be read again; but a damaged record is named as such.
+        for _ in scan_part(placed.part, rows):
+            pass
+        remedy = "without subscribe they are not used: filter on the column topic"
+        raise ExportError(f"{error}; {remedy}") from error
 
 
 def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | None:

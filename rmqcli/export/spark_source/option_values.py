@@ -11,6 +11,8 @@ from typing import Any
 from codec.message_queue import MessageQueue
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import queues_from_json
+from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.sizes import parse_size
 
 
 class OptionError(ExportError, ValueError):
@@ -34,6 +36,13 @@ def to_positive(name: str, text: str) -> int:
     if number < 1:
         raise OptionError(f"{name}={text}: expected 1 or more")
     return number
+
+
+def to_size(name: str, text: str) -> int:
+    try:
+        return parse_size(name, text)
+    except GrammarError as error:
+        raise OptionError(str(error)) from None
 
 
 def to_seconds(name: str, text: str) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from rmqcli.export.packing import TASK_BYTES
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position
 from rmqcli.export.spark_source.option_values import (
     OptionError,
@@ -27,6 +28,7 @@ from rmqcli.export.spark_source.option_values import (
     to_pattern,
     to_positive,
     to_seconds,
+    to_size,
     to_text,
     to_trace,
 )
@@ -82,6 +84,7 @@ class ReadOptions:
     start: Position | None = None
     end: Position | None = None
     min_partitions: int | None = None
+    max_partition_bytes: int = TASK_BYTES
     max_offsets: int | None = None
     fail_on_data_loss: bool = True
     include_body: bool = True
@@ -147,6 +150,7 @@ _READ: _Table = {
     "subscribePattern": ("pattern", to_pattern),
     "assign": ("assigned", to_assigned),
     "minPartitions": ("min_partitions", to_positive),
+    "maxPartitionBytes": ("max_partition_bytes", to_size),
     "maxOffsetsPerTrigger": ("max_offsets", to_positive),
     "failOnDataLoss": ("fail_on_data_loss", to_boolean),
     "includeBody": ("include_body", to_boolean),
@@ -167,8 +171,9 @@ _POSITIONS = (
     *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
 )
 _OF_STORE = frozenset(
-    {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "minpartitions", "includebody"}
-    | {"pushfilters", "decode", "decodeschema", "decodeonerror", "sample", "mask", "maskkeyfile"}
+    {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "includebody", "pushfilters"}
+    | {"minpartitions", "maxpartitionbytes", "decode", "decodeschema", "decodeonerror", "sample"}
+    | {"mask", "maskkeyfile"}
 )
 """Options that apply to store folders."""
 _WRITE: _Table = {

@@ -1,4 +1,4 @@
-"""The queues and offsets of a read, requested from the cluster before anything is read.
+"""The queues and offsets of a read, requested from the cluster before anything is read, and its tasks.
 
 An offset for a time is that of the first message stored then or later; the broker's own search may be a
 message off.
@@ -7,7 +7,7 @@ message off.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 
 import trio
@@ -16,7 +16,9 @@ from codec.message_queue import MessageQueue
 from codec.names import is_system_topic
 from rmqcli.client import Admin, NoRoute, PullConsumer
 from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.packing import bytes_of, in_tasks
 from rmqcli.export.from_topic.retrying import first_error
+from rmqcli.export.packing import own_cores, task_bytes
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import ReadOptions
@@ -145,13 +147,16 @@ async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> i
         offset = result.next_begin_offset
 
 
-def split(ranges: list[QueueRange], at_least: int) -> list[QueueRange]:
-    """Splits ranges into `at_least` of about the same size; fewer only with fewer messages."""
-    total = sum(wanted.end - wanted.begin for wanted in ranges)
-    if at_least <= len(ranges):
-        return ranges
-    found: list[QueueRange] = []
-    for wanted in ranges:
-        size = wanted.end - wanted.begin
-        found += wanted.cut(min(size, -(-at_least * size // total)))
-    return found
+def planned(
+    ranges: list[QueueRange], sizes: Mapping[str, int], options: ReadOptions
+) -> list[list[QueueRange]]:
+    """Returns the ranges of tasks."""
+    size = wanted_bytes(sum(bytes_of(wanted, sizes) for wanted in ranges), options)
+    return in_tasks(ranges, sizes, size, options.min_partitions or 1)
+
+
+def wanted_bytes(total: int, options: ReadOptions) -> int:
+    """Returns the size of tasks: what `minPartitions` asks for, else one a core, up to `maxPartitionBytes`."""
+    if options.min_partitions is None:
+        return task_bytes(total, options.max_partition_bytes, own_cores())
+    return max(1, min(options.max_partition_bytes, total // options.min_partitions))

@@ -6,7 +6,7 @@ deleted by retention, or with a topic that was deleted and created again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import trio
@@ -32,24 +32,45 @@ def lose(text: str, options: ReadOptions) -> None:
     warn(text)
 
 
-def read_range(wanted: QueueRange, options: ReadOptions) -> Iterator[Any]:
-    """Yields record batches of the export schema. Runs in the caller's thread; raises ClientError, Outage."""
+def read_ranges(wanted: Sequence[QueueRange], options: ReadOptions) -> Iterator[Any]:
+    """Yields record batches of the export schema, range after range.
 
-    async def step(offset: int) -> _Pulled:
-        return await reading(
-            options,
-            lambda consumer: pull_some(consumer, wanted, offset, options),
-            [wanted.queue.broker_name],
-        )
+    Runs in the caller's thread; raises ClientError, Outage.
+    """
 
-    offset = wanted.begin
-    while offset < wanted.end:
+    async def step(rest: Sequence[QueueRange]) -> _Gathered:
+        brokers = {item.queue.broker_name for item in rest}
+        return await reading(options, lambda consumer: _pull_batch(consumer, rest, options), brokers)
+
+    rest = [item for item in wanted if item.begin < item.end]
+    while rest:
         # A connection for each batch: Spark may pause for any time between batches, and a connection costs
         # little.
-        pulled = trio.run(step, offset)
-        if pulled.messages:
-            yield to_batch(pulled.messages)
-        offset = pulled.next
+        messages, rest = trio.run(step, rest)
+        if messages:
+            yield to_batch(messages)
+
+
+class _Gathered(NamedTuple):
+    messages: list[MessageExt]
+    rest: list[QueueRange]
+
+
+async def _pull_batch(
+    consumer: PullConsumer, wanted: Sequence[QueueRange], options: ReadOptions
+) -> _Gathered:
+    """Pulls messages of one range after the other until they are enough for a batch; returns what is left."""
+    gathered: list[MessageExt] = []
+    size = 0
+    rest = list(wanted)
+    while rest and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:
+        pulled = await pull_some(consumer, rest[0], rest[0].begin, options)
+        gathered += pulled.messages
+        size += sum(len(message.body) for message in pulled.messages)
+        rest[0] = rest[0]._replace(begin=pulled.next)
+        if pulled.next >= rest[0].end:
+            del rest[0]
+    return _Gathered(gathered, rest)
 
 
 class _Pulled(NamedTuple):

@@ -10,6 +10,7 @@ committed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import trio
@@ -24,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError, PullConsumer
 from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.packing import mean_sizes
 from rmqcli.export.spark_source.batch import QueuePartition, read_partition
 from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints
@@ -39,7 +41,7 @@ from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.outages import opened, reading
 from rmqcli.export.spark_source.plain_errors import plainly
-from rmqcli.export.spark_source.planning import for_all, queues_of, resolved, split
+from rmqcli.export.spark_source.planning import for_all, planned, queues_of, resolved
 from rmqcli.export.spark_source.pulling import lose
 from rmqcli.render.output import warn
 
@@ -57,6 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target: Offsets | None = None
         self.known: Offsets = {}
         self.committed: Offsets = {}
+        self.sizes: dict[str, int] = {}
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
@@ -105,7 +108,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins = before | self._begins(unknown)
         ranges = [QueueRange(queue, begins[queue], after[queue]) for queue in sorted(after)]
         found = [wanted for wanted in ranges if wanted.begin < wanted.end]
-        return list(map(QueuePartition, split(found, self.options.min_partitions or 1)))
+        self._size(found)
+        return list(map(QueuePartition, planned(found, self.sizes, self.options)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_partition(partition, self.options, self.columns, Constraints())
@@ -155,6 +159,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return await for_all(queues, first)
 
         return trio.run(reading, self.options, begins, _brokers(queues))
+
+    def _size(self, ranges: list[QueueRange]) -> None:
+        """Requests the sizes of messages of new topics; those of a topic hardly change."""
+        unknown = [wanted for wanted in ranges if wanted.queue.topic not in self.sizes]
+        if unknown:
+            brokers = _brokers(wanted.queue for wanted in unknown)
+            self.sizes |= trio.run(reading, self.options, partial(mean_sizes, ranges=unknown), brokers)
 
     def _noted(self, offsets: Offsets) -> dict[str, Any]:
         self.known = offsets

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from rmqcli.export import RowFilter, export_store_on_spark
-from rmqcli.export.from_store.parts import Part, scan_part
-from rmqcli.export.spark.job import ReadPart
+from rmqcli.export.from_store.parts import scan_part
+from rmqcli.export.spark.job import ReadParts, Tasks
 from rmqcli.export.spark.session import spark_session
 from tests.export.spark.cluster import SMALL
 
@@ -60,14 +60,14 @@ def fail() -> None:
     raise ValueError("in the middle of a task")
 
 
-def attacked(out: Path, marks: Path) -> ReadPart:
+def attacked(out: Path, marks: Path) -> ReadParts:
     attacks: list[Callable[[], object]] = [partial(wait_for, partial(no_temporary, out)), fail, kill_executor]
 
-    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Generator[Any, None, None]:
+    def read(tasks: Tasks, rows: RowFilter, task: int) -> Generator[Any, None, None]:
         mark = marks / f"task-{task}"
         is_first = task < len(attacks) and not mark.exists()
         mark.touch()
-        for batch in scan_part(parts[task][0], rows):
+        for batch in scan_part(tasks[task][0].part, rows):
             yield batch.slice(0, batch.num_rows // 2)
             if is_first:
                 attacks[task]()

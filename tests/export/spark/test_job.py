@@ -34,10 +34,11 @@ from rmqcli.export import (
     export_topic,
     export_topic_on_spark,
 )
-from rmqcli.export.from_store.parts import Part, scan_part
+from rmqcli.export.from_store.parts import scan_part
 from rmqcli.export.output.parquet import Output
 from rmqcli.export.output.places import LocalPlace
 from rmqcli.export.spark import job as spark_export
+from rmqcli.export.spark.queues import Written, joined
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
 from tests.export.support import NOISE, by_place, encodings, harm_another_topic, java_rows, rows_of, write_log
@@ -153,7 +154,7 @@ def test_no_rows_no_tasks(store_clean: JavaStore, tmp_path: Path) -> None:
     assert rows_of(tmp_path / "out") == []
 
 
-def _full(task: int) -> Generator[Any, None, tuple[int, str] | None]:
+def _full(task: int) -> Generator[Any, None, list[tuple[int, str]]]:
     yield from ()
     raise OSError(errno.ENOSPC, "Error writing bytes to file")
 
@@ -257,11 +258,11 @@ async def test_queues_in_pieces(cluster: Cluster, topic: str, tmp_path: Path) ->
 
     def on_spark(wanted: list[QueueRange], name: str) -> ExportSummary:
         options = {"namesrv": cluster.namesrv}
-        return export_topic_on_spark(options, wanted, tmp_path / name, range_messages=3, resume=True)
+        return export_topic_on_spark(options, wanted, tmp_path / name, task_bytes=20_000, resume=True)
 
     summary = await trio.to_thread.run_sync(on_spark, ranges, "pieces")
     rows = in_order(rows_of(tmp_path / "here"))
-    assert (summary.rows, summary.files) == (56, sum(-(-wanted.end // 3) for wanted in ranges))
+    assert (summary.rows, summary.files) == (56, 4 * len(ranges))
     assert in_order(rows_of(tmp_path / "pieces")) == rows
     middle = rows[len(rows) // 2]["store_timestamp"] // 1000
     timed = [wanted._replace(end_time=middle) for wanted in ranges]
@@ -272,13 +273,13 @@ async def test_queues_in_pieces(cluster: Cluster, topic: str, tmp_path: Path) ->
 
 
 def test_what_lies_behind_a_piece_that_failed_is_not_exported() -> None:
-    wanted = QueueRange(MessageQueue("T", "broker-a", 0), 0, 9)
-    pieces = wanted.cut(3)
-    assert [(piece.begin, piece.end) for piece in pieces] == [(0, 3), (3, 6), (6, 9)]
-    written = [(["a"], (3, "")), (["b"], (5, "lost")), (["c"], (9, ""))]
-    joined = [(piece, spark_export._Written(*one)) for piece, one in zip(pieces, written, strict=True)]
-    end, names = spark_export._joined(wanted, joined)
-    assert (end.reached, str(end.error), names) == (5, "lost", ["a", "b"])
+    large, *small = (QueueRange(MessageQueue("T", "broker-a", number), 0, 9) for number in range(3))
+    tasks = [*([piece] for piece in large.cut(3)), small]
+    ends = [[(3, "")], [(5, "lost")], [(9, "")], [(7, "away"), (9, "")]]
+    done = [Written([name], own) for name, own in zip("abcd", ends, strict=True)]
+    found, names = joined([large, *small], tasks, done)
+    assert [(end.reached, str(end.error or "")) for end in found] == [(5, "lost"), (7, "away"), (9, "")]
+    assert names == ["a", "b", "d"]
 
 
 async def test_a_queue_that_fails_alone(cluster: Cluster, topic: str, tmp_path: Path) -> None:
@@ -307,11 +308,11 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def failing_once(marks: Path, fail: Callable[[], None]) -> spark_export.ReadPart:
+def failing_once(marks: Path, fail: Callable[[], None]) -> spark_export.ReadParts:
     """Reads parts, but ends the first attempt of every other task in the middle."""
 
-    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Generator[Any, None, None]:
-        for batch in scan_part(parts[task][0], rows):
+    def read(tasks: spark_export.Tasks, rows: RowFilter, task: int) -> Generator[Any, None, None]:
+        for batch in scan_part(tasks[task][0].part, rows):
             yield batch.slice(0, batch.num_rows // 2)
             if task % 2 and not (marks / str(task)).exists():
                 (marks / str(task)).touch()

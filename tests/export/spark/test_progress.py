@@ -13,8 +13,8 @@ import pytest
 from pyspark import SparkContext
 
 from rmqcli.export import RowFilter, export_store_on_spark
-from rmqcli.export.from_store.parts import Part, scan_part
-from rmqcli.export.spark.job import ReadPart
+from rmqcli.export.from_store.parts import scan_part
+from rmqcli.export.spark.job import ReadParts, Tasks
 from rmqcli.export.spark.progress import PATIENCE, Watch
 from tests.support import JavaStore
 
@@ -57,16 +57,16 @@ def test_tasks_that_run_take_their_time(look: tuple[int, int], capsys: pytest.Ca
     assert capsys.readouterr().err == ""
 
 
-def reading_when(mark: Path) -> ReadPart:
+def reading_when(mark: Path) -> ReadParts:
     """Lets the last task read once the mark exists."""
 
-    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Generator[Any, None, None]:
+    def read(tasks: Tasks, rows: RowFilter, task: int) -> Generator[Any, None, None]:
         end = time.monotonic() + SECONDS
-        while task == len(parts) - 1 and not mark.exists():
+        while task == len(tasks) - 1 and not mark.exists():
             if time.monotonic() > end:
                 raise TimeoutError
             time.sleep(0.02)
-        yield from scan_part(parts[task][0], rows)
+        yield from scan_part(tasks[task][0].part, rows)
 
     return read
 

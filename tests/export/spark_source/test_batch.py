@@ -50,6 +50,7 @@ def found(source: Source, **options: str) -> list[Place]:
 
 def test_every_column(source: Source, filled: str) -> None:
     frame = source.batch(subscribe=filled)
+    assert frame.rdd.getNumPartitions() == 1
     rows = sorted(frame.collect(), key=lambda row: row.commit_log_offset)
     messages = sorted(pulled(source.namesrv, filled), key=lambda message: message.commit_log_offset)
     assert len(rows) == len(messages) == 100

@@ -15,7 +15,6 @@ from pyspark.sql import datasource as spark
 
 from codec.message_queue import MessageQueue
 from rmqcli.client import ConnectionLost
-from rmqcli.export import QueueRange
 from rmqcli.export.from_topic.batches import to_batch
 from rmqcli.export.spark_source import OptionError
 from rmqcli.export.spark_source.batch import BatchReader
@@ -30,7 +29,7 @@ from rmqcli.export.spark_source.offsets import (
     queues_to_json,
 )
 from rmqcli.export.spark_source.options import ReadOptions, read_options, write_options
-from rmqcli.export.spark_source.planning import for_all, split
+from rmqcli.export.spark_source.planning import for_all
 from tests.export.spark_source.support import queue
 from tests.export.topics import message
 
@@ -122,9 +121,13 @@ def test_assigned_queues() -> None:
         ({**LIVE, "startingOffsets": '{"T":{"b":{"0":-3}}}'}, "earliest, latest or"),
         ({**LIVE, "startingTimestamp": "-1"}, "startingTimestamp=-1: expected a number"),
         ({**LIVE, "minPartitions": "0"}, "expected 1 or more"),
+        ({**LIVE, "maxPartitionBytes": "0"}, "maxPartitionBytes 0: expected a size such as 64M"),
         ({**LIVE, "includeBody": "yes"}, "expected true or false"),
         ({**LIVE, "selectorType": "regex"}, "expected TAG or SQL92"),
-        ({**LIVE, "selectorType": "SQL92", "selector": "a ="}, "selector=a =: at character 4: the end"),
+        (
+            {**LIVE, "selectorType": "SQL92", "selector": "a ="},
+            "selector=a =: at character 4: expected a value",
+        ),
         ({**LIVE, "selectorType": "SQL92"}, "selector=*: at character 1: "),
         ({**LIVE, "rocketmq.timeout": "soon"}, "rocketmq.timeout=soon: expected more than 0 seconds"),
         ({**LIVE, "rocketmq.timeout": "nan"}, "expected more than 0 seconds"),
@@ -232,17 +235,6 @@ def test_a_limit_is_shared_by_what_waits() -> None:
     start, end = {queue("T", n): 0 for n in range(3)}, {queue("T", 0): 90, queue("T", 1): 9, queue("T", 2): 1}
     assert sorted(limited(start, end, 50).values()) == [1, 4, 45]
     assert sorted(limited(start, end, 1).values()) == [0, 0, 1]
-
-
-@given(st.lists(st.integers(1, 1000), min_size=1, max_size=8), st.integers(1, 40))
-def test_ranges_split(sizes: list[int], at_least: int) -> None:
-    ranges = [QueueRange(queue("T", number), 5, 5 + size) for number, size in enumerate(sizes)]
-    found = split(ranges, at_least)
-    assert len(found) >= min(at_least, sum(sizes))
-    assert [(item.queue, offset) for item in found for offset in range(item.begin, item.end)] == [
-        (item.queue, offset) for item in ranges for offset in range(item.begin, item.end)
-    ]
-    assert all(item.begin < item.end for item in found)
 
 
 async def test_one_error_of_several_queues() -> None:

@@ -1,0 +1,68 @@
+"""Parts of a commit log as tasks, by the bytes of the records that are wanted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from rmqcli.export.from_store.by_queues import QueuePlaces, divided
+from rmqcli.export.from_store.parts import Part
+from rmqcli.export.from_store.queue_entries import QueueFile
+from rmqcli.export.packing import packed
+from rmqcli.store.read.files import NamedFile, data_extents
+
+
+class PlacedPart(NamedTuple):
+    """A part, and the places of its records if queues know them. Picklable."""
+
+    part: Part
+    places: QueuePlaces | None
+
+
+def sized(parts: Sequence[Part], places: QueuePlaces | None) -> list[tuple[PlacedPart, int]]:
+    """Returns the parts that may have wanted records, and the bytes of these, as the queues let expect."""
+    return [(PlacedPart(*one), _bytes_of(PlacedPart(*one))) for one in divided(parts, places)]
+
+
+def in_tasks(parts: Sequence[tuple[PlacedPart, int]], size: int) -> list[list[PlacedPart]]:
+    """Returns tasks of about `size` bytes, each a piece of a part, or parts that follow one another."""
+
+    def cut(one: tuple[PlacedPart, int], count: int) -> list[tuple[PlacedPart, int]]:
+        return [(piece, 0) for piece in _cut(one[0], count)]
+
+    tasks = packed(parts, lambda one: one[1], cut, size)
+    return [[placed for placed, _ in task] for task in tasks]
+
+
+def _cut(placed: PlacedPart, count: int) -> list[PlacedPart]:
+    """Cuts where there is data: a preallocated file ends with a hole, which the last piece has."""
+    part, places = placed
+    # Without a base the places of records are unknown before the first is read.
+    if part.base is None:
+        return [placed]
+    size = _data_end(part) - part.begin
+    cuts = [*(part.begin + size * number // count for number in range(count)), part.end]
+    finer = [part._replace(begin=begin, end=end) for begin, end in pairwise(cuts)]
+    return [PlacedPart(*one) for one in divided(finer, places)]
+
+
+def _bytes_of(placed: PlacedPart) -> int:
+    part, places = placed
+    if places is None or part.base is None:
+        return _data_end(part) - part.begin
+    low, high = part.base + part.begin, part.base + _data_end(part)
+    behind = max(0, high - max(low, places.end))
+    return behind + sum(_share(file, low, min(high, places.end)) for file in places.files)
+
+
+def _share(file: QueueFile, low: int, high: int) -> int:
+    """Returns the bytes of a queue's records in [low, high), as if they were spread evenly."""
+    stretch = file.last + 1 - file.first
+    return file.record_bytes * max(0, min(high, file.last + 1) - max(low, file.first)) // stretch
+
+
+def _data_end(part: Part) -> int:
+    file = NamedFile(Path(part.path), part.base, part.size)
+    return max([part.begin, *(end for _, end in data_extents(file, part.begin, part.end))])

@@ -1,0 +1,52 @@
+"""Work in tasks of about the same size: what is large is cut, what is small goes together, in order.
+
+The size of a task follows Spark's file sources (org.apache.spark.sql.execution.datasources.FilePartition
+.maxSplitBytes): the largest one allowed, less if cores would be idle, but not so little that starting a task
+costs more than its work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+TASK_BYTES = 128 * 1024 * 1024
+"""The default of spark.sql.files.maxPartitionBytes."""
+SMALL_TASK_BYTES = 4 * 1024 * 1024
+"""The default of spark.sql.files.openCostInBytes: less is not worth a task."""
+
+T = TypeVar("T")
+
+
+def task_bytes(total: int, most: int, cores: int) -> int:
+    """Returns the size of tasks for `total` bytes: at most `most`, a task a core if they are worth it."""
+    return max(1, min(most, max(SMALL_TASK_BYTES, -(-total // cores))))
+
+
+def packed(
+    items: Iterable[T], cost: Callable[[T], int], cut: Callable[[T, int], Sequence[T]], size: int
+) -> list[list[T]]:
+    """Returns tasks that cost about `size` at most, in the order of the items.
+
+    `cut(item, count)` divides an item that costs more; each of its pieces is a task of its own.
+    """
+    tasks: list[list[T]] = []
+    room = -1
+    for item in items:
+        wanted = cost(item)
+        if wanted > size:
+            tasks += [[piece] for piece in cut(item, -(-wanted // size))]
+            room = -1
+        elif wanted > room:
+            tasks.append([item])
+            room = size - wanted
+        else:
+            tasks[-1].append(item)
+            room -= wanted
+    return tasks
+
+
+def own_cores() -> int:
+    """Returns the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
