@@ -17,7 +17,6 @@ from rmqcli.export.errors import MaskError
 from rmqcli.export.transform.masking import masked
 from rmqcli.export.transform.masks import Place, parse_masks, read_key
 from rmqcli.export.transform.transform import Transform
-from rmqcli.store.workers import Workers
 from tests.cli.conftest import Run
 from tests.codec.samples import make_record
 from tests.export.support import manifest_of
@@ -190,13 +189,12 @@ def test_a_hashed_body(export: Run, tmp_path: Path) -> None:
     assert (row["body_crc"], row["value"], row["value_error"]) == (None, None, None)
 
 
-def test_in_partitions_and_processes(tmp_path: Path) -> None:
+def test_in_partitions(tmp_path: Path) -> None:
     """Also without a key, and with one that is said to nobody."""
     store = write_store(tmp_path)
     masks = parse_masks(["properties:hash", "body:drop", "born_host:drop", "store_host:hash"], KEY)
     layout = Layout(("topic", "queue"), compression="none", transform=Transform(masks=masks))
-    with Workers(2) as workers:
-        export_store(store, tmp_path / "out", RowFilter(), layout=layout, workers=workers, part_bytes=600)
+    export_store(store, tmp_path / "out", RowFilter(), layout=layout)
     found = everything(tmp_path / "out")
     assert [one for one in (TAG, WORD, UID, EMAIL, "127.0.0.1") if one.encode() in found] == []
     assert KEY not in found and KEY.decode() not in repr(layout)
