@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def plural(what: str) -> str:
-    """Return `messages`, `entries`."""
-    return f"{what[:-1]}ies" if what.endswith("ry") else f"{what}s"
+    """Return `messages`, `entries`, `bodies`."""
+    return f"{what[:-1]}ies" if what.endswith(("ry", "dy")) else f"{what}s"
 
 
 def many(count: int, what: str) -> str:

@@ -40,7 +40,8 @@ class DamagedStore(NamedTuple):
 
 class ExportSummary(NamedTuple):
     """The files that a run added: `size` in bytes, `seconds` of wall time; `failed` are unfinished queues,
-    `damaged` stores that were left out, and `lost` says what was removed before it could be exported.
+    `damaged` stores that were left out, and `lost` says what was removed before it could be exported. The
+    bodies of `undecoded` rows did not decode.
     """
 
     out: str
@@ -51,11 +52,15 @@ class ExportSummary(NamedTuple):
     failed: tuple[QueueEnd, ...] = ()
     damaged: tuple[DamagedStore, ...] = ()
     lost: tuple[str, ...] = ()
+    undecoded: int = 0
 
 
 def _summary(into: Destination, added: Sequence[FileEntry], started: float) -> ExportSummary:
     rows, size = sum(file.rows for file in added), sum(file.bytes for file in added)
-    return ExportSummary(into.shown, len(added), rows, size, time.perf_counter() - started)
+    undecoded = sum(file.undecoded for file in added)
+    return ExportSummary(
+        into.shown, len(added), rows, size, time.perf_counter() - started, undecoded=undecoded
+    )
 
 
 def stores_origin(wanted: Sequence[StoreRows]) -> Origin:

@@ -42,7 +42,17 @@ def test_what_it_says(export: Run, tmp_path: Path) -> None:
 
 def test_json(export: Run, tmp_path: Path) -> None:
     said = export("--json", "--topic", SEED).json
-    assert list(said) == ["out", "files", "rows", "bytes", "seconds", "failed", "damaged", "lost"]
+    assert list(said) == [
+        "out",
+        "files",
+        "rows",
+        "bytes",
+        "seconds",
+        "failed",
+        "damaged",
+        "lost",
+        "undecoded",
+    ]
     assert (said["rows"], said["files"]) == (1500, 1)
 
 

@@ -21,6 +21,7 @@ def test_counts() -> None:
         "2,000 messages",
     ]
     assert [many(count, "entry") for count in (1, 2)] == ["1 entry", "2 entries"]
+    assert many(2, "body") == "2 bodies"
 
 
 def test_ranges_of_messages() -> None:

@@ -16,7 +16,7 @@ def show(settings: Settings, summary: ExportSummary) -> None:
     from rmqcli.render import Output
     from rmqcli.render.text import duration, many, size, tsv_line
 
-    out, files, rows, written, seconds, failed, damaged, lost = summary
+    out, files, rows, written, seconds, failed, damaged, lost, undecoded = summary
     if settings.json:
         facts = {
             "out": out,
@@ -27,6 +27,7 @@ def show(settings: Settings, summary: ExportSummary) -> None:
             "failed": [_failure(end) for end in failed],
             "damaged": [{"store": str(one.store), "reason": str(one.error)} for one in damaged],
             "lost": list(lost),
+            "undecoded": undecoded,
         }
         Output().json(facts)
     elif settings.terminal:
@@ -38,6 +39,8 @@ def show(settings: Settings, summary: ExportSummary) -> None:
         warn(f"queue {end.wanted.queue}: exported up to offset {end.reached}: {end.error}")
     for one in damaged:
         warn(f"{one.store}: nothing exported: {one.error}")
+    if undecoded:
+        warn(f"{many(undecoded, 'body')} did not decode: value is null")
     if failed or damaged:
         warn(remedy(summary))
     elif not rows:

@@ -208,4 +208,5 @@ def footer_entry(file: Any, size: int, path: str) -> tuple[FileEntry, Any]:
     said = footer.metadata or {}
     spans = msgspec.json.decode(said.get(b"rmq.offsets", b"[]"), type=list[QueueSpan])
     end = int(said.get(b"rmq.commit_log_end", b"0"))
-    return FileEntry(path, footer.num_rows, size, spans, end), footer
+    undecoded = int(said.get(b"rmq.undecoded", b"0"))
+    return FileEntry(path, footer.num_rows, size, spans, end, undecoded), footer

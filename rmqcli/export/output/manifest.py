@@ -50,13 +50,14 @@ class Origin(NamedTuple):
 
 
 class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
-    """A Parquet file; `path` is relative to the manifest, `bytes` its size."""
+    """A Parquet file; `path` is relative to the manifest, `bytes` its size. Of `undecoded` rows `value` is null."""
 
     path: str
     rows: int
     bytes: int
     queues: list[QueueSpan]
     commit_log_end: int = 0
+    undecoded: int = 0
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -97,7 +97,7 @@ class ParquetFiles:
         table = pa.Table.from_batches(batches).unify_dictionaries()
         shaped = self._layout.shape(table)
         self._open(table, shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
-        self._tally.add(table)
+        self._tally.add(table, self._layout.transform.undecoded(table))
         self._file_bytes += size
         if self._file_bytes >= self._layout.file_bytes:
             self._end_file()

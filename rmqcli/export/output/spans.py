@@ -93,14 +93,21 @@ class SpanTally:
         self._of_store = of_store
         self._spans: list[QueueSpan] = []
         self._commit_log_end = 0
+        self._undecoded = 0
 
-    def add(self, table: Any) -> None:
+    def add(self, table: Any, undecoded: int = 0) -> None:
+        """Adds rows, `undecoded` of which have a body that did not decode."""
+        self._undecoded += undecoded
         self._spans = merged([*self._spans, *spans_of(table)])
         self._commit_log_end = max(self._commit_log_end, _commit_log_end(table))
 
     def metadata(self) -> dict[str, str]:
-        """Returns metadata of a file: `rmq.offsets`, and for a store the end `rmq.commit_log_end`."""
+        """Returns metadata of a file: `rmq.offsets`, for a store the end `rmq.commit_log_end`, and
+        `rmq.undecoded` if there are any.
+        """
         found = {"rmq.offsets": msgspec.json.encode(self._spans).decode()}
+        if self._undecoded:
+            found["rmq.undecoded"] = str(self._undecoded)
         if self._of_store:
             found["rmq.commit_log_end"] = str(self._commit_log_end)
         return found

@@ -185,9 +185,9 @@ def read_partition(
     partition: InputPartition, options: ReadOptions, columns: Columns, constraints: Constraints
 ) -> Iterator[Any]:
     for batch in _batches(partition, options, constraints):
-        taken = constraints.apply(batch)
-        if taken.num_rows:
-            yield columns.of(taken)
+        found = columns.of(constraints.apply(batch))
+        if found.num_rows:
+            yield found
 
 
 def _batches(partition: InputPartition, options: ReadOptions, constraints: Constraints) -> Iterator[Any]:

@@ -71,6 +71,11 @@ class Masks:
         """Four bytes that tell one key from another, to continue an export with the same."""
         return hmac.digest(self.key, b"rmq mask key", "sha256")[:4].hex() if self.key else None
 
+    @property
+    def hide_value(self) -> bool:
+        """Returns True if `value` is null in every row."""
+        return (Place("value"), DROP) in self.actions
+
     def field(self, field: Any) -> Any:
         """Returns the Arrow field of a column behind the masks. Raises MaskError if one does not fit it."""
         from rmqcli.export.transform.masking import masked_type

@@ -30,7 +30,9 @@ class Sample:
 
         from codec.scan.arrow_arrays import select
 
-        chosen = [number for number, one in enumerate(batch["msg_id"].to_pylist()) if _hash(one) < self.limit]
+        chosen = [
+            number for number, one in enumerate(batch["msg_id"].to_pylist()) if _hash(one or "") < self.limit
+        ]
         return batch if len(chosen) == batch.num_rows else select(batch, np.array(chosen, dtype=np.int64))
 
 

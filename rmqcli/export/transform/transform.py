@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rmqcli.export.transform.decoding import Decoding
+from rmqcli.export.transform.decoding import VALUE, Decoding
 from rmqcli.export.transform.masks import Masks
 from rmqcli.export.transform.sample import Sample
 
@@ -33,6 +33,11 @@ class Transform:
             "masks": sorted(self.masks.given) if self.masks is not None else [],
             "mask_key": self.masks and self.masks.key_mark,
         }
+
+    def undecoded(self, table: Any) -> int:
+        """Returns the number of transformed rows whose body did not decode, as far as masks let it be seen."""
+        is_seen = self.decoding is not None and not (self.masks is not None and self.masks.hide_value)
+        return table[VALUE].null_count if is_seen else 0
 
     def apply(self, batch: Any) -> Any:
         """Returns the rows of a batch in the schema of every export, with `fields`. Raises DecodeError."""

@@ -46,7 +46,10 @@ def test_a_wrong_body_ends_the_export(export: Run, schema: str, tmp_path: Path) 
 
 
 def test_a_wrong_body_is_null(export: Run, tmp_path: Path) -> None:
-    assert export("--on-error", "null").code == 0
+    result = export("--on-error", "null", "--json")
+    assert (result.code, result.json["undecoded"]) == (0, 1)
+    assert result.err == "rmq: 1 body did not decode: value is null\n"
+    assert [file.undecoded for file in manifest_of(tmp_path / "out").files] == [1]
     found = rows(tmp_path / "out")
     assert [row["value"] for row in found] == [*EXPECTED[:2], None, *EXPECTED[2:]]
     assert "value_error" not in found[0]

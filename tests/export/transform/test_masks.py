@@ -187,6 +187,7 @@ def test_a_hashed_body(export: Run, tmp_path: Path) -> None:
     row = rows(tmp_path / "out")[-1]
     assert (row["body"], row["body_text"]) == (hashed(EMAIL).encode(), hashed(EMAIL))
     assert (row["body_crc"], row["value"], row["value_error"]) == (None, None, None)
+    assert manifest_of(tmp_path / "out").files[0].undecoded == 0
 
 
 def test_in_partitions(tmp_path: Path) -> None:
