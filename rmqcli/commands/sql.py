@@ -148,10 +148,10 @@ def _shown(settings: Settings, out: Path | None, replace: bool) -> Callable[[Res
 def _print(settings: Settings, result: Result) -> None:
     from rmqcli.render import Column
     from rmqcli.render.inspection import stream_rows
-    from rmqcli.sql.values import in_lines, is_number
+    from rmqcli.sql.values import is_number
 
     columns = [Column(field.name, field.name, number=is_number(field.type)) for field in result.schema]
-    rows = result.rows() if settings.json else map(in_lines, result.rows())
+    rows = result.rows(lines=not settings.json)
     stream_rows(settings, columns, rows, empty="no rows", whole=True)
 
 

@@ -17,6 +17,9 @@ from pyarrow.fs import LocalFileSystem
 
 from codec.scan.schema import schema
 
+_ORDERED = ("queue_id", "queue_offset", "commit_log_offset", "store_timestamp")
+_TESTED_QUEUES = 256
+"""Numbers of queues that are looked at one by one: a list of numbers is no range."""
 _FORMAT = ds.IpcFileFormat()
 _FILES = LocalFileSystem()
 
@@ -39,13 +42,20 @@ class Interval(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Bounds by column; times in µs. `topics` are those of the known ones that a row can have."""
+    """Bounds by column; times in µs. `topics` are those of the known ones that a row can have, `not_queues` IDs
+    within the bounds that none has.
+    """
 
     topics: frozenset[str]
     queue_id: Interval = Interval()
     queue_offset: Interval = Interval()
     commit_log_offset: Interval = Interval()
     store_timestamp: Interval = Interval()
+    not_queues: frozenset[int] = frozenset()
+
+    def takes_queue(self, queue_id: int) -> bool:
+        """Returns False if no row of a queue can be accepted."""
+        return queue_id in self.queue_id and queue_id not in self.not_queues
 
 
 def bounds_of(filter: Any | None, topics: Collection[str]) -> Bounds | None:
@@ -53,16 +63,25 @@ def bounds_of(filter: Any | None, topics: Collection[str]) -> Bounds | None:
     if filter is None:
         return Bounds(frozenset(topics))
     possible = _possible_topics(filter, topics)
-    found = {name: _interval(filter, name) for name in Bounds._fields[1:]}
+    found = {name: _interval(filter, name) for name in _ORDERED}
     if not possible or None in found.values():
         return None
-    return Bounds(frozenset(possible), **{name: one for name, one in found.items() if one is not None})
+    known = {name: one for name, one in found.items() if one is not None}
+    return Bounds(frozenset(possible), **known, not_queues=_impossible_queues(filter, known["queue_id"]))
 
 
 def _possible_topics(filter: Any, topics: Collection[str]) -> set[str]:
     names = list(topics)
     known = _possible(filter, [ds.field("topic") == pa.scalar(name, pa.string()) for name in names])
     return {names[number] for number in known}
+
+
+def _impossible_queues(filter: Any, bounds: Interval) -> frozenset[int]:
+    if "queue_id" not in str(filter):
+        return frozenset()
+    numbers = [number for number in range(_TESTED_QUEUES) if number in bounds]
+    known = _possible(filter, [ds.field("queue_id") == pa.scalar(number, pa.int32()) for number in numbers])
+    return frozenset(numbers).difference(numbers[place] for place in known)
 
 
 def _possible(filter: Any, guarantees: list[Any]) -> list[int]:

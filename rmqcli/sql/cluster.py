@@ -93,7 +93,7 @@ async def _ranges(bounds: Bounds, consumer: PullConsumer) -> list[QueueRange]:
             continue  # one of all topics that has gone since, or that nobody may read
         if lost and lost[0].error is not None:
             raise lost[0].error
-        found += [one for one in ranges if one.begin < one.end and one.queue.queue_id in bounds.queue_id]
+        found += [one for one in ranges if one.begin < one.end and bounds.takes_queue(one.queue.queue_id)]
     return found
 
 

@@ -69,10 +69,10 @@ class Result:
             self.begun = True
             yield batch.rename_columns(self.schema.names)
 
-    def rows(self) -> Iterator[Sequence[Any]]:
-        """Yields rows of values as they are shown."""
+    def rows(self, *, lines: bool = False) -> Iterator[Sequence[Any]]:
+        """Yields rows of values as they are shown: in JSON, or in tables and `lines`."""
         for batch in self.batches():
-            yield from rows_of(batch)
+            yield from rows_of(batch, lines=lines)
 
 
 Show = Callable[[Result], None]

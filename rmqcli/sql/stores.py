@@ -28,13 +28,21 @@ from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.tables import topics
 
 _MAX_MS = (2**63 - 1) // 1000
+_OPEN = Bounds(frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedRows(RowFilter):
-    """A row filter that calls `check` for every batch that is read, even if it has no wanted row."""
+    """A row filter that calls `check` for every batch that is read, even if it has no wanted row, and uses only
+    the queues within `bounds`.
+    """
 
     check: Callable[[], None] = lambda: None
+    bounds: Bounds = _OPEN
+
+    def takes_queue(self, topic: str | None, queue_id: int | None) -> bool:
+        taken = queue_id is None or self.bounds.takes_queue(queue_id)
+        return taken and RowFilter.takes_queue(self, topic, queue_id)
 
     def messages(self, batch: Any) -> Any:
         self.check()
@@ -146,6 +154,7 @@ def _rows(topics: frozenset[str], bounds: Bounds, verify: bool, check: Callable[
         check_crc=verify,
         only_queued=True,
         check=check,
+        bounds=bounds,
     )
 
 

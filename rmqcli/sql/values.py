@@ -19,31 +19,33 @@ from rmqcli.render.output import json_line
 _MILLISECONDS = re.compile(r"(\.\d{3})000(?=\D|$)")
 
 
-def rows_of(batch: Any) -> Iterator[Sequence[Any]]:
-    """Yields the rows of a record batch."""
-    return zip(*map(_values, batch.columns), strict=True)
-
-
-def in_lines(row: Sequence[Any]) -> Sequence[Any]:
-    """Returns a row for a table or a line, where objects and nested lists are JSON."""
-    return [json_line(value).decode() if _is_nested(value) else value for value in row]
-
-
-def _is_nested(value: Any) -> bool:
-    parts = value if isinstance(value, list) else []
-    return isinstance(value, dict) or any(isinstance(one, (dict, list)) for one in parts)
+def rows_of(batch: Any, *, lines: bool = False) -> Iterator[Sequence[Any]]:
+    """Yields the rows of a record batch; for tables and `lines`, objects and nested lists are JSON."""
+    return zip(*(_values(column, lines) for column in batch.columns), strict=True)
 
 
 def is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _values(column: Any) -> list[Any]:
+def _values(column: Any, lines: bool) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         # Arrow's texts have no limits; Python's times end with the year 9999, before DuckDB's infinity.
         return [text and _moment(text) for text in column.cast(pa.string()).to_pylist()]
+    values: list[Any] = column.to_pylist()
     read = _reader(column.type)
-    return [None if value is None else read(value) for value in column.to_pylist()]
+    if read is _same:
+        return values
+    if lines and _is_nested(column.type):
+        return [None if value is None else json_line(read(value)).decode() for value in values]
+    return [None if value is None else read(value) for value in values]
+
+
+def _is_nested(kind: Any) -> bool:
+    inner = getattr(kind, "value_type", None)
+    if pa.types.is_map(kind) or pa.types.is_struct(kind):
+        return True
+    return inner is not None and (_is_nested(inner) or hasattr(inner, "value_type"))
 
 
 def _moment(text: str) -> str:
@@ -53,7 +55,9 @@ def _moment(text: str) -> str:
 
 
 def _reader(kind: Any) -> Callable[[Any], Any]:
-    """Returns the function for values of an Arrow type."""
+    """Returns the function for values of an Arrow type; `_same` if they need none."""
+    if any(is_one(kind) for is_one in _PLAIN):
+        return _same
     if pa.types.is_map(kind):
         key, item = _inner(kind.key_type), _inner(kind.item_type)
         return lambda pairs: {str(key(name)): item(value) for name, value in pairs}
@@ -68,7 +72,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 
 def _inner(kind: Any) -> Callable[[Any], Any]:
     read = _reader(kind)
-    return lambda value: None if value is None else read(value)
+    return read if read is _same else lambda value: None if value is None else read(value)
 
 
 def _plain(value: Any) -> Any:
@@ -91,6 +95,13 @@ def _interval(value: Any) -> str:
     return f"P{value.months}M{value.days}DT{seconds}S"
 
 
+_PLAIN = (
+    pa.types.is_string,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_null,
+)
 _SHOWN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (str, _same),
     (bool, _same),

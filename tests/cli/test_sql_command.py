@@ -35,7 +35,7 @@ def test_forms(sql: Run) -> None:
 VALUES = """
 select '2026-11-21 12:00:00.5+01'::timestamptz t, 'infinity'::timestamp i, date '2026-11-21' d, time '10:00' c,
 interval '1 month 2 days 3.5 seconds' v, 1.50 m, 2::hugeint h, 'nan'::float f, true b, null n,
-'a\\xFFb'::blob y, map{'k': 1} p, {'a': [1, null]} s, 'x\ty' e, uuid '00000000-0000-0000-0000-000000000001' u
+'a\\xFFb'::blob y, map{'k': 1} p, {'a': [1, null]} s, [[1], []] l, 'x\ty' e, uuid '00000000-0000-0000-0000-000000000001' u
 """
 
 
@@ -55,6 +55,7 @@ def test_values(sql: Run) -> None:
             "y": "a\\xffb",
             "p": {"k": 1},
             "s": {"a": [1, None]},
+            "l": [[1], []],
             "e": "x\ty",
             "u": "00000000-0000-0000-0000-000000000001",
         }
@@ -70,6 +71,7 @@ def test_values(sql: Run) -> None:
         "a\\\\xffb",
         '{"k":1}',
         '{"a":[1,null]}',
+        "[[1],[]]",
         "x\\ty",
         *line[-1:],
     ]

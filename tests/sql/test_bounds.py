@@ -23,7 +23,7 @@ MOMENT = pa.scalar(NOON)
 MICROS = int(NOON.timestamp() * 1_000_000)
 
 
-def bounds(topics: tuple[str, ...] = TOPICS, **columns: Interval) -> Bounds:
+def bounds(topics: tuple[str, ...] = TOPICS, **columns: Any) -> Bounds:
     return Bounds(frozenset(topics), **columns)
 
 
@@ -48,6 +48,9 @@ def bounds(topics: tuple[str, ...] = TOPICS, **columns: Interval) -> Bounds:
             bounds(store_timestamp=Interval(None, MICROS - 1)),
         ),
         (pc.add(OFFSET, 1) > 5, bounds()),
+        (QUEUE.isin([1, 3]), bounds(queue_id=Interval(1, 3), not_queues=frozenset([2]))),
+        ((QUEUE == 1) | (QUEUE == 3), bounds(queue_id=Interval(1, 3), not_queues=frozenset([2]))),
+        (QUEUE != 0, bounds(not_queues=frozenset([0]))),
         (~(OFFSET < 5), bounds(queue_offset=Interval(5, None))),
         (ds.field("tags") == "a", bounds()),
         (ds.scalar(False), None),
@@ -104,6 +107,6 @@ def test_no_accepted_row_is_left_out(filter: Any) -> None:
     for row in accepted.to_pylist():
         assert found is not None
         assert row["topic"] in found.topics
-        for name in ("queue_id", "queue_offset"):
-            assert row[name] in getattr(found, name)
+        assert found.takes_queue(row["queue_id"])
+        assert row["queue_offset"] in found.queue_offset
         assert int(row["store_timestamp"].timestamp() * 1_000_000) in found.store_timestamp

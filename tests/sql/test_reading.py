@@ -46,7 +46,8 @@ def test_a_query_of_one_topic_reads_little_of_the_log(
         ("topic = 'SeedOrder'", 0, 0),
         ("queue_id = 0 and queue_id = 1", 0, 0),
         ("store_timestamp < '2026-01-01'", 0, 0.02),
-        ("queue_id in (1)", 75, 0.3),
+        ("queue_id in (1, 3)", 150, 0.55),
+        ("queue_id = 0 or queue_id = 3", 150, 0.55),
     ],
 )
 def test_conditions_decide_what_is_read(
