@@ -143,16 +143,18 @@ def _add_topic(work: _Work, told: _Told) -> ExportSummary:
 async def _add_new(consumer: PullConsumer, work: _Work, told: _Told) -> ExportSummary:
     from rmqcli.export import find_ranges
     from rmqcli.export.local import write_topic
-    from rmqcli.export.run import topic_origin
+    from rmqcli.export.output.manifest import Origin
     from rmqcli.export.tables.run import attempts
     from rmqcli.render.progress import progress
 
     assert work.source.topic is not None
-    ranges, lost = await find_ranges(consumer, work.source.topic, work.source.wanted)
-    count = sum(wanted.end - wanted.begin for wanted in ranges)
-    for run in attempts(work.table, topic_origin(ranges), work.layout, resume=work.resume):
+    origin = Origin((), work.source.topic)
+    for run in attempts(work.table, origin, work.layout, resume=work.resume):
         told.begin(run)
-        with run, progress("export", count) as advance:
-            summary = await write_topic(consumer, ranges, run, advance)
+        with run:
+            # After the offsets of the table are known: what others add from now on lies behind the ranges.
+            ranges, lost = await find_ranges(consumer, work.source.topic, work.source.wanted)
+            with progress("export", sum(wanted.end - wanted.begin for wanted in ranges)) as advance:
+                summary = await write_topic(consumer, ranges, run, advance)
             return summary._replace(failed=(*summary.failed, *lost))
     raise AssertionError("attempts end with a result or an error")

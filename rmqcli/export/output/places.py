@@ -45,9 +45,13 @@ class LocalPlace(NamedTuple):
 
 
 def drop_files(place: Path, prefix: str) -> None:
-    """Removes files below a folder whose names start with `prefix`, and folders that are empty then."""
+    """Removes files below a folder whose names start with `prefix`, and folders that are empty then, also the
+    folder itself.
+    """
     for path in list(place.rglob(f"{prefix}*")):
         path.unlink(missing_ok=True)
         for folder in path.relative_to(place).parents:
             with suppress(OSError):
                 (place / folder).rmdir()
+    with suppress(OSError):
+        place.rmdir()

@@ -21,6 +21,7 @@ from rmqcli.export.run import topic_origin
 from rmqcli.export.tables.naming import table_of
 from rmqcli.export.tables.run import TableRun
 from tests.cli.conftest import Run
+from tests.export.support import harm_another_topic, java_rows
 from tests.export.tables.support import TOPIC, Lake
 from tests.export.topics import ScriptedTopic
 from tests.support import JavaStore
@@ -167,10 +168,26 @@ def test_damage_leaves_nothing(
 ) -> None:
     store = copy_java_store("store-clean")
     shutil.copytree(store.root, tmp_path / "other")
-    store.commit_logs[-1].unlink()
-    export = ("export", "--store", str(store.root), "--broker-name", "b-0", "--table", lake.name)
+    harm_another_topic(store, {row["topic"] for row in java_rows(store)} - {TOPIC})
+    export = (
+        "export",
+        "--topic",
+        TOPIC,
+        "--table",
+        lake.name,
+        "--store",
+        str(store.root),
+        "--broker-name",
+        "b-0",
+    )
     assert cli(*export).code == ExitCode.CORRUPT
     assert lake.data_files() == []
     both = cli(*export, "--store", str(tmp_path / "other"), "--broker-name", "b-1")
-    assert (both.code, both.lines[0][2]) == (ExitCode.PARTLY, "3090")
+    assert (both.code, both.lines[0][2]) == (ExitCode.PARTLY, "1500")
     assert {row["broker_name"] for row in lake.rows()} == {"b-1"}
+
+
+def test_a_topic_that_does_not_exist(rmq: Run, lake: Lake) -> None:
+    done = rmq("export", "--topic", "nowhere", "--table", lake.name)
+    assert (done.code, done.err.startswith("rmq: topic nowhere not found")) == (ExitCode.NOT_FOUND, True)
+    assert not (lake.folder / "t").exists()

@@ -48,6 +48,7 @@ def test_partitions_and_statistics_find_rows(lake: Lake, store_clean: JavaStore)
     )
 
 
+@pytest.mark.parametrize("lake", ["delta"], indirect=True)
 def test_a_store_that_grew(copy_java_store: Callable[[str], JavaStore], lake: Lake) -> None:
     store = copy_java_store("store-clean")
     hidden = {path: path.read_bytes() for path in store.commit_logs[1:]}
@@ -179,7 +180,11 @@ with TableRun(table, stores_origin(wanted), layout, resume=True) as run:
 """
 
 
-@pytest.mark.parametrize(("place", "count"), [("write", 2), ("commit", 0), ("committed", 0)])
+@pytest.mark.parametrize(
+    ("lake", "place", "count"),
+    [("delta", "write", 2), ("iceberg", "commit", 0), ("delta", "committed", 0)],
+    indirect=["lake"],
+)
 def test_killed_anywhere(lake: Lake, store_clean: JavaStore, place: str, count: int) -> None:
     """Between two files, before the commit and after it: all rows are there once."""
     table = table_of(lake.name)
