@@ -42,6 +42,11 @@ def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024) -> in
     return number
 
 
+def stored_at(number: int) -> int:
+    """Returns the time (ms) at which a message of the store was stored."""
+    return _STORED + _MS_APART * number
+
+
 def _record(body: bytes, offset: int, number: int) -> bytes:
     return encode_record(
         topic=b"Bench%d" % (number % TOPICS),
@@ -52,7 +57,7 @@ def _record(body: bytes, offset: int, number: int) -> bytes:
         sys_flag=0,
         born_timestamp=1795224776027 + number,
         born_host=HOST,
-        store_timestamp=_STORED + _MS_APART * number,
+        store_timestamp=stored_at(number),
         store_host=HOST,
         reconsume_times=0,
         prepared_transaction_offset=0,
@@ -72,7 +77,7 @@ def exports() -> Iterator[Measured]:
             export_store(store, out, rows, workers=several)
 
         have_memory()
-        late = _STORED + _MS_APART * count * 19 // 20
+        late = stored_at(count * 19 // 20)
         every, topic, tag, time, two = best_of(
             lambda: export(RowFilter()),
             lambda: export(RowFilter(topics=frozenset({"Bench7"}))),

@@ -14,8 +14,9 @@ import pytest
 from codec.scan import arrow, columns
 from rmqcli.export.spark.session import spark_session
 from tests.cli.conftest import cli, cluster, own_folders, rmq, topic
+from tests.sql.conftest import bytes_read
 
-__all__ = ["SparkRun", "cli", "cluster", "own_folders", "read", "rmq", "spark", "topic"]
+__all__ = ["SparkRun", "bytes_read", "cli", "cluster", "own_folders", "read", "rmq", "spark", "topic"]
 
 
 class SparkRun(NamedTuple):

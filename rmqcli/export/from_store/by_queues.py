@@ -106,7 +106,9 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
         return None
     end = max(indexed, newest_entry(queues, store))
     queues = [queue for queue in queues if not rows.topics or rows.takes_queue(queue.topic, queue.queue_id)]
-    return QueuePlaces([file for queue in queues for file in bounded(queue)], end)
+    files = (file for queue in queues for file in bounded(queue))
+    # Without topics the entries of all records show whether something lies between them.
+    return QueuePlaces([one for one in files if not rows.topics or one.may_have(rows.begin, rows.end)], end)
 
 
 def scan(part: Part, rows: RowFilter, places: QueuePlaces | None, *, encoded: bool = False) -> Iterator[Any]:

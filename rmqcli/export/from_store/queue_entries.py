@@ -45,6 +45,12 @@ class QueueFile(NamedTuple):
         """Returns True if records of its entries may start in [low, high)."""
         return self.first < high and self.last >= low
 
+    def may_have(self, begin: int | None, end: int | None) -> bool:
+        """Returns True if the file has room for queue offsets of [begin, end); None is open."""
+        first = (self.file.base or 0) // ENTRY.size
+        after = first + self.file.size // ENTRY.size
+        return (begin is None or after > begin) and (end is None or first < end)
+
 
 class Entries(NamedTuple):
     """Commit-log offsets (ascending) and sizes of records, queues, queue offsets; which may be wanted."""

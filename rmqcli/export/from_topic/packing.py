@@ -34,7 +34,8 @@ async def mean_sizes(consumer: PullConsumer, ranges: Sequence[QueueRange]) -> di
         # Nothing depends on the answer but the sizes of tasks: what is away is told where it is read.
         with suppress(ClientError):
             async with limit:
-                messages = (await consumer.pull(wanted.queue, wanted.begin, SAMPLE)).messages
+                most = min(SAMPLE, len_of(wanted))
+                messages = (await consumer.pull(wanted.queue, wanted.begin, most)).messages
             if messages:
                 found[wanted.queue.topic] = sum(one.store_size for one in messages) // len(messages)
 

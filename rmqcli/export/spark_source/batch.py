@@ -7,8 +7,9 @@ while the messages exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -23,7 +24,7 @@ from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.queue_check import has_topic
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_store.source import StoreSource, store_path, store_sources
+from rmqcli.export.from_store.source import store_path, store_sources
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.packing import mean_sizes
 from rmqcli.export.spark_source.columns import Columns
@@ -92,17 +93,20 @@ class BatchReader(DataSourceReader):
             return []
         topics = self.options.topics
         having = [one for one in sources if not topics or any(has_topic(one.path, name) for name in topics)]
-        parts = [(source, self._parts(source, rows)) for source in having]
+        parts = [(source, self._parts(source.path, rows)) for source in having]
         size = wanted_bytes(sum(cost for _, own in parts for _, cost in own), self.options)
         return [
             StorePartition(task, source.broker_name) for source, own in parts for task in in_tasks(own, size)
         ]
 
-    @staticmethod
-    def _parts(source: StoreSource, rows: RowFilter) -> list[tuple[PlacedPart, int]]:
-        parts = parts_of(source.path, rows)
+    def _parts(self, store: Path, rows: RowFilter) -> list[tuple[PlacedPart, int]]:
+        parts = parts_of(store, rows)
         # Only with topics can a part that is cut anywhere be read by queues.
-        return sized(parts, queue_places(source.path, rows) if rows.topics and parts else None)
+        places = queue_places(store, rows) if rows.topics and parts else None
+        if places is not None:
+            numbers = self.constraints.of("queue_id")
+            places = places._replace(files=[file for file in places.files if file.queue_id in numbers])
+        return sized(parts, places)
 
     async def _sized_ranges(self, consumer: PullConsumer) -> tuple[list[QueueRange], dict[str, int]]:
         ranges = await self._ranges(consumer)
@@ -127,13 +131,13 @@ class BatchReader(DataSourceReader):
         numbers = self.constraints.of("queue_id")
         wanted = [
             item._replace(
-                begin=item.begin if offsets.low is None else max(item.begin, offsets.low),
-                end=item.end if offsets.high is None else min(item.end, offsets.high + 1),
+                begin=item.begin if offsets.least is None else max(item.begin, offsets.least),
+                end=item.end if offsets.most is None else min(item.end, offsets.most + 1),
             )
             for item in ranges
             if item.queue.queue_id in numbers
         ]
-        low, high = _milliseconds(times.low), _milliseconds(times.high)
+        low, high = _milliseconds(times.least), _milliseconds(times.most)
         begins = await self._at(consumer, wanted, low)
         ends = await self._at(consumer, wanted, None if high is None else high + 1)
         return [
@@ -226,12 +230,20 @@ def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | N
         topics=wanted,
         queue_id=min(numbers) if numbers is not None and len(numbers) == 1 else None,
         tags=parse_tags(options.selector),
-        begin=offsets.low,
-        end=_after(offsets.high),
-        begin_time=_milliseconds(times.low),
-        end_time=_after(_milliseconds(times.high)),
+        begin=offsets.least,
+        end=_after(offsets.most),
+        begin_time=_narrower(max, _time(options.start), _milliseconds(times.least)),
+        end_time=_narrower(min, _time(options.end), _after(_milliseconds(times.most))),
         only_queued=True,
     )
+
+
+def _time(position: Position | None) -> int | None:
+    return None if position is None else position.time
+
+
+def _narrower(choose: Callable[..., int], *times: int | None) -> int | None:
+    return choose((time for time in times if time is not None), default=None)
 
 
 def _after(last: int | None) -> int | None:

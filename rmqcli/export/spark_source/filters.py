@@ -33,6 +33,19 @@ class Allowed:
             and (self.among is None or value in self.among)
         )
 
+    @property
+    def least(self) -> int | None:
+        """Returns the first value that numbers can have: what is read begins there."""
+        return max((value for value in (self.low, *self._ends(min)) if value is not None), default=None)
+
+    @property
+    def most(self) -> int | None:
+        """Returns the last value that numbers can have."""
+        return min((value for value in (self.high, *self._ends(max)) if value is not None), default=None)
+
+    def _ends(self, choose: Callable[..., int]) -> tuple[int, ...]:
+        return (choose(self.among),) if self.among else ()
+
     def at_least(self, low: int) -> Allowed:
         return replace(self, low=low if self.low is None else max(low, self.low))
 

@@ -173,7 +173,7 @@ _POSITIONS = (
 _OF_STORE = frozenset(
     {"path", "paths", "brokername", "subscribe", "selector", "selectortype", "includebody", "pushfilters"}
     | {"minpartitions", "maxpartitionbytes", "decode", "decodeschema", "decodeonerror", "sample"}
-    | {"mask", "maskkeyfile"}
+    | {"mask", "maskkeyfile", "startingtimestamp", "endingtimestamp"}
 )
 """Options that apply to store folders."""
 _WRITE: _Table = {
@@ -280,8 +280,8 @@ def _check_of_store(named: _Named) -> None:
     others = sorted(name for name in given if name not in _OF_STORE)
     if others:
         raise OptionError(
-            f"path cannot be combined with {_shown(others[0])}, only with subscribe and selector; "
-            "filter on columns for anything else"
+            f"path cannot be combined with {_shown(others[0])}, only with subscribe, selector, "
+            "startingTimestamp and endingTimestamp; filter on columns for anything else"
         )
 
 

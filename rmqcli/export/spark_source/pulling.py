@@ -83,8 +83,9 @@ async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, opt
     gathered: list[MessageExt] = []
     size = 0
     while offset < wanted.end and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:
+        most = min(options.pull_batch, wanted.end - offset)
         result = await consumer.pull(
-            wanted.queue, offset, options.pull_batch, options.selector, expression_type=options.selector_type
+            wanted.queue, offset, most, options.selector, expression_type=options.selector_type
         )
         following = result.next_begin_offset
         if result.status is PullStatus.NO_NEW_MSG or following <= offset:

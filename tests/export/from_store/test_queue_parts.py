@@ -186,6 +186,21 @@ def test_a_wrong_entry_costs_no_row_and_doubles_none(
     assert re.search(f"{said}.*; the whole commit log is read instead", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(
+    ("begin", "end", "files"),
+    [(None, None, 7), (0, 10, 1), (9, 11, 2), (69, None, 1), (70, None, 0), (None, 10, 1), (None, 11, 2)],
+)
+def test_offsets_choose_the_files_of_a_queue(
+    long_store: Path, begin: int | None, end: int | None, files: int
+) -> None:
+    rows = RowFilter(topics=frozenset({"A"}), begin=begin, end=end)
+    places = queue_places(long_store, rows)
+    assert places is not None
+    assert len(places.files) == files
+    wanted = range(begin or 0, min(end or 70, 70))
+    assert len(found(long_store, rows, 3000)) == len(wanted)
+
+
 def test_files_of_a_queue_that_do_not_ascend(long_store: Path) -> None:
     queue = queue_of(long_store, "A")
     first, second = (file.path for file in queue.files.files[:2])

@@ -151,9 +151,9 @@ def test_assigned_queues() -> None:
         ),
         (
             {**LIVE, "path": "/store"},
-            "path cannot be combined with namesrv, only with subscribe and selector",
+            "path cannot be combined with namesrv, only with subscribe, selector",
         ),
-        ({"path": "/store", "startingTimestamp": "1"}, "path cannot be combined with startingTimestamp"),
+        ({"path": "/store", "startingOffsets": "latest"}, "path cannot be combined with startingOffsets"),
         ({"path": "/store", "failOnDataLoss": "false"}, "path cannot be combined with failOnDataLoss"),
         ({"path": "/store", "rocketmq.timeout": "3"}, "path cannot be combined with rocketmq.timeout"),
         ({"path": "/store", "selectorType": "SQL92"}, "is for a broker"),

@@ -1,0 +1,66 @@
+"""Filters of the Spark data source on a store folder: bytes of the log that are read, for each byte of the rows.
+
+No session is needed: a reader is given filters as Spark gives them. The log has 256 MiB, in which ten minutes
+of records are 7 MiB.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from pyspark.sql import datasource as spark
+
+from benchmarks.export import LOG_BYTES, TOPICS, stored_at, write_store
+from benchmarks.harness import Measured
+from codec.scan import arrow, columns
+from rmqcli.export.spark_source.batch import FilteringReader
+from rmqcli.export.spark_source.columns import Columns, spark_schema
+from rmqcli.export.spark_source.options import read_options
+from rmqcli.export.transform.transform import NOTHING
+
+
+def filters() -> Iterator[Measured]:
+    """Reads a topic, a range of its offsets, a range of times, and both, of twenty topics."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        count = write_store(store)
+        topic = spark.EqualTo(("topic",), "Bench7")
+        first = count // TOPICS * 19 // 20
+        offsets = spark.GreaterThanOrEqual(("queue_offset",), first)
+        late = datetime.fromtimestamp(stored_at(count * 19 // 20) / 1000, UTC)
+        times = spark.GreaterThanOrEqual(("store_timestamp",), late)
+        cases: tuple[tuple[str, Sequence[Any]], ...] = (
+            (f"a topic of {TOPICS}", [topic]),
+            (f"a topic of {TOPICS}, last 20th of its offsets", [topic, offsets]),
+            ("last 20th of the time", [times]),
+            (f"a topic of {TOPICS}, last 20th of the time", [topic, times]),
+        )
+        for name, chosen in cases:
+            read, rows = _read(store, chosen)
+            size = f"{rows / LOG_BYTES:.2%} of the log"
+            yield Measured(
+                f"pushed: {name}, {size}", read / (1 << 20), "MiB", read / rows, "bytes of the rows"
+            )
+
+
+def _read(store: Path, chosen: Sequence[Any]) -> tuple[int, int]:
+    """Returns the bytes of the records that are read, and of the rows."""
+    counts: list[int] = []
+
+    def counting(buffer: Any, positions: Any) -> Any:
+        found = columns.fixed_columns(buffer, positions)
+        counts.append(int(found["total_size"].sum()))
+        return found
+
+    reader = FilteringReader(read_options({"path": str(store)}), Columns.wanted(spark_schema(), NOTHING))
+    list(reader.pushFilters(list(chosen)))
+    rows = 0
+    with patch.object(arrow, "fixed_columns", counting):
+        for partition in reader.partitions():
+            rows += sum(sum(batch["store_size"].to_pylist()) for batch in reader.read(partition))
+    return sum(counts), rows
