@@ -17,6 +17,7 @@ from benchmarks import (
     neighbours,
     scan,
     spark,
+    stores,
     verify,
 )
 from benchmarks.harness import Benchmark, Measured
@@ -34,6 +35,7 @@ GROUPS: dict[str, Benchmark] = {
     "verify": verify.verify,
     "inspections": inspections.inspections,
     "filters": filters.filters,
+    "stores": stores.stores,
     "spark": spark.spark,
     "clients": clients.clients,
     "consume": consume.consume,

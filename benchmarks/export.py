@@ -28,7 +28,7 @@ _MS_APART = 100
 _RARE = 50
 
 
-def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024) -> int:
+def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024, topics: int = TOPICS) -> int:
     """Writes a cleanly stopped store of about `size` bytes and returns its number of messages."""
     source = random.Random(7)
     path = store / "commitlog" / f"{0:020d}"
@@ -36,7 +36,7 @@ def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024) -> in
     with path.open("wb") as file:
         offset = number = 0
         while offset < size:
-            offset += file.write(_record(source.randbytes(body_size), offset, number))
+            offset += file.write(_record(source.randbytes(body_size), offset, number, topics))
             number += 1
     build(CommitLogFiles(store), store, shape_of(store))
     return number
@@ -47,12 +47,12 @@ def stored_at(number: int) -> int:
     return _STORED + _MS_APART * number
 
 
-def _record(body: bytes, offset: int, number: int) -> bytes:
+def _record(body: bytes, offset: int, number: int, topics: int) -> bytes:
     return encode_record(
-        topic=b"Bench%d" % (number % TOPICS),
+        topic=b"Bench%d" % (number % topics),
         queue_id=0,
         flag=0,
-        queue_offset=number // TOPICS,
+        queue_offset=number // topics,
         physical_offset=offset,
         sys_flag=0,
         born_timestamp=1795224776027 + number,

@@ -1,5 +1,5 @@
-"""Selection of records by key, tag and condition, against decoding every record; the overview of a store of
-many queues, against the states of its files. One core, page cache warm.
+"""Selection of records by key, tag and condition, against decoding every record. One core, page cache
+warm.
 """
 
 from __future__ import annotations
@@ -11,21 +11,16 @@ from pathlib import Path
 from benchmarks.export import write_store
 from benchmarks.harness import Measured, best_of, have_memory
 from benchmarks.scan import one_core
-from codec.store.dispatch import DispatchedEntry
 from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.log_records import log_records
-from rmqcli.store.repair.queue_writer import QueuesWriter
-from rmqcli.store.stats.overview import overview
 
 LOG_BYTES = 64 * 1024 * 1024
-QUEUES = 2000
 
 
 def inspections() -> Iterator[Measured]:
     """Selects no record by key, one in fifty by tag, one in twenty by topic."""
-    yield from _overview_of_queues()
     with tempfile.TemporaryDirectory() as folder, one_core():
         count = write_store(Path(folder), LOG_BYTES)
         log = CommitLogFiles(Path(folder))
@@ -52,18 +47,3 @@ def inspections() -> Iterator[Measured]:
                 every / taken,
                 "every record",
             )
-
-
-def _overview_of_queues() -> Iterator[Measured]:
-    """Looks at the ends of every queue, each with one preallocated file of 6 MB, as a broker writes it."""
-    with tempfile.TemporaryDirectory() as folder, one_core():
-        store = Path(folder)
-        write_store(store, LOG_BYTES // 8)
-        queues = QueuesWriter(store / "consumequeue")
-        for number in range(QUEUES):
-            queues.put(DispatchedEntry(f"Topic{number // 8}", number % 8, 0, 0, 100, 0))
-        queues.finish()
-        paths = list((store / "consumequeue").glob("*/*/*"))
-        seconds, states = best_of(lambda: overview(store), lambda: [path.stat() for path in paths], rounds=3)
-        rate = len(paths) / seconds
-        yield Measured(f"inspect store, {QUEUES} queues", rate, "queue/s", seconds / states, "os.stat")

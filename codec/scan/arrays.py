@@ -24,6 +24,15 @@ def bytes_at(data: Any, starts: Array, size: int) -> Array:
     return windows(data, size)[starts].view(np.uint8).reshape(-1, size)
 
 
+def distinct(numbers: Array) -> list[int]:
+    """Returns each of some small numbers, none below 0, once and in order.
+
+    numpy.unique takes ten times as long.
+    """
+    found: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
+    return found
+
+
 def ends_of(lengths: Array, dtype: Any = np.int32) -> Array:
     """Returns where each of adjacent pieces begins, and the end of the last."""
     ends = np.zeros(len(lengths) + 1, dtype)

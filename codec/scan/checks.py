@@ -172,7 +172,10 @@ def suspect_items(views: LogViews, raw: bytes, last: int, since: int | None) -> 
             suspect[mine] = True
             continue
         records = record_of_item[mine] - chosen[0]
-        suspect[mine] |= ~np.isin((records << 32) + hashes[mine], known.codes)
+        codes = (records << 32) + hashes[mine]
+        # A broker writes the items of a record in one order. To look for each costs ten times as much.
+        if not np.array_equal(codes, known.codes):
+            suspect[mine] |= ~np.isin(codes, known.codes)
         if since is not None:
             seconds = time_differences(since, known.times)
             suspect[mine] |= items["time_diff"][mine] != seconds[records]
@@ -180,7 +183,7 @@ def suspect_items(views: LogViews, raw: bytes, last: int, since: int | None) -> 
 
 
 class _KnownItems(NamedTuple):
-    """Record number * 2**32 + hash of every key of some records, and their store times."""
+    """Record number * 2**32 + hash of each key of some records, in the order of items; their store times."""
 
     codes: Array
     times: Array
@@ -191,12 +194,12 @@ def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | N
     rows = placed_columns(data, base, offsets - base)
     if rows is None:
         return None
-    topics = [bytes(topic) for topic in cut(data, rows["topic_start"], rows["topic_end"])]
+    topics = list(map(bytes, cut(data, rows["topic_start"], rows["topic_end"])))
     numbers, hashes = key_hashes(join_properties(data, rows), topics)
     flags: Any = rows["sys_flag"][numbers]
-    kept: Any = has_index_items(flags)
-    codes: Array = (numbers[kept] << 32) + hashes[kept]
-    return _KnownItems(codes, rows["store_timestamp"])
+    kept = np.flatnonzero(has_index_items(flags))
+    order = kept[np.argsort(numbers[kept], kind="stable")]
+    return _KnownItems((numbers[order] << 32) + hashes[order], rows["store_timestamp"])
 
 
 def skip_records_within(

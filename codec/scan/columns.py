@@ -16,7 +16,7 @@ from codec.errors import CorruptionError
 from codec.hashing import CRC_BITS, crc32_whole
 from codec.layout import Buffer
 from codec.properties import MAX_PROPERTIES_LENGTH
-from codec.scan.arrays import Array, windows
+from codec.scan.arrays import Array, distinct, windows
 from codec.store.record_layout import (
     BORN_HOST_V6,
     HOST_BITS,
@@ -109,7 +109,7 @@ def _gather(data: Array, positions: Array, dtype: Any) -> Array:
 def _widened(data: Array, positions: Array, bits: Array) -> Array:
     """Reads prefixes with hosts of different widths, all into the widest layout."""
     found = np.zeros(len(positions), PREFIXES[HOST_BITS].dtype())
-    for value in np.unique(bits).tolist():
+    for value in distinct(bits):
         layout = PREFIXES[value]
         chosen = np.flatnonzero(bits == value)
         prefixes = _gather(data, positions[chosen], layout.dtype())

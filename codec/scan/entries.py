@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from codec.layout import Buffer
-from codec.scan.arrays import Array
+from codec.scan.arrays import Array, distinct
 from codec.store.consume_queue import ENTRY, FILLER_SIZE
 
 
@@ -73,5 +73,5 @@ def entries_inside(data: Buffer, count: int, begins: Sequence[int], ends: Sequen
 def by_file(views: LogViews, offsets: Array, chosen: Array) -> Iterator[tuple[Array, memoryview, int]]:
     """Yields (part of `chosen`, file's bytes, base) for each commit log file that entries point into."""
     files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
-    for file in np.unique(files[files >= 0]).tolist():
+    for file in distinct(files[files >= 0]):
         yield chosen[files == file], views.view(file), views.bases[file]

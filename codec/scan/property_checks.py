@@ -9,10 +9,11 @@ rows are checked as one text.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
-from codec.scan.arrays import NAME_END, PAIR_END, Array, bytes_at, windows
+from codec.scan.arrays import NAME_END, PAIR_END, Array, bytes_at, distinct, windows
 
 _STEP = 32
 """Table widths are multiples of this."""
@@ -46,7 +47,7 @@ def texts_parse(data: memoryview, starts: Array, ends: Array) -> bool:
 
 def _tables(data: memoryview, starts: Array, ends: Array) -> Iterator[Array]:
     widths = (ends - starts + _LEAST_PAD + _STEP - 1) // _STEP * _STEP
-    for width in np.unique(widths).tolist():
+    for width in distinct(widths):
         chosen = np.flatnonzero(widths == width)
         chosen = chosen[np.argsort(ends[chosen] - starts[chosen], kind="stable")]
         rows = max(_TABLE_BYTES // width, 1)
@@ -61,6 +62,7 @@ def _tables(data: memoryview, starts: Array, ends: Array) -> Iterator[Array]:
             yield table
 
 
+@lru_cache(maxsize=256)
 def _pads(width: int) -> tuple[Array, Array]:
     """Returns, for each pad length, the bits of a row's start to keep and those to set."""
     size = min((_MOST_PAD // 8 + 1) * 8, width)

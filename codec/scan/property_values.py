@@ -14,7 +14,7 @@ import numpy as np
 
 from codec.hashing import index_key_hash, java_string_hash, tags_code
 from codec.properties import MAX_PROPERTIES_LENGTH, PropertyName
-from codec.scan.arrays import NAME_END, PAIR_END, Array, bytes_at
+from codec.scan.arrays import NAME_END, PAIR_END, Array, bytes_at, distinct
 
 _BLANK = 32
 _MASK = (1 << 32) - 1
@@ -126,7 +126,7 @@ def _java_hashes(data: Array, values: Values) -> tuple[Array, Array]:
     hashes = np.zeros(len(values.rows), dtype=np.uint64)
     plain = np.ones(len(values.rows), dtype=bool)
     lengths = values.stops - values.starts
-    for length in np.unique(lengths).tolist():
+    for length in distinct(lengths):
         chosen = np.flatnonzero(lengths == length)
         units = bytes_at(data, values.starts[chosen], length)
         hashes[chosen] = (units * _POWERS[length - 1 :: -1]).sum(axis=1, dtype=np.uint32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib import util
 
 _NEEDED = ("numpy", "pyarrow")
@@ -16,7 +17,12 @@ _SETTINGS: ContextVar[tuple[bool, int]] = ContextVar("vectorised", default=(True
 
 def is_vectorised() -> bool:
     """Returns True if the packages of the extra `export` are there, unless `vectorising` disables them."""
-    return _SETTINGS.get()[0] and all(map(util.find_spec, _NEEDED))
+    return _SETTINGS.get()[0] and _are_installed()
+
+
+@cache
+def _are_installed() -> bool:
+    return all(map(util.find_spec, _NEEDED))
 
 
 def block_records() -> int:

@@ -31,7 +31,7 @@ _BLOCK_ENTRIES = 1 << 13
 _TASK_BYTES = PART_ENTRIES * ENTRY.size
 _TASK_PARTS = 512
 """Parts, of as many queues, that are checked with one mapping of the log."""
-_FEW_ENTRIES = 8
+_FEW_ENTRIES = 16
 """Entries that are checked faster one by one than together."""
 
 
