@@ -103,6 +103,8 @@ def test_all_topics(both: Both) -> None:
     assert found
     for topic, count, size in found:
         assert both.ask(f'select count(*), sum(store_size) from "{topic}"') == [(count, size)]
+    names = {name for (name,) in both.ask("select distinct topic from rmq.messages")}
+    assert names < {name for (name,) in both.ask("show tables")}, "none of the system"
     (one,) = both.ask("select count(*) from rmq.messages where topic = 'SeedTags'")
     assert both.ask("select count(*) from SeedTags") == [one]
 

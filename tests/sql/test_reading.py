@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from codec.codes import MessageSysFlag
 from codec.errors import CorruptionError
 from codec.store.consume_queue import ENTRY
+from tests.codec.samples import make_record
 from tests.export.support import harm_another_topic
 from tests.sql.conftest import Ask
 from tests.support import CONSUME_QUEUE_FILE_SIZE, JavaStore
@@ -125,6 +128,20 @@ def test_a_missing_file_is_damage(copy_java_store: Copy, asking: Asking) -> None
         asking(store)(statement)
     ((rows,),) = asking(store, verify=False)(statement)
     assert rows < 300
+
+
+def test_half_messages_are_in_no_table(tmp_path: Path, asking: Asking) -> None:
+    """Old brokers wrote them with the topic of their message; no queue has them."""
+    for name in ("a", "b"):
+        (tmp_path / "store" / "consumequeue" / name).mkdir(parents=True)
+    (tmp_path / "store" / "commitlog").mkdir()
+    data = b""
+    for topic, flag in ((b"a", 0), (b"a", MessageSysFlag.TRANSACTION_PREPARED), (b"c", 0)):
+        data += make_record(topic=topic, sys_flag=int(flag), physical_offset=len(data))
+    (tmp_path / "store" / "commitlog" / f"{0:020d}").write_bytes(data)
+    ask = asking(JavaStore(tmp_path))
+    assert ask("select topic, count(*) from rmq.messages group by 1") == [("a", 1)]
+    assert ask("select count(*) from a") == [(1,)]
 
 
 def test_a_killed_store(store_killed: JavaStore, asking: Asking, bytes_read: list[int]) -> None:

@@ -227,9 +227,12 @@ def test_too_much_for_the_memory(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_goes_to_a_folder_of_the_session() -> None:
-    settings = "select current_setting('memory_limit'), current_setting('temp_directory')"
+    settings = ", ".join(f"current_setting('{name}')" for name in ("memory_limit", "temp_directory"))
     with opened(Made()) as session:
-        ((limit, folder),) = ask_of(session)(settings)
+        ((locked, limit, folder),) = ask_of(session)(
+            f"select current_setting('lock_configuration'), {settings}"
+        )
+        assert locked
         assert (limit, Path(folder).stat().st_mode & 0o777) == ("256.0 MiB", 0o700)
     assert not Path(folder).exists()
 
@@ -238,14 +241,46 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_ctrl_c_ends_a_query() -> None:
-    source = Made(count=10**9)
+class Searching(Made):
+    """Topics whose rows are looked for in vain, until `found`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.found = threading.Event(), False
+
+    def scan(self, bounds: Bounds, check: Callable[[], None]) -> Iterator[Any]:
+        while not self.found:
+            self.begun.set()
+            check()
+        yield from super().scan(bounds, check)
+
+
+def interrupt_after(begun: threading.Event) -> None:
+    begun.wait(PATIENCE)
+    interrupt()
+
+
+def test_ctrl_c_ends_a_search() -> None:
+    source = Searching()
     with opened(source) as session:
-        threading.Timer(0.05, interrupt).start()
+        threading.Thread(target=interrupt_after, args=(source.begun,)).start()
         with pytest.raises(KeyboardInterrupt):
             ask_of(session)("select count(*) from orders")
-        source.count = 1
+        source.found = True
         assert ask_of(session)("select count(*) from orders") == [(ROWS,)]
+
+
+def test_ctrl_c_ends_what_duckdb_does(session: Session) -> None:
+    def show(result: Result) -> None:
+        for _ in result.batches():
+            interrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        session.run("select a.range + b.range from range(100000000) a, range(100000000) b", show)
+    threading.Timer(0.05, interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        ask_of(session)("select sum(a.range * b.range) from range(100000000) a, range(100000000) b")
+    assert ask_of(session)("values (1)") == [(1,)]
 
 
 def test_ctrl_c_does_not_wait_for_what_cannot_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
