@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+RUN_BYTES = 4 * 1024 * 1024
+"""Bodies whose values exist at the same time: one byte may become a Python object of some hundred."""
+
 
 class Undecodable(Exception):
     """A body does not fit the schema; the text says why in few words, without a part of the body."""
@@ -43,16 +46,12 @@ def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, s
     import pyarrow as pa
 
     reasons: dict[int, str] = {}
-    rows, values = [], []
-    for row, body in enumerate(bodies):
-        try:
-            values.append(decoder.parse(body))
-            rows.append(row)
-        except Undecodable as error:
-            reasons[row] = str(error)
-    wrong: dict[int, str] = {}
-    pieces = list(_pieces(decoder, values, 0, wrong)) if values else []
-    reasons |= {rows[number]: reason for number, reason in wrong.items()}
+    rows: list[int] = []
+    pieces: list[Any] = []
+    for run in _runs(bodies):
+        values = dict(_parsed(decoder, bodies, run, reasons))
+        pieces += _pieces(decoder, list(values.values()), list(values), reasons)
+        rows += values
     found = pa.concat_arrays(pieces) if pieces else pa.nulls(0, decoder.type)
     if len(found) == len(bodies):
         return found, reasons
@@ -60,16 +59,41 @@ def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, s
     return found.take(pa.array([numbers.get(row) for row in range(len(bodies))], pa.int64())), reasons
 
 
-def _pieces(decoder: Decoder, values: Sequence[Any], first: int, wrong: dict[int, str]) -> Iterator[Any]:
+def _runs(bodies: Sequence[bytes]) -> Iterator[range]:
+    """Yields the rows of runs of about RUN_BYTES."""
+    begin = size = 0
+    for row, body in enumerate(bodies):
+        if row > begin and size + len(body) > RUN_BYTES:
+            yield range(begin, row)
+            begin, size = row, 0
+        size += len(body)
+    yield range(begin, len(bodies))
+
+
+def _parsed(
+    decoder: Decoder, bodies: Sequence[bytes], rows: range, reasons: dict[int, str]
+) -> Iterator[tuple[int, Any]]:
+    for row in rows:
+        try:
+            yield row, decoder.parse(bodies[row])
+        except Undecodable as error:
+            reasons[row] = str(error)
+
+
+def _pieces(
+    decoder: Decoder, values: Sequence[Any], rows: Sequence[int], reasons: dict[int, str]
+) -> Iterator[Any]:
     import pyarrow as pa
 
+    if not values:
+        return
     try:
         yield decoder.to_array(values)
     except Undecodable as error:
         if len(values) == 1:
-            wrong[first] = str(error)
+            reasons[rows[0]] = str(error)
             yield pa.nulls(1, decoder.type)
             return
         middle = len(values) // 2
-        yield from _pieces(decoder, values[:middle], first, wrong)
-        yield from _pieces(decoder, values[middle:], first + middle, wrong)
+        for half in (slice(middle), slice(middle, None)):
+            yield from _pieces(decoder, values[half], rows[half], reasons)

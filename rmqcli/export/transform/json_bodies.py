@@ -8,7 +8,7 @@ member is null, and so is a null; both are wrong for a required one. Texts are U
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -21,8 +21,6 @@ from rmqcli.export.transform.decoder import Undecodable
 from rmqcli.export.transform.json_schema import MOMENT, fields_of
 from rmqcli.export.transform.nested import on_leaves
 
-BLOCK_BYTES = 16 * 1024 * 1024
-"""Text of bodies that is read at once; a larger body is read alone."""
 MAX_DEPTH = 512
 """Levels of objects and arrays: what the interpreter's stack bears, wherever a body is decoded."""
 _TIMES = (MOMENT, pa.date32())
@@ -69,20 +67,17 @@ class JsonBodies:
         return line
 
     def to_array(self, values: Sequence[bytes]) -> Any:
+        text = b"\n".join(values)
         try:
-            return pa.concat_arrays([self._block(lines) for lines in _blocks(values)])
+            table = arrow_json.read_json(
+                pa.BufferReader(text),
+                arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+                arrow_json.ParseOptions(explicit_schema=self._read, unexpected_field_behavior="ignore"),
+            )
+            columns = [table[name].combine_chunks() for name in self._read.names]
+            return on_leaves(pa.StructArray.from_arrays(columns, self._read.names), _typed, self.type)
         except pa.ArrowInvalid as error:
             raise Undecodable(_reason(str(error))) from None
-
-    def _block(self, lines: Sequence[bytes]) -> Any:
-        text = b"\n".join(lines)
-        table = arrow_json.read_json(
-            pa.BufferReader(text),
-            arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
-            arrow_json.ParseOptions(explicit_schema=self._read, unexpected_field_behavior="ignore"),
-        )
-        columns = [table[name].combine_chunks() for name in self._read.names]
-        return on_leaves(pa.StructArray.from_arrays(columns, self._read.names), _typed, self.type)
 
 
 def _depth(body: bytes) -> int:
@@ -92,16 +87,6 @@ def _depth(body: bytes) -> int:
         return opening
     marks = np.frombuffer(_TEXT.sub(b"", body), np.uint8) | 0x20  # [ and { differ in this bit, as do ] and }
     return int(np.cumsum((marks == ord("{")).astype(np.int32) - (marks == ord("}"))).max(initial=0))
-
-
-def _blocks(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    begin = size = 0
-    for number, line in enumerate(lines):
-        if number > begin and size + len(line) > BLOCK_BYTES:
-            yield lines[begin:number]
-            begin, size = number, 0
-        size += len(line) + 1
-    yield lines[begin:]
 
 
 def _typed(column: Any, kind: Any) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqcli.export.errors import SchemaError
-from rmqcli.export.transform import json_bodies
+from rmqcli.export.transform import decoder
 from rmqcli.export.transform.decoder import decoded
 from rmqcli.export.transform.json_bodies import MAX_DEPTH, JsonBodies
 
@@ -134,11 +134,16 @@ def test_brackets_in_texts_are_no_depth() -> None:
     assert not values(of({"type": "string"}), b'{"b":' + deep[1:-1] + b"}")[1]
 
 
-def test_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_bodies, "BLOCK_BYTES", 64)
+def test_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tenth body is wrong, in one way or another."""
+    monkeypatch.setattr(decoder, "RUN_BYTES", 400)
     bodies = [b'{"a":"%s"}' % (b"x" * (number % 90)) for number in range(200)]
+    bodies[::20], bodies[10::20] = [b'{"a":1}'] * 10, [b"x"] * 10
     found, reasons = values(of({"type": "string"}), *bodies)
-    assert [len(one["a"]) for one in found] == [number % 90 for number in range(200)]
+    assert [one and len(one["a"]) for one in found] == [
+        number % 90 if number % 10 else None for number in range(200)
+    ]
+    assert [reasons.pop(row)[:8] for row in range(0, 200, 10)] == ["a: expec", "not JSON"] * 10
     assert not reasons
 
 
