@@ -173,4 +173,5 @@ def commit_topic(
         raise failed[0].error
     reached = [QueueSpan(*_key(end.wanted), end.wanted.begin, end.reached, 0) for end in ends]
     summary = _summary(into, into.commit(entries, reached), started)
-    return summary._replace(failed=tuple(failed), lost=tuple(lost))
+    removed = (text for end in ends for text in end.lost)
+    return summary._replace(failed=tuple(failed), lost=(*lost, *removed))

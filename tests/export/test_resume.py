@@ -315,7 +315,7 @@ async def test_a_queue_that_fails_for_good(tmp_path: Path, autojump_clock: Any) 
     out = tmp_path / "out"
     topic = ScriptedTopic(0, 100, failures=10**6)
     summary = await exported(topic, RANGES, out)
-    ((wanted, reached, error),) = summary.failed
+    ((wanted, reached, error, _),) = summary.failed
     assert (wanted.queue.queue_id, reached, summary.rows) == (1, 64, 264)
     assert (type(error), topic.failed) == (ConnectionLost, 4)
     again = await exported(ScriptedTopic(0, 100), RANGES, out, resume=True)

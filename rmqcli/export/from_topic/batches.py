@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -48,11 +49,12 @@ async def read_some(
     offset: int,
     batch_messages: int = BATCH_MESSAGES,
     batch_bytes: int = BATCH_BYTES,
+    lost: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, int | None]:
     """Pulls a record batch from `offset` on; also returns the next offset, None at the end of the range.
 
     A batch ends after `batch_messages` messages or `batch_bytes` of bodies. Messages that retention removed
-    are skipped with a warning. Raises ClientError.
+    are skipped with a warning, which `lost` receives, too. Raises ClientError.
     """
     gathered: list[MessageExt] = []
     size = 0
@@ -65,7 +67,9 @@ async def read_some(
         if following <= offset:
             return to_batch(gathered), None
         if result.status is PullStatus.OFFSET_ILLEGAL:
-            warn(f"{wanted.queue}: {gone(offset, following)}")
+            text = f"{wanted.queue}: {gone(offset, following)}"
+            warn(text)
+            lost(text)
         offset = following
     return to_batch(gathered), offset if offset < wanted.end else None
 

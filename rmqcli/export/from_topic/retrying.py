@@ -18,11 +18,14 @@ T = TypeVar("T")
 
 
 class QueueEnd(NamedTuple):
-    """The end of a queue: all of `wanted` before offset `reached` is exported; `error` says why not all."""
+    """The end of a queue: all of `wanted` before offset `reached` is exported; `error` says why not all, `lost`
+    what was removed while it was read.
+    """
 
     wanted: QueueRange
     reached: int
     error: ClientError | None = None
+    lost: tuple[str, ...] = ()
 
 
 def first_error(error: BaseException) -> BaseException:
@@ -53,25 +56,28 @@ async def read_queue(
     batch_messages: int = BATCH_MESSAGES,
 ) -> QueueEnd:
     """Passes the record batches of a range to `take`."""
+    lost: list[str] = []
     end, offset = wanted.begin, wanted.begin
     following: int | None = offset
     while following is not None:
         offset = following
 
         async def step(offset: int = offset) -> tuple[Any, int | None]:
-            return await read_some(client, wanted, offset, batch_messages)
+            return await read_some(client, wanted, offset, batch_messages, lost=lost.append)
 
         try:
             batch, following = await patiently(step)
         except ClientError as error:
-            return QueueEnd(wanted, end, error)
+            return QueueEnd(wanted, end, error, tuple(lost))
         await take(batch)
         end = reached(wanted, end, batch, following)
-    return QueueEnd(wanted, end)
+    return QueueEnd(wanted, end, lost=tuple(lost))
 
 
 def reached(wanted: QueueRange, before: int, batch: Any, following: int | None) -> int:
-    """Returns where a resumed export continues: for an end in time, after the last message."""
-    if wanted.end_time is None:
-        return wanted.end if following is None else following
+    """Returns where a resumed export continues: for an end in time, and where the broker had no more although
+    the range goes on (a slave lags behind), after the last message.
+    """
+    if wanted.end_time is None and following is not None:
+        return following
     return batch["queue_offset"][-1].as_py() + 1 if batch.num_rows else before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ async def test_a_topic_equals_its_pulls(cluster: Cluster, topic: str, tmp_path: 
     assert (large["body"], large["sys_flag"] & 1) == (b"x" * 9000, 1)
 
 
-async def batches(topic: ScriptedTopic, wanted: QueueRange, **bounds: int) -> list[list[int]]:
+async def batches(topic: ScriptedTopic, wanted: QueueRange, **bounds: Any) -> list[list[int]]:
     found: list[list[int]] = []
     offset: int | None = wanted.begin
     async with topic.client() as client:

@@ -296,7 +296,7 @@ async def test_a_queue_that_fails_alone(cluster: Cluster, topic: str, tmp_path: 
         return export_topic_on_spark({"namesrv": cluster.namesrv}, [*ranges, wrong], tmp_path / "out")
 
     summary = await trio.to_thread.run_sync(on_spark)
-    ((failed, reached, error),) = summary.failed
+    ((failed, reached, error, _),) = summary.failed
     assert (summary.rows, failed, reached) == (20, wrong, 0)
     assert "queue" in str(error)
 
