@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from benchmarks import (
+    batches,
     broker,
     cli,
     clients,
@@ -25,6 +26,7 @@ from benchmarks.harness import Benchmark, Measured
 GROUPS: dict[str, Benchmark] = {
     "sends": broker.sends,
     "syncs": broker.syncs,
+    "batches": batches.batches,
     "pulls": broker.pulls,
     "memory": broker.memory,
     "start": broker.start,

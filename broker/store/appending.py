@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from broker.store.batches import LONG_PROPERTIES, MAX_PROPERTIES_BYTES, Batch, prepare_batch
 from broker.store.commit_log import CommitLog
@@ -204,23 +205,42 @@ class Appender:
         if not self._room.is_ready(queue, len(batch.items), batch.hold):
             return NO_FILE
         first, begin, timestamp = queue.next_offset, self._log.end, self._now_ms()
-        self._encoder.place(batch.records, batch.starts, batch.message.born_host, first, begin, timestamp)
-        if not self._log.write(batch.records):
-            return self._room.make(len(batch.records)) or self.append_batch(batch)
+        topic = self._topics.get(batch.topic) or self._sized_topic(batch.topic)
+        records, sizes = batch.records(self._encoder, topic, first, begin, timestamp)
+        if not self._log.write(records):
+            return self._room.make(len(records)) or self.append_batch(batch)
         self._statistics.last_store_timestamp = timestamp
+        offsets = tuple(accumulate(sizes[:-1], initial=begin))
         try:
-            for item, start, size in batch.spans():
-                queue.append(begin + start, size, self._entry_code(item, queue, timestamp))
+            queue.append_run(self._entries(batch.items, queue, offsets, sizes, timestamp))
         except OSError as error:
             return self._half_stored(error)
+        results = [
+            AppendResult(_PUT_OK, offset, size, number, timestamp)
+            for number, (offset, size) in enumerate(zip(offsets, sizes, strict=True), first)
+        ]
         if batch.is_long:
-            self._come_late(batch.arrivals(begin, first, timestamp), batch.weight)
+            self._come_late(zip(batch.items, results, strict=True), batch.weight)
         else:
-            self._arrivals += batch.arrivals(begin, first, timestamp)
+            self._arrivals += zip(batch.items, results, strict=True)
         if not self._in_batch:
             self.announce()
-        offsets = tuple([begin + start for start in batch.starts])
-        return AppendResult(_PUT_OK, begin, len(batch.records), first, timestamp, offsets)
+        return AppendResult(_PUT_OK, begin, len(records), first, timestamp, offsets)
+
+    def _entries(
+        self,
+        items: Sequence[StoreMessage],
+        queue: ConsumeQueue,
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        timestamp: int,
+    ) -> list[tuple[int, int, int]]:
+        """The queue entries of messages: offset, size and tags code."""
+        if queue.extension is None and items[0].topic != _SCHEDULE:
+            codes = [item.tags_code for item in items]
+        else:
+            codes = [self._entry_code(item, queue, timestamp) for item in items]
+        return list(zip(offsets, sizes, codes, strict=True))
 
     def begin_batch(self) -> None:
         """Index and listeners wait until `end_batch`."""

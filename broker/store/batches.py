@@ -6,23 +6,24 @@ messages of its queue wait until the whole batch is stored (`ConsumeQueues.holdi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from itertools import chain
+from collections.abc import Generator
 
 import msgspec
 
 from broker.errors import IllegalBatch
+from broker.store.batch_texts import BatchTexts
 from broker.store.holds import Hold
-from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
-from codec.hashing import tags_code
+from broker.store.values import AppendResult, PutStatus, StoreMessage
+from codec.hashing import CRC_BITS, crc32_whole
 from codec.layout import Buffer
-from codec.message_batch import count_batch, walk_batch
-from codec.properties import TIMERS, PropertyName, decode_properties, sound_text
+from codec.message_batch import SMALLEST_ITEM, count_batch, walk_batch
 from codec.store.record_encoder import RecordEncoder
 
 MOST_MESSAGES = 32768
 """More than fit in 4 MiB of records as Java's clients send them."""
-MESSAGES_PER_STEP = 2
+STEP_BYTES = 1024
+"""Bytes of properties that are read in a step; a message counts as `MESSAGE_BYTES` more."""
+MESSAGE_BYTES = 256
 COUNTED_PER_STEP = 64
 MAX_PROPERTIES_BYTES = 32767
 LONG_PROPERTIES = 2048
@@ -32,19 +33,20 @@ PART_PROPERTIES = 4 * LONG_PROPERTIES
 PART_MESSAGES = 64
 PART_BYTES = 128 * 1024
 """A part of a batch ends with the message that reaches one of these."""
-PROPERTY_END = b"\x02"
 
 
 class Batch(msgspec.Struct):
-    """A batch, or a part of a long one, ready to be stored: its messages, their records without offsets and
-    store time, and where each record begins. `refusal` says why it cannot be stored; `hold` is that of the
-    batch on its queue.
+    """A batch, or a part of a long one, ready to be stored: its messages, the CRC of each body, and the bytes of
+    all bodies and properties. `refusal` says why it cannot be stored; `hold` is that of the batch on its
+    queue.
     """
 
     message: StoreMessage
     items: list[StoreMessage] = []
-    records: bytearray = msgspec.field(default_factory=bytearray)
-    starts: list[int] = []
+    crcs: list[int] = []
+    size: int = 0
+    weight: int = 0
+    """Bytes of properties, whose keys become index items."""
     refusal: AppendResult | None = None
     hold: Hold | None = None
 
@@ -61,26 +63,55 @@ class Batch(msgspec.Struct):
         """True when its index items are added later."""
         return self.weight > PART_PROPERTIES
 
-    @property
-    def weight(self) -> int:
-        """Bytes of properties, whose keys become index items."""
-        return sum(len(item.properties_text) for item in self.items)
+    def add(self, flag: int, body: bytes, text: bytes, code: int, properties: dict[str, str]) -> bool:
+        """Adds a message, with the tags code and the properties of a text. True if the part is full: the next
+        message belongs into another one."""
+        common, items = self.message, self.items
+        items.append(
+            StoreMessage(
+                common.topic,
+                common.queue_id,
+                body,
+                properties,
+                text,
+                common.born_timestamp,
+                common.born_host,
+                flag,
+                common.sys_flag,
+                common.reconsume_times,
+                common.prepared_transaction_offset,
+                code,
+                common.wait_store,
+            )
+        )
+        self.crcs.append(crc32_whole(body) & CRC_BITS)
+        weight = len(text)
+        self.weight += weight
+        self.size = size = self.size + len(body) + weight
+        return size >= PART_BYTES or len(items) >= PART_MESSAGES
 
-    @property
-    def is_full(self) -> bool:
-        """True when the next message belongs into another part."""
-        return len(self.items) >= PART_MESSAGES or len(self.records) >= PART_BYTES
-
-    def spans(self) -> Iterator[tuple[StoreMessage, int, int]]:
-        """Each message, and where its record begins and how long it is."""
-        ends = chain(self.starts[1:], (len(self.records),))
-        for item, start, end in zip(self.items, self.starts, ends, strict=True):
-            yield item, start, end - start
-
-    def arrivals(self, begin: int, queue_offset: int, timestamp: int) -> Iterator[Arrival]:
-        """The messages, stored from an offset of the log and of the queue on."""
-        for number, (item, start, size) in enumerate(self.spans(), queue_offset):
-            yield item, AppendResult(PutStatus.PUT_OK, begin + start, size, number, timestamp)
+    def records(
+        self, encoder: RecordEncoder, topic: bytes, queue_offset: int, begin: int, timestamp: int
+    ) -> tuple[bytes, list[int]]:
+        """The records, stored from an offset of the queue and of the log on, and the size of each."""
+        common = self.message
+        items = (
+            (item.flag, item.body, item.properties_text, crc)
+            for item, crc in zip(self.items, self.crcs, strict=True)
+        )
+        return encoder.run(
+            topic,
+            common.queue_id,
+            queue_offset,
+            begin,
+            common.sys_flag,
+            common.born_timestamp,
+            common.born_host,
+            timestamp,
+            common.reconsume_times,
+            common.prepared_transaction_offset,
+            items,
+        )
 
 
 def prepare_batch(
@@ -97,17 +128,24 @@ def prepare_batch(
     if len(message.properties_text) > MAX_PROPERTIES_BYTES:
         return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
     yield from _check_count(message.body)
-    parts = [Batch(message)]
-    for number, (flag, body, properties) in enumerate(walk_batch(message.body)):
-        text = _joined(properties, message.properties_text)
-        if len(text) > MAX_PROPERTIES_BYTES:
+    _check_numbers(message, topic, encoder)
+    parts: list[Batch] = []
+    part, is_full, in_step = Batch(message), True, 0
+    read = BatchTexts(message.properties_text).read
+    for flag, body, own in walk_batch(message.body):
+        text, code, properties = read(own)
+        weight = len(text)
+        if weight > MAX_PROPERTIES_BYTES:
             return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
-        if parts[-1].is_full:
-            parts.append(Batch(message))
-        _add(parts[-1], topic, encoder, flag, body, text)
-        if number % MESSAGES_PER_STEP == MESSAGES_PER_STEP - 1:
+        if is_full:
+            part = Batch(message)
+            parts.append(part)
+        is_full = part.add(flag, body, text, code, properties)
+        in_step += MESSAGE_BYTES + weight
+        if in_step >= STEP_BYTES:
+            in_step = 0
             yield
-    return parts if parts[0].items else [_refused(message, PutStatus.MESSAGE_ILLEGAL)]
+    return parts or [_refused(message, PutStatus.MESSAGE_ILLEGAL)]
 
 
 def _refused(message: StoreMessage, status: PutStatus) -> Batch:
@@ -116,6 +154,8 @@ def _refused(message: StoreMessage, status: PutStatus) -> Batch:
 
 def _check_count(body: Buffer) -> Generator[None, None, None]:
     """IllegalBatch for too many items, before memory is spent on any."""
+    if len(body) <= MOST_MESSAGES * SMALLEST_ITEM:
+        return
     for number in count_batch(body):
         if number > MOST_MESSAGES:
             raise IllegalBatch(f"a batch has {MOST_MESSAGES} messages at most")
@@ -123,49 +163,20 @@ def _check_count(body: Buffer) -> Generator[None, None, None]:
             yield
 
 
-def _add(batch: Batch, topic: bytes, encoder: RecordEncoder, flag: int, body: bytes, text: bytes) -> None:
-    common, properties = batch.message, decode_properties(text)
-    text = sound_text(text, properties)
-    if not TIMERS.isdisjoint(properties):
-        name = min(TIMERS & properties.keys())
-        raise IllegalBatch(f"a message of a batch has the property {name}: send it alone")
-    batch.items.append(
-        StoreMessage(
-            common.topic,
-            common.queue_id,
-            body,
-            properties,
-            text,
-            common.born_timestamp,
-            common.born_host,
-            flag,
-            common.sys_flag,
-            common.reconsume_times,
-            common.prepared_transaction_offset,
-            tags_code(properties.get(PropertyName.TAGS)),
-            common.wait_store,
-        )
-    )
-    _, record = encoder.pieces(
+def _check_numbers(message: StoreMessage, topic: bytes, encoder: RecordEncoder) -> None:
+    """CodecError if what all records share does not fit them."""
+    encoder.pieces(
         topic,
-        common.queue_id,
-        flag,
+        message.queue_id,
         0,
         0,
-        common.sys_flag,
-        common.born_timestamp,
-        common.born_host,
         0,
-        common.reconsume_times,
-        common.prepared_transaction_offset,
-        body,
-        text,
+        message.sys_flag,
+        message.born_timestamp,
+        message.born_host,
+        0,
+        message.reconsume_times,
+        message.prepared_transaction_offset,
+        b"",
+        b"",
     )
-    batch.starts.append(len(batch.records))
-    batch.records += b"".join(record)
-
-
-def _joined(own: bytes, common: bytes) -> bytes:
-    if not own or not common:
-        return own or common
-    return own + common if own.endswith(PROPERTY_END) else own + PROPERTY_END + common

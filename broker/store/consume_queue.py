@@ -11,8 +11,11 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from broker.disk import Disk
@@ -34,6 +37,14 @@ from codec.store.file_names import RECOVERED_FILES
 
 _pack = ENTRY.struct.pack_into
 _unpack = ENTRY.struct.unpack
+MOST_AT_ONCE = 64
+"""Entries that are written at once."""
+
+
+@lru_cache(maxsize=MOST_AT_ONCE)
+def _run_of(count: int) -> struct.Struct:
+    """The layout of so many entries."""
+    return struct.Struct(">" + ENTRY.struct.format.lstrip(">") * count)
 
 
 class QueueGap(Exception):
@@ -117,6 +128,21 @@ class ConsumeQueue:
         self._position = position + ENTRY_SIZE
         self.next_offset += 1
         self.max_physical_offset = physical_offset + size
+
+    def append_run(self, entries: Sequence[tuple[int, int, int]]) -> None:
+        """Adds the entries of the next queue offsets: commit-log offset, size and tags code of each. OSError as
+        `append`."""
+        position, count = self._position, len(entries)
+        end = position + count * ENTRY_SIZE
+        if end > self._limit or count > MOST_AT_ONCE:
+            for entry in entries:
+                self.append(*entry)
+            return
+        _run_of(count).pack_into(self._view, position, *chain.from_iterable(entries))
+        self._position = end
+        self.next_offset += count
+        offset, size, _ = entries[-1]
+        self.max_physical_offset = offset + size
 
     def put(
         self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -113,27 +113,64 @@ class RecordEncoder:
         except struct.error as error:
             raise LocalProtocolError(f"a number does not fit the record: {error}") from None
 
-    def place(
+    def run(
         self,
-        records: bytearray,
-        starts: Sequence[int],
-        born_host: bytes,
+        sized_topic: bytes,
+        queue_id: int,
         queue_offset: int,
         physical_offset: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
         store_timestamp: int,
-    ) -> None:
-        """Writes the offsets and the store time of encoded records that follow one another in queue and log.
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        items: Iterable[tuple[int, bytes | memoryview, bytes, int]],
+    ) -> tuple[bytes, list[int]]:
+        """The records of messages that follow one another in queue and log, and the size of each.
 
-        `starts` are where they begin in `records`, the first at `physical_offset`.
+        `items` are flags, bodies, properties and CRCs of the bodies. Raises LocalProtocolError like `pieces`.
         """
-        _, bits, _ = self._packers[len(born_host)]
-        layout = PREFIXES[bits]
-        offsets = layout.part("queue_offset", "physical_offset").pack_into
-        time = layout.part("store_timestamp").pack_into
-        offsets_at, time_at = layout.offsets["queue_offset"], layout.offsets["store_timestamp"]
-        for number, start in enumerate(starts, queue_offset):
-            offsets(records, start + offsets_at, number, physical_offset + start)
-            time(records, start + time_at, store_timestamp)
+        records: list[bytes | memoryview] = []
+        sizes: list[int] = []
+        try:
+            pack, bits, prefix = self._packers[len(born_host)]
+            magic, store_host, sys_flag = self._magic, self._store_host, sys_flag & ~HOST_BITS | bits
+            fixed = prefix + len(sized_topic) + 2
+            for flag, body, properties, crc in items:
+                body_length, properties_length = len(body), len(properties)
+                size = fixed + body_length + properties_length
+                records += (
+                    pack(
+                        size,
+                        magic,
+                        crc,
+                        queue_id,
+                        flag,
+                        queue_offset,
+                        physical_offset,
+                        sys_flag,
+                        born_timestamp,
+                        born_host,
+                        store_timestamp,
+                        store_host,
+                        reconsume_times,
+                        prepared_transaction_offset,
+                        body_length,
+                    ),
+                    body,
+                    sized_topic,
+                    _pack_properties_length(properties_length),
+                    properties,
+                )
+                sizes.append(size)
+                queue_offset += 1
+                physical_offset += size
+        except KeyError:
+            raise LocalProtocolError(f"a host of {len(born_host)} bytes") from None
+        except struct.error as error:
+            raise LocalProtocolError(f"a number does not fit the record: {error}") from None
+        return b"".join(records), sizes
 
 
 _encoder_of = lru_cache(maxsize=64)(RecordEncoder)

@@ -71,7 +71,7 @@ async def visits(cluster: broker.MemoryCluster, first: int, end: int) -> None:
 def objects() -> Counter[str]:
     """The objects of the broker by type."""
     types = [type(one) for one in gc.get_objects()]
-    return Counter(one.__qualname__ for one in types if one.__module__.startswith(OURS))
+    return Counter(one.__qualname__ for one in types if str(one.__module__).startswith(OURS))
 
 
 def entries() -> Counter[str]:

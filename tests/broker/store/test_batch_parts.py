@@ -112,7 +112,7 @@ async def test_too_many_items_are_counted_before_any_is_decoded(
     config = small_config(tmp_path)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
         with pytest.raises(IllegalBatch, match="4 messages at most"):
-            parts_of(store, 5)
+            parts_of(store, 5, 100)
 
 
 @pytest.mark.parametrize("body", [b"\x00", b"\x00\x00\x00\x15" + bytes(17), bytes(40), b"\xff" * 40])

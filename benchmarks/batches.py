@@ -1,0 +1,103 @@
+"""Batches of 32 messages in process: from the body of a request to records, queue entries and index items,
+by the CPU time of a message, against the encoding of its record alone.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import trio
+from msgspec.structs import replace
+
+from benchmarks.harness import Measured
+from benchmarks.scan import one_core
+from broker.disk import REAL
+from broker.store.config import StoreConfig
+from broker.store.store import MessageStore, open_store
+from broker.store.values import StoreMessage
+from codec.message import Message
+from codec.message_batch import encode_batch
+from codec.properties import encode_properties
+from codec.store.record_encoder import RecordEncoder
+
+ITEMS, BATCHES, ROUNDS = 32, 200, 5
+HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
+TOPIC = "BenchTopic"
+SIZES: dict[str, Callable[[random.Random], int]] = {
+    "128 bytes each": lambda _: 128,
+    "100 to 1,500 bytes": lambda rng: rng.randrange(100, 1500),
+}
+
+
+def batches() -> Iterator[Measured]:
+    """Messages of one tag, with the properties that Java's producer sets."""
+    for name, size_of in SIZES.items():
+        sent = _sent(size_of)
+        with one_core():
+            floor = min(_seconds_of(partial(_encode, sent)) for _ in range(ROUNDS))
+            stored = min(trio.run(_store, sent) for _ in range(ROUNDS))
+        count = ITEMS * BATCHES
+        yield Measured(
+            f"batch of {ITEMS}, {name}", stored / count * 1e6, "µs/msg", stored / floor, "encoding alone"
+        )
+
+
+def _sent(size_of: Callable[[random.Random], int]) -> list[list[Message]]:
+    rng = random.Random(1)
+
+    def message(number: int) -> Message:
+        properties = {"TAGS": "paid", "UNIQ_KEY": f"{number:032X}", "WAIT": "true"}
+        return Message(topic=TOPIC, body=bytes(size_of(rng)), properties=properties)
+
+    return [[message(batch * ITEMS + item) for item in range(ITEMS)] for batch in range(BATCHES)]
+
+
+def _encode(sent: list[list[Message]]) -> None:
+    encoder, topic = RecordEncoder(HOST), RecordEncoder(HOST).sized_topic(TOPIC.encode())
+    texts = [encode_properties(sent[0][0].properties)] * ITEMS
+    for batch in sent:
+        for message, text in zip(batch, texts, strict=True):
+            b"".join(encoder.pieces(topic, 0, 0, 0, 0, 0, 0, HOST, 0, 0, 0, message.body, text)[1])
+
+
+async def _store(sent: list[list[Message]]) -> float:
+    common = StoreMessage(TOPIC, 0, b"", {}, b"", 0, HOST)
+    requests = [replace(common, body=encode_batch(batch)) for batch in sent]
+    with tempfile.TemporaryDirectory() as folder:
+        config = StoreConfig(root=Path(folder))
+        async with open_store(
+            config,
+            now_ms=lambda: time.time_ns() // 1_000_000,
+            store_host=HOST,
+            in_thread=trio.to_thread.run_sync,
+            disk=REAL,
+        ) as store:
+            await store.when_ready(lambda: _append(store, requests[0]))
+            return _seconds_of(partial(_append_all, store, requests))
+
+
+def _append_all(store: MessageStore, requests: list[StoreMessage]) -> None:
+    for request in requests:
+        _append(store, request)
+
+
+def _append(store: MessageStore, request: StoreMessage) -> None:
+    steps = store.prepare_batch(request)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            for part in end.value:
+                store.append_batch(part)
+            return
+
+
+def _seconds_of(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started

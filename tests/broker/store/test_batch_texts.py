@@ -1,0 +1,69 @@
+"""The properties of a batch's messages are read as if each was read alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.errors import IllegalBatch
+from broker.store.batch_texts import BatchText, BatchTexts
+from codec.errors import LocalProtocolError
+
+COMMON = (b"", b"WAIT\x01true", b"TAGS\x01all\x02", b"UNIQ_KEY\x01whole")
+UNIQUE = st.sampled_from(["0A0B", "0A0C", "0a0D", "", "x", "0A\x010B", "0A 0", "äöüß"])
+PAIRS = st.sampled_from(
+    [
+        "TAGS\x01paid",
+        "TAGS\x01open",
+        "KEYS\x01k1 k2",
+        "a\x01UNIQ_KEY\x01b",
+        "XUNIQ_KEY\x010A0B",
+        "\x01v",
+        "n",
+        "n\x01",
+        "",
+    ]
+)
+TEXTS = st.builds(
+    lambda before, value, after, end: "\x02".join([*before, *value, *after]) + end,
+    st.lists(PAIRS, max_size=2),
+    st.lists(UNIQUE.map("UNIQ_KEY\x01{}".format), min_size=0, max_size=2),
+    st.lists(PAIRS, max_size=2),
+    st.sampled_from(["", "\x02"]),
+)
+BATCHES = st.lists(TEXTS, min_size=1, max_size=3).flatmap(
+    lambda texts: st.lists(st.sampled_from(texts) | TEXTS, min_size=2, max_size=12)
+)
+
+
+@given(BATCHES, st.sampled_from(COMMON))
+def test_as_each_alone(batch: list[str], common: bytes) -> None:
+    texts = BatchTexts(common)
+    for text in batch:
+        assert outcome(texts, text) == outcome(BatchTexts(common), text)
+
+
+def outcome(texts: BatchTexts, text: str) -> BatchText | str:
+    try:
+        stored, code, properties = texts.read(text.encode())
+    except (IllegalBatch, LocalProtocolError) as error:
+        return str(error)
+    return stored, code, dict(sorted(properties.items()))
+
+
+def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = BatchTexts(b"WAIT\x01true")
+    texts.read(b"UNIQ_KEY\x010A\x02TAGS\x01t")
+    monkeypatch.setattr("broker.store.batch_texts.decode_properties", None)
+    stored, _, properties = texts.read(b"UNIQ_KEY\x010B\x02TAGS\x01t")
+    assert stored == b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true"
+    assert properties == {"UNIQ_KEY": "0B", "TAGS": "t", "WAIT": "true"}
+
+
+def test_a_batch_of_different_texts_is_not_learned_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = BatchTexts(b"")
+    for number in range(4):
+        texts.read(b"UNIQ_KEY\x010A\x02KEYS\x01%d" % number)
+    monkeypatch.setattr(BatchTexts, "_learned", None)
+    assert texts.read(b"KEYS\x01k\x02UNIQ_KEY\x01u")[2] == {"KEYS": "k", "UNIQ_KEY": "u"}
