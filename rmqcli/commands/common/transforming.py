@@ -25,7 +25,7 @@ class Transforming(OptionGroup):
         str | None,
         Option(
             "--decode",
-            metavar="FORMAT",
+            metavar="ENCODING",
             help="Add the column value, the body typed by --schema: json, avro, avro-single-object, "
             "avro-confluent or protobuf.",
         ),
