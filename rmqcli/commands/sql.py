@@ -15,7 +15,8 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from rmqcli.sql.session import Result, Session, Source
+    from rmqcli.sql.result import Result
+    from rmqcli.sql.session import Session, Source
 
 app = single_command()
 

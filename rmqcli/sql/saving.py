@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 if TYPE_CHECKING:
-    from rmqcli.sql.session import Result
+    from rmqcli.sql.result import Result
 
 ROW_GROUP_BYTES = 1 << 26
 """Bytes of rows that are gathered for a row group."""

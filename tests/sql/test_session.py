@@ -18,7 +18,8 @@ from rmqcli.client import NotPermitted
 from rmqcli.sql.bounds import Bounds
 from rmqcli.sql.errors import InvalidQuery, ReadAgain, SqlError, UnknownTable
 from rmqcli.sql.interrupting import Worker
-from rmqcli.sql.session import Result, Session
+from rmqcli.sql.result import Result
+from rmqcli.sql.session import Session
 from tests.sql.conftest import MEMORY, Ask, ask_of
 from tests.support import PATIENCE
 
