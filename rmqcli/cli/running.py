@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -41,6 +42,29 @@ def run_until_terminated(main: Callable[[], Awaitable[None]]) -> None:
     run_async(watched if ending else main)
     if received:
         signal.raise_signal(received[0])
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP leave the block, which cleans up, and then end the process, unless they are
+    ignored. For blocks without trio, in the main thread.
+    """
+    received: list[int] = []
+
+    def leave(number: int, frame: object) -> None:
+        received.append(number)
+        raise SystemExit
+
+    ending = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    try:
+        for one in ending:
+            signal.signal(one, leave)
+        yield
+    finally:
+        for one in ending:
+            signal.signal(one, signal.SIG_DFL)
+        if received:
+            signal.raise_signal(received[0])
 
 
 def now_ms() -> int:

@@ -12,6 +12,7 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.running import terminable
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def sql(
     if query is None:
         _require_terminal(settings, out)
     size = parse_size("--memory", memory)
-    with _source(settings, store, broker_name or [], verify=verify, walk=walk) as source:
+    with terminable(), _source(settings, store, broker_name or [], verify=verify, walk=walk) as source:
         from rmqcli.sql.session import Session
 
         with Session(source, size) as session:

@@ -24,7 +24,8 @@ class Worker:
         threading.Thread(target=_work, args=(self._jobs,), name="rmq sql", daemon=True).start()
 
     def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
-        """Returns what `work` returns, or raises its error. Ctrl-C calls `cancel` and raises KeyboardInterrupt.
+        """Returns what `work` returns, or raises its error. Ctrl-C calls `cancel` and raises KeyboardInterrupt;
+        so does a signal whose handler raises SystemExit.
 
         What is run next waits for work that did not end.
         """
@@ -32,7 +33,7 @@ class Worker:
         self._jobs.put((work, ended))
         try:
             found, error = ended.get()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             cancel()
             with suppress(queue.Empty):
                 ended.get(timeout=PATIENCE)

@@ -100,7 +100,10 @@ def test_a_history_that_cannot_be_kept(
 
 
 def test_on_a_terminal(store_clean: JavaStore, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
     environment = {**os.environ, "TERM": "dumb", "COLUMNS": "80", "RMQ_STATE_DIR": str(tmp_path)}
+    environment["TMPDIR"] = str(folder)
     with seated(environment, "sql", "--store", str(store_clean.root)) as seat:
         seat.see(b"rmq> ")
         seat.type(b"select tags, count(*) n\n")
@@ -124,5 +127,14 @@ def test_on_a_terminal(store_clean: JavaStore, tmp_path: Path) -> None:
         while select.select([seat.terminal], [], [], 0)[0]:
             seat.seen += os.read(seat.terminal, 65536)
         assert seat.seen.strip() == b"", "nothing is said of objects that are left"
+    assert list(folder.iterdir()) == []
+    with seated(environment, "sql", "--store", str(store_clean.root)) as seat:
+        seat.see(b"rmq> ")
+        seat.type(ENDLESS)
+        seat.see(b"999")
+        assert len(list(folder.iterdir())) == 1
+        seat.process.terminate()
+        assert seat.process.wait(PATIENCE) == -signal.SIGTERM
+    assert list(folder.iterdir()) == [], "no message is left on the disk"
     assert ENDLESS.decode() in (tmp_path / "sql_history").read_text()
     assert (tmp_path / "sql_history").stat().st_mode & 0o777 == 0o600
