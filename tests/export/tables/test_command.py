@@ -210,3 +210,23 @@ async def test_a_broker_that_has_less_than_the_range(lake: Lake) -> None:
 async def test_what_retention_removed_while_it_was_read(lake: Lake) -> None:
     summary = await add_of_queue(lake, ScriptedTopic(30, 100), 10, 100)
     assert (summary.rows, summary.lost) == (70, ("T@broker-a:0: messages 10 to 29 no longer exist",))
+
+
+def test_typed_bodies_are_a_column_that_is_added(rmq: Run, topic: str, lake: Lake, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text(
+        '{"properties": {"id": {"type": "integer"}, "to": {"properties": {"zip": {"type": "string"}}}}}'
+    )
+    export = ("export", "--topic", topic, "--table", lake.name)
+    rmq("send", topic, "-q", "0", stdin=b"{}\n")
+    assert rmq(*export).code == 0
+    rmq("send", topic, "-q", "0", stdin=b'{"id": 7, "to": {"zip": "1010"}}\n{"id": 9}\n')
+    assert rmq(*export, "--resume", "--decode", "json", "--schema", str(schema)).code == 0
+    assert [row["value"] for row in lake.rows()] == [
+        None,
+        {"id": 7, "to": {"zip": "1010"}},
+        {"id": 9, "to": None},
+    ]
+    schema.write_text('{"properties": {"id": {"type": "string"}}}')
+    done = rmq(*export, "--resume", "--decode", "json", "--schema", str(schema))
+    assert (done.code, "column value is struct<id: int64" in done.err) == (ExitCode.USAGE, True)
