@@ -15,7 +15,7 @@ from rmqcli.sql.errors import InvalidQuery
 from rmqcli.sql.table import TopicTable
 from rmqcli.sql.translating import failure_of
 
-BATCH_ROWS = 1024
+BATCH_ROWS = 256
 """Rows of a result that are in memory at once, beside what DuckDB holds."""
 EVERYTHING = "rmq.messages"
 _BASE = "~"
