@@ -7,7 +7,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" specs="" arguments="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import sql up broker namesrv acl controller profile cheat help"
+            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import spark sql up broker namesrv acl controller profile cheat help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
@@ -545,6 +545,18 @@ _rmq_describe() {
             specs="-T:topics --topic:topics --queues:=keep,hash,round-robin --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
+        "spark")
+            commands="package"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
+            values="-n --namesrv --profile --color --timeout --map --confirm"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "spark package")
+            options="--out --without --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
+            values="--out --without -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
+            files="--out"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
         "sql")
             options="--store --broker-name --out --replace --memory --verify --no-verify --walk -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --columns --sort --header --csv -h --help"
             values="--store --broker-name --out --memory -n --namesrv --profile --color --timeout --map --confirm --columns --sort"
@@ -1001,7 +1013,7 @@ _rmq_describe() {
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm -h --help"
             values="-n --namesrv --profile --color --timeout --map --confirm"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
-            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,sql,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,exit-codes,environment,json-schema..."
+            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,exit-codes,environment,json-schema..."
             ;;
     esac
 }

@@ -61,6 +61,9 @@ COMMANDS: dict[str, Entry] = {
         "rmqcli.commands.export", "Export messages to Parquet files, or to a table of a lakehouse."
     ),
     "import": Entry("rmqcli.commands.import_", "Import messages from Parquet files or JSON lines."),
+    "spark": Entry(
+        "rmqcli.commands.spark", "Prepare Spark clusters for `rmq export --spark` and the data source."
+    ),
     "sql": Entry("rmqcli.commands.sql", "Query topics of a cluster or a store folder with SQL."),
     "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
     "broker": Entry("rmqcli.commands.broker", "Run a broker; show, change and drain brokers."),

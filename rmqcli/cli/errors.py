@@ -72,6 +72,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "SchemaError": ExitCode.USAGE,
         "DecodeError": ExitCode.CORRUPT,
         "MissingPackage": ExitCode.USAGE,
+        "PackageError": ExitCode.USAGE,
         "MaskError": ExitCode.USAGE,
         "TableMismatch": ExitCode.USAGE,
         "ExportError": ExitCode.FAILED,

@@ -18,7 +18,7 @@ PANEL = "Rows"
 LISTS = frozenset(
     (
         *("pull", "tail", "consume", "query", "request", "send", "id", "trace", "cheat", "top", "sql"),
-        *("dlq list", "dlq show"),
+        *("spark package", "dlq list", "dlq show"),
         *("topic list", "topic describe", "topic stats", "topic top", "topic entries", "topic allocate"),
         *("group list", "group settings", "group deliver", "offsets show"),
         *("cluster list", "cluster producers"),

@@ -49,3 +49,7 @@ class TableMismatch(ExportError):
 
 class MaskError(ExportError):
     """A mask that is not one, or does not fit its field; nothing was read."""
+
+
+class PackageError(ExportError):
+    """The archive for executors cannot be made as asked for."""

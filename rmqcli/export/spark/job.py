@@ -48,8 +48,11 @@ from rmqcli.export.run import (
 from rmqcli.export.spark.progress import Progress, followed, silent
 from rmqcli.export.spark.queues import End, Written, joined, mean_sizes, read_queues
 from rmqcli.export.spark.session import spark_session
+from rmqcli.grammar.sizes import parse_size
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import DamagedFile, naming_full_disk
+
+LARGEST = "spark.sql.files.maxPartitionBytes"
 
 Read = Callable[[int], Generator[Any, None, list[End] | None]]
 """Yields the record batches of a task, given its number; returns the ends of its queues, or nothing."""
@@ -78,7 +81,7 @@ def export_stores_on_spark(
     out: Path,
     progress: Progress = silent,
     *,
-    part_bytes: int = TASK_BYTES,
+    part_bytes: int | None = None,
     layout: Layout = EVERYTHING,
     resume: bool = False,
     read: ReadParts = read_parts,
@@ -86,7 +89,8 @@ def export_stores_on_spark(
 ) -> ExportSummary:
     """Exports as `export_stores` does, with tasks of at most about `part_bytes` of wanted records.
 
-    `session` are arguments of `spark_session`.
+    The default is spark.sql.files.maxPartitionBytes of the session. `session` are arguments of
+    `spark_session`.
     """
     wanted = [one._replace(store=one.store.resolve()) for one in wanted]
     for one in wanted:
@@ -121,7 +125,7 @@ def export_topic_on_spark(
     out: Path,
     progress: Progress = silent,
     *,
-    task_bytes: int = TASK_BYTES,
+    task_bytes: int | None = None,
     layout: Layout = EVERYTHING,
     resume: bool = False,
     **session: Any,
@@ -147,12 +151,17 @@ def export_topic_on_spark(
             raise ExportError(f"the Spark job failed: {error}") from error
 
 
-def _task_bytes(spark: Any, total: int, most: int) -> int:
-    return packing.task_bytes(total, most, spark.sparkContext.defaultParallelism)
+def _task_bytes(spark: Any, total: int, most: int | None) -> int:
+    context = spark.sparkContext
+    if most is None:
+        # Not of the session's own settings: the first look at them takes seconds.
+        size = context.getConf().get(LARGEST)
+        most = TASK_BYTES if size is None else parse_size(LARGEST, size)
+    return packing.task_bytes(total, most, context.defaultParallelism)
 
 
 def _topic_tasks(
-    spark: Any, client_options: Mapping[str, Any], ranges: list[QueueRange], most: int
+    spark: Any, client_options: Mapping[str, Any], ranges: list[QueueRange], most: int | None
 ) -> list[list[QueueRange]]:
     some = [wanted for wanted in ranges if wanted.begin < wanted.end]
     sizes = trio.run(mean_sizes, client_options, some)

@@ -7,6 +7,8 @@ import pty
 import re
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from rmqcli.export import RowFilter, export_store
-from tests.export.spark.cluster import SMALL, standalone
+from tests.cli.conftest import Run
+from tests.export.spark.cluster import SMALL, WORKER_HOSTS, standalone
 from tests.export.support import rows_of
 from tests.support import PATIENCE, JavaStore
 
@@ -49,16 +52,41 @@ def on_terminal(*arguments: object) -> tuple[int, str, str]:
     return process.returncode, out, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
 
 
-def test_rows_are_those_of_this_machine(master: str, store_clean: JavaStore, tmp_path: Path) -> None:
+def bare_python(folder: Path, *packages: str) -> Path:
+    """Makes an environment that has only these packages, as links to those of this one."""
+    venv.create(folder, symlinks=True)
+    (there,) = folder.glob("lib/python*/site-packages")
+    for name in packages:
+        for path in Path(sysconfig.get_path("platlib")).glob(f"{name}*"):
+            (there / path.name).symlink_to(path)
+    return folder / "bin" / "python"
+
+
+def test_executors_have_only_what_is_shipped(
+    master: str, store_clean: JavaStore, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, cli: Run
+) -> None:
+    """Both workers unpack the archive, and read the same path."""
     here, there = tmp_path / "here", tmp_path / "there"
-    conf = [f"--conf={name}={value}" for name, value in SMALL.items()]
+    large = ("numpy", "pandas", "pyarrow", "pytz", "dateutil", "six")
+    without = [f"--without={name}" for name in large[:3]]
+    shipped = cli("spark", "package", "--out", str(tmp_path / "shipped.zip"), *without)
+    settings = {
+        **SMALL,
+        **dict(shipped.lines),
+        "spark.pyspark.python": str(bare_python(tmp_path / "bare", *large)),
+        "spark.sql.files.maxPartitionBytes": "400k",
+        "spark.scheduler.minRegisteredResourcesRatio": "1",
+    }
+    conf = [f"--conf={name}={value}" for name, value in settings.items()]
     spark = ("--spark", "--master", master, *conf)
     code, out, shown = on_terminal("rmqcli", "export", "--store", store_clean.root, "--out", there, *spark)
-    assert (code, out.split("\t")[:3]) == (0, [str(there), "1", "3090"])
-    assert re.search(r"export ━+ [01]/1 ", shown)
+    assert (code, out.split("\t")[:3]) == (0, [str(there), "7", "3090"])
+    assert re.search(r"export ━+ [0-7]/7 ", shown)
     assert not re.search("[A-Za-z]{2}", shown.replace("export", ""))
     export_store(store_clean.root, here, RowFilter(broker_name="broker-a"))
     assert rows_of(there) == rows_of(here)
+    unpacked = tmp_path_factory.getbasetemp().glob("cluster*/127.0.0.*/app-*/*/rmq/rmqcli/__init__.py")
+    assert {path.parts[-6] for path in unpacked} == set(WORKER_HOSTS)
 
 
 def test_attempts_that_fail_die_or_come_late_change_nothing(

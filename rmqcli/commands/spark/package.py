@@ -1,0 +1,49 @@
+"""`rmq spark package`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from rmqcli.cli.command import command
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.spark.app import app
+
+OutOption = Annotated[Path, Option("--out", metavar="FILE", help="Archive to write.")]
+WithoutOption = Annotated[
+    list[str] | None,
+    Option("--without", metavar="NAME", help="Leave out a package that executors have; repeatable."),
+]
+ReplaceOption = Annotated[bool, Option("--replace", help="Overwrite the file if it exists.")]
+
+
+@command(
+    app,
+    "package",
+    example="""rmq spark package --out rmq-spark.zip
+rmq spark package --without pyarrow --without numpy --without pandas""",
+)
+def package(
+    settings: Settings,
+    *,
+    out: OutOption = Path("rmq-spark.zip"),
+    without: WithoutOption = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Write an archive of what Spark's executors need: rmqcli, and the packages that it requires.
+
+    Spark unpacks it on every executor, given the two settings that are printed: `--conf SETTING=VALUE` of
+    `rmq export --spark` and spark-submit. Some packages are compiled, so executors need the same version of
+    Python on the same platform, which are named. Spark itself is not in it. Piped output: setting, value.
+    """
+    from rmqcli.export.spark.package import THIS_PYTHON, write_package
+    from rmqcli.render import Column, show_rows
+    from rmqcli.render.output import note
+    from rmqcli.render.text import many, size
+
+    written = write_package(out, without=without or [], replace=replace)
+    note(f"wrote {out} ({size(written.size)}, {many(len(written.packages), 'package')}) for {THIS_PYTHON}")
+    columns = [Column("SETTING", "setting"), Column("VALUE", "value", whole=True)]
+    show_rows(settings, columns, [list(one) for one in written.settings])

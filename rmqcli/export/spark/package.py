@@ -1,0 +1,158 @@
+"""An archive of what executors need: this package and what it requires, as installed here.
+
+Spark unpacks a zip file of `spark.archives` in the working folder of each executor, and `PYTHONPATH` names
+the folder. Compiled modules cannot be imported from a zip file, so `--py-files` would not do. PySpark and
+Py4J come with Spark, in the version that the executors run.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import re
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Collection, Iterable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from rmqcli.export.errors import MissingPackage, OutputExists, PackageError
+
+EXTRAS = ("spark", "decode")
+"""The extra that executors need, and one that they need for typed bodies."""
+REQUIRED = ("pyarrow", "numpy", "pandas")
+OF_SPARK = frozenset(("pyspark", "py4j"))
+OWN = ("rmqcli", "codec", "broker")
+FOLDER = "rmq"
+"""The folder in which executors find the packages."""
+THIS_PYTHON = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}, " + (
+    sysconfig.get_platform()
+)
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The time of every file: equal packages make equal archives."""
+_LEFT_OUT = re.compile(r"(^|/)(__pycache__|tests?|include)/|\.(pyc|pyi|pxd|pyx|h|hpp|c|cc|cpp|a)$")
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
+_OF_EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
+
+
+class Package(NamedTuple):
+    name: str
+    version: str
+
+
+class Written(NamedTuple):
+    """An archive of `size` bytes with these packages."""
+
+    path: Path
+    size: int
+    packages: list[Package]
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """Returns the settings with which Spark uses it."""
+        return [
+            ("spark.archives", f"{self.path.resolve()}#{FOLDER}"),
+            ("spark.executorEnv.PYTHONPATH", f"./{FOLDER}"),
+        ]
+
+
+def write_package(out: Path, *, without: Collection[str] = (), replace: bool = False) -> Written:
+    """Writes the archive, beside and then renamed. Raises OutputExists, MissingPackage, PackageError, OSError."""
+    if out.suffix != ".zip":
+        raise PackageError(f"{out}: expected a name that ends with .zip, by which Spark knows what to unpack")
+    if out.exists() and not replace:
+        raise OutputExists(f"{out}: exists; --replace overwrites it")
+    if not out.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(out.parent))
+    found = wanted_distributions(without)
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, path in sorted([*_own_files(), *_files(found)]):
+                _add(archive, name, path)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    packages = sorted(Package(one.name, one.version) for one in found)
+    return Written(out, out.stat().st_size, packages)
+
+
+def wanted_distributions(without: Collection[str] = ()) -> list[Distribution]:
+    """Returns what this package requires with the EXTRAS, and what that requires, as far as it is installed.
+
+    Raises MissingPackage without the extra `spark`, PackageError for names that are not required.
+    """
+    left_out = {_canonical(name) for name in without}
+    found: dict[str, Distribution] = {}
+    waiting = [("rmqcli", frozenset(EXTRAS))]
+    seen = set()
+    while waiting:
+        name, extras = waiting.pop()
+        if (name, extras) in seen or name in OF_SPARK:
+            continue
+        seen.add((name, extras))
+        if name not in left_out and (one := _installed(name)) is not None:
+            found[name] = one
+            waiting += _required(one, extras)
+    if unknown := left_out - {name for name, _ in seen}:
+        raise PackageError(f"--without {min(unknown)}: executors do not need it")
+    if missing := [name for name in REQUIRED if name not in {*found, *left_out}]:
+        raise MissingPackage(f"package {missing[0]} is not installed: pip install 'rmqcli[spark]'")
+    return [found[name] for name in sorted(found)]
+
+
+def _canonical(name: str) -> str:
+    """Returns the name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _installed(name: str) -> Distribution | None:
+    """Returns None for requirements of other platforms, and of extras that are not installed."""
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _required(one: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    for text in one.requires or []:
+        requirement, _, marker = text.partition(";")
+        of = _OF_EXTRA.search(marker)
+        if (of is None or of[1] in extras) and (named := _REQUIREMENT.match(requirement.strip())):
+            own = frozenset(part.strip() for part in (named[2] or "").split(",") if part.strip())
+            yield _canonical(named[1]), own
+
+
+def _own_files() -> Iterator[tuple[str, Path]]:
+    """Yields the modules of this package, however it is installed."""
+    # Not imported: the broker is only packed.
+    for spec in filter(None, map(find_spec, OWN)):
+        folder = Path(spec.origin or "").parent
+        for path in folder.rglob("*"):
+            name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+            if path.is_file() and not _LEFT_OUT.search(name):
+                yield name, path
+
+
+def _files(found: Iterable[Distribution]) -> Iterator[tuple[str, Path]]:
+    beginnings = ("../", "/", *(f"{name}/" for name in OWN))
+    for one in found:
+        if one.files is None:
+            raise PackageError(f"package {one.name} has no list of its files: install it with pip")
+        for file in one.files:
+            name = file.as_posix()
+            # Scripts lie outside; what an editable install leads to is added as it is.
+            if not name.startswith(beginnings) and not name.endswith(".pth") and not _LEFT_OUT.search(name):
+                yield name, Path(str(one.locate_file(file)))
+
+
+def _add(archive: zipfile.ZipFile, name: str, path: Path) -> None:
+    entry = zipfile.ZipInfo(name, _EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    with path.open("rb") as source, archive.open(entry, "w") as target:
+        while data := source.read(1 << 20):
+            target.write(data)
