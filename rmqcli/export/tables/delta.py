@@ -107,7 +107,7 @@ class DeltaTable:
         """Raises TableError if the commit that may have offsets has expired."""
         for count in _LOOKS:
             last = None
-            for commit in _in_force(self._history(table, count)):
+            for commit in in_force(self._history(table, count)):
                 if PROPERTY in commit:
                     progress = Progress.read(commit[PROPERTY], self.shown)
                     age = time.time() * 1000 - commit["timestamp"]
@@ -204,7 +204,7 @@ def _action(file: TableFile) -> Any:
     )
 
 
-def _in_force(commits: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def in_force(commits: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yields commits, newest first, without those that a RESTORE has undone."""
     newest: Mapping[str, int] = {}
     for commit in commits:
