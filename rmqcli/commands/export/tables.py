@@ -84,12 +84,17 @@ class _Told:
     def __init__(self, settings: Settings, table: str) -> None:
         self._settings = settings
         self._table = table
-        self._runs: list[TableRun] = []
+        self._rows = 0
+        self._run: TableRun | None = None
         self._outage = ""
 
     def begin(self, run: TableRun) -> None:
-        self._runs = [one for one in self._runs if one.added]
-        self._runs.append(run)
+        self._rows += self._rows_of_run
+        self._run = run
+
+    @property
+    def _rows_of_run(self) -> int:
+        return sum(file.rows for file in (self._run and self._run.added) or ())
 
     def add(self, summary: ExportSummary) -> None:
         self._outage = ""
@@ -106,10 +111,9 @@ class _Told:
     def interrupted(self) -> str:
         from rmqcli.render.text import many
 
-        files = [file for run in self._runs for file in run.added or ()]
-        rows = many(sum(file.rows for file in files), "row")
-        done = f"{rows} committed" if files else "nothing was committed"
-        doubt = ", a commit was under way" if any(run.is_in_doubt for run in self._runs) else ""
+        rows = self._rows + self._rows_of_run
+        done = f"{many(rows, 'row')} committed" if rows else "nothing was committed"
+        doubt = ", and it is unknown whether a last commit was" if self._run and self._run.is_in_doubt else ""
         return f"interrupted: {done}{doubt}; continue {self._table} with --resume"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -51,6 +52,7 @@ class TableRun:
         self._origin = origin
         self._resume = resume
         self._footers: dict[str, TableFile] = {}
+        self._files: list[FileEntry] = []
         self._state: TableState | None = None
         self._may_be_committed = False
 
@@ -85,7 +87,7 @@ class TableRun:
 
     @property
     def is_in_doubt(self) -> bool:
-        """True from the begin of the commit until it is known to have succeeded."""
+        """True from the begin of the commit on, unless it is known to have succeeded."""
         return self._may_be_committed and self.added is None
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
@@ -109,12 +111,13 @@ class TableRun:
 
         Raises TableConflict after COMMITS commits that others overtook.
         """
+        self._files = list(files)
         spans = [*(span for file in files for span in file.queues), *reached]
         before = self._state.progress if self._state else None
         after = advanced(before, self.prefix, self._origin, spans, ends, self.layout.transform)
         if files or not after.same_offsets(before) or (self._state and self._state.is_fading):
             self._commit([self._footers[file.path] for file in files], after)
-        self.added = list(files)
+        self.added = self._files
         return self.added
 
     def _commit(self, files: Sequence[TableFile], progress: Progress) -> None:
@@ -154,6 +157,9 @@ class TableRun:
     ) -> bool:
         if kind is not None and not self._may_be_committed:
             self.place.drop(self.prefix)
+        elif self.is_in_doubt:
+            with suppress(TableError):
+                self.added = self._files if self._is_there() else None
         self.overtaken = kind is _Overtaken
         return self.overtaken
 

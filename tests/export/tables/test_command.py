@@ -18,6 +18,7 @@ from rmqcli.export.local import write_topic
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.parquet import ParquetFiles
 from rmqcli.export.run import ExportSummary, topic_origin
+from rmqcli.export.tables.delta import DeltaTable
 from rmqcli.export.tables.naming import table_of
 from rmqcli.export.tables.run import TableRun
 from tests.cli.conftest import Run
@@ -230,3 +231,32 @@ def test_typed_bodies_are_a_column_that_is_added(rmq: Run, topic: str, lake: Lak
     schema.write_text('{"properties": {"id": {"type": "string"}}}')
     done = rmq(*export, "--resume", "--decode", "json", "--schema", str(schema))
     assert (done.code, "column value is struct<id: int64" in done.err) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize("lake", ["delta"], indirect=True)
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("before", "nothing was committed, and it is unknown whether a last commit was"),
+        ("after", "1,500 rows committed"),
+    ],
+)
+def test_interrupted_while_it_commits(
+    cli: Run, store_clean: JavaStore, lake: Lake, monkeypatch: pytest.MonkeyPatch, at: str, said: str
+) -> None:
+    """The table is asked; files that may be in it are kept."""
+    commit = DeltaTable.commit
+
+    def interrupted(*arguments: Any) -> None:
+        if at == "after":
+            commit(*arguments)
+        raise KeyboardInterrupt
+
+    export = ("export", "--store", str(store_clean.root), "--topic", TOPIC, "--table", lake.name)
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, "commit", interrupted)
+        done = cli(*export)
+    assert done.err == f"rmq: interrupted: {said}; continue {lake.name} with --resume\n"
+    assert len(lake.data_files()) == 1
+    assert cli(*export, "--resume").code == 0
+    assert len(lake.rows()) == 1500
