@@ -6,7 +6,7 @@ folders, which are then renamed, never removed.
 
 from __future__ import annotations
 
-import filecmp
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from codec.store import batch_queue
 from codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
 from codec.store.record import RecordScan
 from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
-from rmqcli.store.read.files import NamedFile, mapped, naming_damage
+from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
 from rmqcli.store.read.sequences import messages_in
 from rmqcli.store.read.vectorised import block_records, is_vectorised
 from rmqcli.store.repair.batch_queue_writer import BatchQueuesWriter
@@ -30,6 +30,7 @@ from rmqcli.store.repair.shape import Shape
 FOLDERS = ("consumequeue", "index", batch_queue.FOLDER)
 _BLOCK_RECORDS = 4096
 _EXTENSION = "consumequeue_ext"
+_PIECE = 1 << 16
 
 
 class Rebuilt(NamedTuple):
@@ -149,8 +150,9 @@ def compare(store: Path, built: Path) -> list[Difference]:
             path = f"{folder}/{name}"
             if name not in old or name not in new:
                 found.append(Difference(path, "gone" if name in old else "new"))
-            elif not filecmp.cmp(old[name], new[name], shallow=False):
-                found.append(Difference(path, "changed", _first_difference(old[name], new[name])))
+            else:
+                position = _first_difference(old[name], new[name])
+                found += [] if position is None else [Difference(path, "changed", position)]
     return found
 
 
@@ -158,13 +160,24 @@ def _files(folder: Path) -> dict[str, Path]:
     return {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
 
 
-def _first_difference(old: Path, new: Path) -> int:
-    at, step = 0, 1 << 16
-    with old.open("rb") as one, new.open("rb") as other:
-        while (left := one.read(step)) == (right := other.read(step)):
-            at += len(left)
-    same = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
-    return at + (min(len(left), len(right)) if same is None else same)
+def _first_difference(old: Path, new: Path) -> int | None:
+    """Returns the first byte that differs, or the end of the shorter file; None if none does.
+
+    What is a hole in both is not read: preallocated files are mostly holes.
+    """
+    files = [NamedFile(path, None, path.stat().st_size) for path in (old, new)]
+    least, most = sorted(file.size for file in files)
+    extents = sorted(extent for file in files for extent in data_extents(file, 0, least))
+    done = 0
+    with old.open("rb", buffering=0) as one, new.open("rb", buffering=0) as other:
+        for begin, end in extents:
+            for at in range(max(begin, done), end, _PIECE):
+                size = min(_PIECE, end - at)
+                left, right = (os.pread(file.fileno(), size, at) for file in (one, other))
+                if left != right:
+                    return at + next(i for i in range(size) if left[i] != right[i])
+            done = max(done, end)
+    return least if least < most else None
 
 
 def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:

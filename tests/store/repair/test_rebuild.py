@@ -204,3 +204,32 @@ def test_queues_that_are_written_before_they_are_many_bytes(
     build(CommitLogFiles(store_clean.root), tmp_path, shape_of(store_clean.root))
     assert compare(store_clean.root, tmp_path) == []
     assert 0 < largest < 1 << 13
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "position"),
+    [
+        ({0: b"a", 20_000: b"b"}, {0: b"a", 20_000: b"b"}, None),
+        ({0: b"a", 20_000: b"bcd"}, {0: b"a", 20_000: b"bce"}, 20_002),
+        ({0: b"a"}, {0: b"a", 30_001: b"z", 50_000: b"y"}, 30_001),
+        ({0: b"a", 100_000: b"x"}, {0: b"a"}, 100_000),
+        ({199_999: b"a"}, {199_999: b"b"}, 199_999),
+    ],
+)
+def test_files_with_holes_are_compared(
+    tmp_path: Path, old: dict[int, bytes], new: dict[int, bytes], position: int | None
+) -> None:
+    for name, written in (("old", old), ("new", new)):
+        path = tmp_path / name / "index" / "one"
+        path.parent.mkdir(parents=True)
+        with path.open("wb") as file:
+            file.truncate(200_000)
+            for place, data in written.items():
+                file.seek(place)
+                file.write(data)
+    expected = [] if position is None else [Difference("index/one", "changed", position)]
+    assert compare(tmp_path / "old", tmp_path / "new") == expected
+    with (tmp_path / "new/index/one").open("r+b") as file:
+        file.truncate(150_000)
+    at = min(150_000, 1 << 30 if position is None else position)
+    assert compare(tmp_path / "old", tmp_path / "new") == [Difference("index/one", "changed", at)]
