@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from rmqcli.cli.errors import Ended, is_interrupt
@@ -48,7 +49,7 @@ def export_to_table(
     assert options.table is not None
     require_packages("table", PACKAGES[format_of(options.table)])
     if not settings.verbose:
-        logging.getLogger("pyiceberg").setLevel(logging.ERROR)  # it warns of columns without statistics
+        _silence()
     work = _Work(settings, source, table_of(options.table), layout, resume)
     told = _Told(settings, work.table.shown)
     try:
@@ -62,6 +63,12 @@ def export_to_table(
         raise
     if summary.failed or summary.damaged or summary.lost:
         raise Ended(partial_code(done=True), summary=remedy(summary))
+
+
+def _silence() -> None:
+    """Keep the libraries from writing to standard error: what concerns the user is in their errors, too."""
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
+    os.environ.setdefault("RUST_LOG", "error")
 
 
 def _follow(work: _Work, told: _Told, every: float) -> NoReturn:

@@ -84,8 +84,15 @@ class IcebergTable:
     def _catalog(self) -> Any:
         from pyiceberg.catalog import load_catalog
 
+        name = self._catalog_name
         with explained(self.shown):
-            return load_catalog(self._catalog_name)
+            try:
+                return load_catalog(name)
+            except ValueError as error:
+                raise TableMismatch(
+                    f"{self.shown}: catalog {name} is not configured (.pyiceberg.yaml or "
+                    f"PYICEBERG_CATALOG__{name.upper()}__URI): {error}"
+                ) from error
 
     @property
     def place(self) -> TablePlace:

@@ -140,6 +140,12 @@ def test_a_table_in_the_store_that_is_read(cli: Run, copy_java_store: Callable[[
     assert not (root / "lake").exists()
 
 
+def test_a_catalog_that_is_not_configured(cli: Run, store_clean: JavaStore) -> None:
+    done = cli("export", "--store", str(store_clean.root), "--table", "iceberg:nowhere.a.b")
+    assert (done.code, done.err.count("\n")) == (ExitCode.USAGE, 1)
+    assert "iceberg:nowhere.a.b: catalog nowhere is not configured (.pyiceberg.yaml or PYICEBERG_" in done.err
+
+
 def test_an_unreachable_storage(cli: Run, store_clean: JavaStore) -> None:
     done = cli("export", "--store", str(store_clean.root), "--table", "delta:nothing://bucket/t")
     assert (done.code, done.err.count("\n")) == (ExitCode.FAILED, 1)
