@@ -196,7 +196,7 @@ def test_topic_commands(rmq: Run, topic: str, cluster: Cluster) -> None:
     assert ["broker-a"] in rmq("topic", "list", "--all").lines
     assert {"topic": topic} in rmq("topic", "list", "--json").json
     rmq("send", topic, "x", "-q", "1")
-    assert rmq("topic", "describe", topic).lines == [["broker-a", "4", "4", "6", "false", "1", ""]]
+    assert rmq("topic", "describe", topic).lines == [["broker-a", "4", "4", "6", "false", "1", "", ""]]
     assert rmq("topic", "route", topic).lines == [
         ["DefaultCluster", "broker-a", "0", cluster.broker_address, "4", "4", "6"]
     ]
