@@ -70,7 +70,7 @@ def test_a_sparkline() -> None:
         ("maxOffset > 3", "there is no column maxOffset; there are topic, max_offset"),
         ("topic = 'a' OR NOT (max_offset BETWEEN 1 AND lag)", "there is no column lag"),
         ("topic = 'a' OR NOT (max_offset IN ('1') AND lag IS NULL)", "there is no column lag"),
-        ("topic = 'a' max_offset > 3", "at character 13: 'max_offset' where"),
+        ("topic = 'a' max_offset > 3", "found 'max_offset'"),
     ],
 )
 def test_conditions_over_a_table_that_cannot_be_meant(where: str, said: str) -> None:

@@ -128,18 +128,22 @@ KINDS = {
     "rebalance",
 }
 """Tasks of a consumer, each of which must have been cancelled at least once."""
+STRIDE = 3
 
 
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_cancelled_at_every_step(
-    autojump_clock: Any, orderly: bool, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: Any, orderly: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    """`make crash` takes every step, other runs one in `STRIDE`."""
     monkeypatch.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+    stride = min(request.config.getoption("--errors-step"), STRIDE)
     kinds, step = set[str](), 1
     while kind := await application(orderly, step):
         kinds.add(re.sub(r" [0-9]+$", "", kind))
-        step += 1
-    assert kinds >= KINDS | ({"order", "queue locks"} if orderly else {"consumer", "_send"})
+        step += stride
+    every = KINDS | ({"order", "queue locks"} if orderly else {"consumer", "_send"})
+    assert kinds >= every if stride == 1 else len(kinds & every) > len(every) / 2
 
 
 async def test_cancelled_while_a_listener_runs_it_ends_within_the_grace(

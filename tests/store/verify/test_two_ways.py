@@ -14,9 +14,9 @@ from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
-SEEDS = 30
-SALVAGES = 12
-_BLOCK = 15
+SEEDS = 16
+SALVAGES = 8
+_BLOCK = 8
 _KINDS = ("commitlog", "consumequeue", "index")
 
 
