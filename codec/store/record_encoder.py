@@ -133,43 +133,28 @@ class RecordEncoder:
         """
         records: list[bytes | memoryview] = []
         sizes: list[int] = []
-        try:
-            pack, bits, prefix = self._packers[len(born_host)]
-            magic, store_host, sys_flag = self._magic, self._store_host, sys_flag & ~HOST_BITS | bits
-            fixed = prefix + len(sized_topic) + 2
-            for flag, body, properties, crc in items:
-                body_length, properties_length = len(body), len(properties)
-                size = fixed + body_length + properties_length
-                records += (
-                    pack(
-                        size,
-                        magic,
-                        crc,
-                        queue_id,
-                        flag,
-                        queue_offset,
-                        physical_offset,
-                        sys_flag,
-                        born_timestamp,
-                        born_host,
-                        store_timestamp,
-                        store_host,
-                        reconsume_times,
-                        prepared_transaction_offset,
-                        body_length,
-                    ),
-                    body,
-                    sized_topic,
-                    _pack_properties_length(properties_length),
-                    properties,
-                )
-                sizes.append(size)
-                queue_offset += 1
-                physical_offset += size
-        except KeyError:
-            raise LocalProtocolError(f"a host of {len(born_host)} bytes") from None
-        except struct.error as error:
-            raise LocalProtocolError(f"a number does not fit the record: {error}") from None
+        pieces = self.pieces
+        for flag, body, properties, crc in items:
+            size, record = pieces(
+                sized_topic,
+                queue_id,
+                flag,
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                born_timestamp,
+                born_host,
+                store_timestamp,
+                reconsume_times,
+                prepared_transaction_offset,
+                body,
+                properties,
+                crc,
+            )
+            records += record
+            sizes.append(size)
+            queue_offset += 1
+            physical_offset += size
         return b"".join(records), sizes
 
 

@@ -93,7 +93,9 @@ class Session:
             self.after = self.disk.power_cut(self.plan.journal)
 
     def fill(self, used: int) -> None:
-        """Has other programs use so many bytes of the disk."""
+        """Has other programs use so many bytes of the disk, unless that has ended with its power."""
+        if self.after is not None:
+            return
         self.disk.used = used
         self.causes.fill(used, trio.current_time())
 
