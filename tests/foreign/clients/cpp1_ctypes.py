@@ -86,12 +86,14 @@ def consume() -> None:
             ended.set()
         return int(_CConsumeStatus.CONSUME_SUCCESS.value)
 
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    # An event would wait for ever for its own lock, which the interrupted wait may hold.
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: stopped.append(number))
     dll.Subscribe(consumer._handle, topic.encode(), b"*")
     consumer._register_callback(on_message)
     consumer.start()
     show(ready=True)
-    while not ended.wait(0.1):
+    while not (stopped or ended.wait(0.1)):
         pass
     consumer.shutdown()
 
