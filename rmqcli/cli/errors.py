@@ -71,7 +71,6 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "MasterError": ExitCode.USAGE,
         "SchemaError": ExitCode.USAGE,
         "DecodeError": ExitCode.CORRUPT,
-        "MissingPackage": ExitCode.USAGE,
         "PackageError": ExitCode.USAGE,
         "MaskError": ExitCode.USAGE,
         "TableMismatch": ExitCode.USAGE,
@@ -102,6 +101,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "JournalError": ExitCode.USAGE,
         "DeadLetterError": ExitCode.FAILED,
     },
+    "rmqcli.extras": {"MissingPackage": ExitCode.USAGE},
     "rmqcli.grammar.errors": {"GrammarError": ExitCode.USAGE},
     "rmqcli.store.workers": {"WorkerKilled": ExitCode.FAILED},
     "broker.errors": {

@@ -15,6 +15,7 @@ from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
+from rmqcli.extras import require
 from rmqcli.render.output import note, warn
 
 if TYPE_CHECKING:
@@ -122,13 +123,11 @@ def import_(
 
 
 def _check(path: Path, queues: str) -> None:
-    from importlib.util import find_spec
-
     if queues not in _CHOICES:
         raise usage_error(f"--queues {queues}: expected keep, hash or round-robin")
     lines_only = path.suffix in (".jsonl", ".ndjson", ".json")
-    if not lines_only and find_spec("pyarrow") is None:
-        raise usage_error("package pyarrow is not installed: pip install 'rmqcli[export]'")
+    if not lines_only:
+        require("export", "pyarrow")
 
 
 def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -> None:

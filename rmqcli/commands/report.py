@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import end_partly
+from rmqcli.extras import require
 
 if TYPE_CHECKING:
     from rmqcli.report.page import Page
@@ -66,7 +66,7 @@ def report(
     """
     from rmqcli.report.saving import refuse_existing
 
-    _require_package()
+    require("report", "pygal")
     if store is not None and any(seats.named.values()):
         raise usage_error("--store has one broker: it cannot be combined with --broker and --cluster")
     if store is None and (jobs is not None or not verify):
@@ -78,11 +78,6 @@ def report(
         _of_cluster(settings, out, replace, count, seats)
     else:
         _of_store(settings, out, replace, store, count, verify, jobs)
-
-
-def _require_package() -> None:
-    if find_spec("pygal") is None:
-        raise usage_error("package pygal is not installed: pip install 'rmqcli[report]'")
 
 
 def _of_cluster(settings: Settings, out: Path, replace: bool, count: int, seats: Seats) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.running import terminable
 from rmqcli.cli.settings import Settings
+from rmqcli.extras import require
 
 if TYPE_CHECKING:
     from rmqcli.sql.result import Result
@@ -85,7 +85,7 @@ def sql(
     """
     from rmqcli.grammar.sizes import parse_size
 
-    _require_packages()
+    require("sql", "duckdb", "numpy", "pyarrow")
     if not store and (broker_name or walk or not verify):
         raise usage_error("--broker-name, --walk and --no-verify require --store")
     show = _shown(settings, out, replace)
@@ -100,12 +100,6 @@ def sql(
                 _converse(settings, session, show)
             else:
                 session.run(query, show)
-
-
-def _require_packages() -> None:
-    for package in ("duckdb", "numpy", "pyarrow"):
-        if find_spec(package) is None:
-            raise usage_error(f"package {package} is not installed: pip install 'rmqcli[sql]'")
 
 
 def _require_terminal(settings: Settings, out: Path | None) -> None:

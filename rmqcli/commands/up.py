@@ -15,8 +15,9 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import Listening, warn_of_open_server
-from rmqcli.commands.common.metrics import MetricsOption, open_own_metrics, require_package
+from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, open_own_metrics
 from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
+from rmqcli.extras import require
 
 app = single_command()
 
@@ -71,7 +72,7 @@ def up(
     from broker.testing.embedded import light_file_sizes
 
     if metrics is not None:
-        require_package()
+        require(*REQUIRED)
     log_to_stderr(settings)
     with ExitStack() as stack:
         folder = store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-")))

@@ -31,10 +31,6 @@ class DecodeError(ExportError):
     """A body that does not fit the schema, when that is to end the export."""
 
 
-class MissingPackage(ExportError):
-    """A package of an optional extra is not installed."""
-
-
 class TableError(ExportError):
     """The table, its storage or its catalog refuses; nothing was added."""
 

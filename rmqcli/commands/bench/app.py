@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,6 @@ from typing import Annotated
 from typer import Option
 
 from rmqcli.cli.command import command_group
-from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.option_groups import OptionGroup
 
 app = command_group("bench", "Measure sends, pulls and round trips at a fixed rate.")
@@ -65,9 +63,3 @@ class BenchOptions(OptionGroup):
     topic: TopicOption = None
     compare: CompareOption = None
     tolerance: ToleranceOption = 10.0
-
-
-def require_package() -> None:
-    """Raise a usage error if hdrhistogram is not installed."""
-    if importlib.util.find_spec("hdrh") is None:
-        raise usage_error("package hdrhistogram is not installed: pip install 'rmqcli[bench]'")

@@ -12,8 +12,9 @@ from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.cli.options import Masters
 from rmqcli.cli.running import run_until_terminated
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.bench.app import SECONDS, BenchOptions, require_package
+from rmqcli.commands.bench.app import SECONDS, BenchOptions
 from rmqcli.commands.common.outcome import Failures, end_partly, report_failures, say_done
+from rmqcli.extras import require
 from rmqcli.render.output import Output, note
 from rmqcli.render.text import many
 
@@ -31,7 +32,7 @@ def run_bench(settings: Settings, kind: str, options: BenchOptions, masters: Mas
     """Carry out a benchmark, show it, and end with exit code 1 if it is worse than what it is compared with,
     or as `end_partly` does if operations failed.
     """
-    require_package()
+    require("bench", "hdrh")
     from rmqcli.bench.comparison import compare
     from rmqcli.bench.measure import document
     from rmqcli.bench.topic import Place

@@ -16,7 +16,8 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import Listening, warn_of_open_server
-from rmqcli.commands.common.metrics import MetricsOption, open_own_metrics, require_package
+from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, open_own_metrics
+from rmqcli.extras import require
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
 
     if metrics is not None:
-        require_package()
+        require(*REQUIRED)
     log_to_stderr(settings)
     environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}

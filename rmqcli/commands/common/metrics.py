@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from importlib.util import find_spec
 from typing import Annotated
 
 from typer import Option
-
-from rmqcli.cli.exit_codes import usage_error
 
 MetricsOption = Annotated[
     int | None,
@@ -20,13 +17,9 @@ MetricsOption = Annotated[
         help="Also answer scrapes of Prometheus on this port; 0 for any free port.",
     ),
 ]
+REQUIRED = ("metrics", "prometheus_client")
+"""The extra of the metrics, and its module."""
 TIMEOUT = 3.0  # seconds for each server that is asked
-
-
-def require_package() -> None:
-    """Raise a usage error if prometheus_client is not installed."""
-    if find_spec("prometheus_client") is None:
-        raise usage_error("package prometheus_client is not installed: pip install 'rmqcli[metrics]'")
 
 
 async def open_own_metrics(

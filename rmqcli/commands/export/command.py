@@ -16,11 +16,12 @@ from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code
 from rmqcli.commands.common.transforming import Transforming
-from rmqcli.commands.export.options import LayoutOptions, SparkOptions, TableOptions, require_packages
+from rmqcli.commands.export.options import LayoutOptions, SparkOptions, TableOptions
 from rmqcli.commands.export.rows import Selection, rows_of_stores
 from rmqcli.commands.export.showing import remedy, show
 from rmqcli.commands.export.tables import Source, export_to_table
 from rmqcli.commands.export.working import working
+from rmqcli.extras import require
 
 if TYPE_CHECKING:
     from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, StoreRows
@@ -135,9 +136,7 @@ def export(
         raise usage_error("--jobs cannot be combined with --spark; use --master 'local[N]'")
     table.check(out, partition_by=bool(layout.partition_by), spark=spark.spark)
     session = spark.session(verbose=settings.verbose)
-    require_packages(
-        *(["spark", "numpy", "pyarrow", "pyspark"] if spark.spark else ["export", "numpy", "pyarrow"])
-    )
+    require(*(["spark", "numpy", "pyarrow", "pyspark"] if spark.spark else ["export", "numpy", "pyarrow"]))
     wanted = parse_range(range_text, now_ms())
     if resume and wanted.last is not None:
         raise usage_error("--resume continues where the last export ended: -o cannot count from the end")

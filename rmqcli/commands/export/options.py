@@ -151,12 +151,3 @@ def _names(option: str, given: list[str] | None) -> tuple[str, ...]:
     if given and not found:
         raise usage_error(f"{option} must not be empty")
     return found
-
-
-def require_packages(extra: str, *packages: str) -> None:
-    """Raise a usage error that names the extra if one of the packages is not installed."""
-    from importlib.util import find_spec
-
-    missing = next((name for name in packages if find_spec(name) is None), None)
-    if missing is not None:
-        raise usage_error(f"package {missing} is not installed: pip install 'rmqcli[{extra}]'")

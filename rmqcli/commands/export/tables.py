@@ -10,9 +10,10 @@ from rmqcli.cli.errors import Ended, is_interrupt
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
-from rmqcli.commands.export.options import TableOptions, require_packages
+from rmqcli.commands.export.options import TableOptions
 from rmqcli.commands.export.showing import remedy, show
 from rmqcli.commands.export.working import working
+from rmqcli.extras import require
 from rmqcli.render.output import Output, warn
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def export_to_table(
     from rmqcli.export.tables.naming import PACKAGES, format_of, table_of
 
     assert options.table is not None
-    require_packages("table", PACKAGES[format_of(options.table)])
+    require("table", PACKAGES[format_of(options.table)])
     if not settings.verbose:
         _silence()
     work = _Work(settings, source, table_of(options.table), layout, resume)

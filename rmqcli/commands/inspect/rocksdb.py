@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import app
+from rmqcli.extras import require
 from rmqcli.render.table import Column
 
 RocksArgument = Annotated[
@@ -42,8 +42,7 @@ def rocksdb(path: RocksArgument, settings: Settings, tables: TablesArgument = No
     if not found:
         what = ", ".join(tables or FOLDERS)
         raise CommandError(f"{path}: no {what} in RocksDB", ExitCode.NOT_FOUND)
-    if find_spec("rocksdict") is None:
-        raise usage_error("package rocksdict is not installed: pip install 'rmqcli[rocksdb]'")
+    require("rocksdb", "rocksdict")
 
     def shown(value: Any) -> Any:
         return value if settings.json else json_line(value).decode()

@@ -10,8 +10,9 @@ from typer import Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.metrics import TIMEOUT, require_package
+from rmqcli.commands.common.metrics import REQUIRED, TIMEOUT
 from rmqcli.commands.metrics.app import Selected, app
+from rmqcli.extras import require
 
 ListenOption = Annotated[
     str,
@@ -35,7 +36,7 @@ def serve(settings: Settings, selected: Selected, listen: ListenOption = "127.0.
     """
     from rmqcli.commands.common.serving import log_to_stderr, run_until_stopped
 
-    require_package()
+    require(*REQUIRED)
     host, port = _address(listen)
     log_to_stderr(settings)
     run_until_stopped(lambda stack: _start(stack, settings, selected, host, port))

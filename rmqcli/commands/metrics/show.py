@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.metrics import require_package
+from rmqcli.commands.common.metrics import REQUIRED
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.commands.metrics.app import Selected, app
+from rmqcli.extras import require
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
@@ -24,7 +25,7 @@ def show(settings: Settings, selected: Selected) -> None:
     A broker that does not answer has rmq_up 0, and the exit code is 3. Without a name server the exit code
     is 5.
     """
-    require_package()
+    require(*REQUIRED)
     from rmqcli.metrics.exposition import text
     from rmqcli.metrics.families import UP
     from rmqcli.render import Output

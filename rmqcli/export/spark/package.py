@@ -19,7 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from rmqcli.export.errors import MissingPackage, OutputExists, PackageError
+from rmqcli.export.errors import OutputExists, PackageError
+from rmqcli.extras import MissingPackage
 
 EXTRAS = ("spark", "decode")
 """The extra that executors need, and one that they need for typed bodies."""
@@ -100,7 +101,7 @@ def wanted_distributions(without: Collection[str] = ()) -> list[Distribution]:
     if unknown := left_out - {name for name, _ in seen}:
         raise PackageError(f"--without {min(unknown)}: executors do not need it")
     if missing := [name for name in REQUIRED if name not in {*found, *left_out}]:
-        raise MissingPackage(f"package {missing[0]} is not installed: pip install 'rmqcli[spark]'")
+        raise MissingPackage(missing[0], "spark")
     return [found[name] for name in sorted(found)]
 
 

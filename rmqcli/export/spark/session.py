@@ -17,6 +17,7 @@ from typing import Any
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark.java import java_home
 from rmqcli.export.spark.master import check_master, driver_address, is_local
+from rmqcli.extras import MissingPackage
 
 DEFAULT_MASTER = "local[*]"
 
@@ -27,13 +28,13 @@ def spark_session(
 ) -> Iterator[Any]:
     """Yields a session that ends with the block; one that this process already has is left running.
 
-    Raises ExportError, with Spark's reason, when it does not start.
+    Raises ExportError, with Spark's reason, when it does not start, MissingPackage without PySpark.
     """
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
-        raise ExportError("--spark needs PySpark: `pip install 'rmqcli[spark]'`") from None
+        raise MissingPackage("pyspark", "spark") from None
     if SparkContext._active_spark_context is not None:  # the active session is known only to its own thread
         yield SparkSession.builder.getOrCreate()
         return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rmqcli.export.errors import MaskError, MissingPackage, SchemaError
+from rmqcli.export.errors import MaskError, SchemaError
 from rmqcli.export.spark_source.option_values import OptionError
 from rmqcli.export.transform.decoding import FAIL, Decoding, read_decoding
 from rmqcli.export.transform.masks import Masks, parse_masks, read_key
 from rmqcli.export.transform.sample import Sample, parse_sample
+from rmqcli.extras import MissingPackage
 from rmqcli.grammar.errors import GrammarError
 
 

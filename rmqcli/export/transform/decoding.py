@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rmqcli.export.errors import DecodeError, MissingPackage, SchemaError
+from rmqcli.export.errors import DecodeError, SchemaError
 from rmqcli.export.transform.decoder import Decoder, decoded
+from rmqcli.extras import require
 
 VALUE = "value"
 VALUE_ERROR = "value_error"
@@ -121,7 +121,7 @@ def read_decoding(format_: str, schema: str, on_error: str = FAIL) -> Decoding:
     _known("decode", format_, tuple(FORMATS))
     _known("on-error", on_error, ON_ERROR)
     made = FORMATS[format_]
-    require_package(made.package, "decode")
+    require("decode", made.package)
     file, name = _named(schema) if made.has_name else (schema, "")
     path = Path(file)
     if path.stat().st_size > MAX_SCHEMA_BYTES:
@@ -141,11 +141,3 @@ def _named(schema: str) -> tuple[str, str]:
     if not file or not name:
         raise SchemaError(f"{schema}: expected FILE#NAME, the name of a type in the file, as shop.Order")
     return file, name
-
-
-def require_package(package: str, extra: str) -> None:
-    """Raises MissingPackage with the remedy. A package that others share (google) is looked for first."""
-    shared, _, _ = package.rpartition(".")
-    if (shared and find_spec(shared) is None) or find_spec(package) is None:
-        name = package.rpartition(".")[2]
-        raise MissingPackage(f"package {name} is not installed: pip install 'rmqcli[{extra}]'")

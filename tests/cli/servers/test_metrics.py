@@ -134,7 +134,7 @@ def test_without_a_name_server(cli: Run) -> None:
 
 
 def test_without_the_package(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmqcli.commands.common.metrics.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for words in (
         ["metrics", "show"],
         ["metrics", "serve"],

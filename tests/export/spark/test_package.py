@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.export.errors import MissingPackage, PackageError
+from rmqcli.export.errors import PackageError
 from rmqcli.export.spark import package
 from rmqcli.export.spark.package import wanted_distributions, write_package
+from rmqcli.extras import MissingPackage
 from tests.cli.conftest import Run
 
 LARGE = ("numpy", "pandas", "pyarrow")

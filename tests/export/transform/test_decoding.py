@@ -11,7 +11,6 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FieldDescriptor
 
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.export.transform import decoding
 from tests.cli.conftest import Run
 from tests.export.support import manifest_of, write_log
 from tests.export.transform.samples import BODIES, REASON, WRONG, rows, write_schema
@@ -145,7 +144,9 @@ def test_a_package_that_is_missing(
     cli: Run, monkeypatch: pytest.MonkeyPatch, package: str, format_: str, schema: str, tmp_path: Path
 ) -> None:
     found = importlib.util.find_spec
-    monkeypatch.setattr(decoding, "find_spec", lambda name: None if name == package else found(name))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == package else found(name, *rest)
+    )
     command = (
         "export",
         "--store",

@@ -1,0 +1,30 @@
+"""Packages of optional extras: what to say when one is not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+
+INSTALLED_BY = {"hdrh": "hdrhistogram", "google.protobuf": "protobuf"}
+"""The distribution of a module that has another name."""
+
+
+class MissingPackage(Exception):
+    """A package of an optional extra is not installed; the message names it and the command that installs it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"package {package} is not installed: pip install 'rmqcli[{extra}]'")
+
+
+def require(extra: str, *modules: str) -> None:
+    """Raises MissingPackage for the first of `modules` that is not installed; none is imported but the parents
+    of a dotted name.
+    """
+    for module in modules:
+        if not _is_installed(module):
+            raise MissingPackage(INSTALLED_BY.get(module, module), extra)
+
+
+def _is_installed(module: str) -> bool:
+    # find_spec imports the parents, and raises if one is missing: google is a folder that several packages share.
+    parents = [module[:end] for end, letter in enumerate(module) if letter == "."]
+    return all(importlib.util.find_spec(name) is not None for name in [*parents, module])
