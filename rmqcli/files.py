@@ -1,29 +1,34 @@
-"""Replaces small files as a whole."""
+"""Writes files that appear as a whole, and says why one cannot be written."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
-def replace_file(
-    path: Path, content: bytes, *, backup: Path | None = None, durable: bool = True, mode: int | None = None
-) -> None:
-    """Write a temporary file beside `path` and rename it; the previous content is copied to `backup` first.
+@contextmanager
+def replacing(
+    path: Path, *, backup: Path | None = None, durable: bool = True, mode: int | None = None
+) -> Iterator[BinaryIO]:
+    """Yields a temporary file beside `path`, which replaces it when the block ends without an error.
 
-    Readers see the old content or the new. `durable` also syncs file and folder: without it a power cut may
-    lose either, and the order relative to other files is not kept. `mode`: the permissions of the file. A
-    missing folder is created. Blocks; OSError leaves the old content.
+    Readers see the old content or the new; an error leaves the old one, and no other file. The previous content
+    is copied to `backup` first. `durable` also syncs file and folder: without it a power cut may lose either,
+    and the order relative to other files is not kept. `mode`: the permissions of the file, by default those of
+    a new one. Blocks; raises OSError.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(content)
+            yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())
@@ -34,6 +39,25 @@ def replace_file(
         temporary.unlink(missing_ok=True)
     if durable:
         _sync_folder(path.parent)
+
+
+def replace_file(
+    path: Path, content: bytes, *, backup: Path | None = None, durable: bool = True, mode: int | None = None
+) -> None:
+    """Writes `content` as `replacing` does. A missing folder is created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, backup=backup, durable=durable, mode=mode) as file:
+        file.write(content)
+
+
+def refuse_existing(out: Path, *, replace: bool) -> None:
+    """Raises FileExistsError for a file that must not be replaced, another OSError where no file can be."""
+    if out.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file with --out", str(out))
+    if not out.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(out.parent))
+    if out.exists() and not replace:
+        raise FileExistsError(errno.EEXIST, "exists; --replace overwrites it", str(out))
 
 
 def _sync_folder(folder: Path) -> None:

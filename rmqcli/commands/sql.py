@@ -132,7 +132,7 @@ def _shown(settings: Settings, out: Path | None, replace: bool) -> Callable[[Res
         if replace:
             raise usage_error("--replace requires --out")
         return lambda result: _print(settings, result)
-    from rmqcli.report.saving import refuse_existing
+    from rmqcli.files import refuse_existing
 
     if out.suffix != ".parquet":
         raise usage_error(f"--out {out}: expected a name that ends with .parquet; for CSV: --csv > FILE")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import parquet
+
+from rmqcli.files import replacing
 
 if TYPE_CHECKING:
     from rmqcli.sql.result import Result
@@ -22,19 +23,11 @@ def save(out: Path, result: Result) -> tuple[int, int]:
 
     An error leaves an older file as it was, and no other one.
     """
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     rows = 0
-    try:
-        with temporary.open("wb") as file:
-            with parquet.ParquetWriter(file, result.schema, compression="zstd") as writer:
-                for table in _row_groups(result):
-                    writer.write_table(table, row_group_size=table.num_rows)
-                    rows += table.num_rows
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(out) as file, parquet.ParquetWriter(file, result.schema, compression="zstd") as writer:
+        for table in _row_groups(result):
+            writer.write_table(table, row_group_size=table.num_rows)
+            rows += table.num_rows
     return rows, out.stat().st_size
 
 

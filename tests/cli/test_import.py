@@ -311,7 +311,7 @@ def test_a_disk_that_is_full(rmq: Run, topic: str, tmp_path: Path, monkeypatch: 
 def test_a_note_that_cannot_be_begun(rmq: Run, topic: str, tmp_path: Path) -> None:
     path, note = lines_of(tmp_path / "in.jsonl", [{"body": "a"}]), tmp_path / "note"
     # the temporary file of the note is on a device that is always full
-    note.with_name(f"note.{os.getpid()}-{threading.get_ident()}.tmp").symlink_to("/dev/full")
+    note.with_name(f".note.{os.getpid()}-{threading.get_ident()}.tmp").symlink_to("/dev/full")
     result = rmq("import", str(path), "--topic", topic, "--progress", str(note))
     assert (result.code, result.err) == (ExitCode.FAILED, f"rmq: {note}: No space left on device\n")
     assert [file.name for file in tmp_path.iterdir()] == ["in.jsonl"]

@@ -7,7 +7,6 @@ Py4J come with Spark, in the version that the executors run.
 
 from __future__ import annotations
 
-import errno
 import platform
 import re
 import sys
@@ -19,8 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from rmqcli.export.errors import OutputExists, PackageError
+from rmqcli.export.errors import PackageError
 from rmqcli.extras import MissingPackage
+from rmqcli.files import refuse_existing, replacing
 
 EXTRAS = ("spark", "decode")
 """The extra that executors need, and one that they need for typed bodies."""
@@ -61,22 +61,14 @@ class Written(NamedTuple):
 
 
 def write_package(out: Path, *, without: Collection[str] = (), replace: bool = False) -> Written:
-    """Writes the archive, beside and then renamed. Raises OutputExists, MissingPackage, PackageError, OSError."""
+    """Writes the archive, beside and then renamed. Raises MissingPackage, PackageError, OSError."""
     if out.suffix != ".zip":
         raise PackageError(f"{out}: expected a name that ends with .zip, by which Spark knows what to unpack")
-    if out.exists() and not replace:
-        raise OutputExists(f"{out}: exists; --replace overwrites it")
-    if not out.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such folder", str(out.parent))
+    refuse_existing(out, replace=replace)
     found = wanted_distributions(without)
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            for name, path in sorted([*_own_files(), *_files(found)]):
-                _add(archive, name, path)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(out) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, path in sorted([*_own_files(), *_files(found)]):
+            _add(archive, name, path)
     packages = sorted(Package(one.name, one.version) for one in found)
     return Written(out, out.stat().st_size, packages)
 
