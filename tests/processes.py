@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import AnyStr
 
 from tests.support import RMQ
 
@@ -36,8 +37,8 @@ def announced(process: Process) -> dict[str, str]:
 
 
 @contextmanager
-def ended(process: Process) -> Iterator[Process]:
-    """Kills a server at the end of the block if it still runs."""
+def ended(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
+    """Kills a process at the end of the block if it still runs."""
     try:
         yield process
     finally:

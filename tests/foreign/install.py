@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.processes import ended
+
 __all__ = ["ALI_ONS", "ALL", "CPP1_CTYPES", "CPP2", "Client", "install_cpp1", "install_node"]
 
 ROOT = Path(__file__).parents[2]
@@ -75,8 +77,8 @@ class Client:
         )
 
     def lines(self, home: Path, *args: str, timeout: float = 120) -> list[dict[str, Any]]:
-        process = self.start(home, *args)
-        out, _ = process.communicate(timeout=timeout)
+        with ended(self.start(home, *args)) as process:
+            out, _ = process.communicate(timeout=timeout)
         lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
         problems = [line for line in lines if "error" in line]
         assert process.returncode == self.exit_status and not problems, (

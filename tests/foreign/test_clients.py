@@ -7,15 +7,19 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.foreign.install import ALI_ONS, ALL, CPP1_CTYPES, Client
+from tests.processes import ended
 from tests.support import PATIENCE
 
 COUNT = 1000
+Consuming = Callable[..., subprocess.Popen[str]]
 
 
 def wait_ready(process: subprocess.Popen[str]) -> None:
@@ -32,6 +36,17 @@ def rest_of(process: subprocess.Popen[str], timeout: float = 120) -> list[dict[s
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
+@pytest.fixture
+def consuming(cluster: dict[str, str], tmp_path: Path) -> Iterator[Consuming]:
+    """Starts a consumer, which ends with the test: one that is left would keep a core busy."""
+    with ExitStack() as stack:
+
+        def start(client: Client, *args: str) -> subprocess.Popen[str]:
+            return stack.enter_context(ended(client.start(tmp_path, "consume", cluster["namesrv"], *args)))
+
+        yield start
+
+
 def messages(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [line for line in lines if "body" in line]
 
@@ -40,10 +55,12 @@ def expected(prefix: str, count: int = COUNT) -> dict[str, tuple[str, str]]:
     return {f"{prefix}-{n}": (f"tag{n % 3}", f"{prefix}-key-{n}") for n in range(count)}
 
 
-def test_sends_and_consumes(client: Client, cluster: dict[str, str], rmq: Any, tmp_path: Path) -> None:
+def test_sends_and_consumes(
+    client: Client, cluster: dict[str, str], rmq: Any, consuming: Consuming, tmp_path: Path
+) -> None:
     topic = f"own-{client.name.replace('.', '-')}"
     rmq("topic", "create", topic, "--queues", "4")
-    consumer = client.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", str(COUNT), "own")
+    consumer = consuming(client, topic, f"g-{topic}", str(COUNT), "own")
     wait_ready(consumer)
     sent = client.lines(
         tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", str(COUNT), "own", "", "16"
@@ -55,14 +72,12 @@ def test_sends_and_consumes(client: Client, cluster: dict[str, str], rmq: Any, t
 
 @pytest.mark.parametrize("sender", ALL, ids=lambda client: client.name)
 def test_reads_what_the_others_wrote(
-    installed: None, sender: Client, cluster: dict[str, str], rmq: Any, tmp_path: Path
+    installed: None, sender: Client, cluster: dict[str, str], rmq: Any, consuming: Consuming, tmp_path: Path
 ) -> None:
     topic = f"from-{sender.name.replace('.', '-')}"
     rmq("topic", "create", topic, "--queues", "4")
     readers = {
-        other.name: other.start(
-            tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}-{n}", str(COUNT), "x"
-        )
+        other.name: consuming(other, topic, f"g-{topic}-{n}", str(COUNT), "x")
         for n, other in enumerate(ALL)
         if other is not sender
     }
@@ -76,10 +91,10 @@ def test_reads_what_the_others_wrote(
     assert len(pulled) == COUNT
 
 
-def test_rmq_writes_what_they_read(client: Client, cluster: dict[str, str], rmq: Any, tmp_path: Path) -> None:
+def test_rmq_writes_what_they_read(client: Client, rmq: Any, consuming: Consuming) -> None:
     topic = f"rmq-to-{client.name.replace('.', '-')}"
     rmq("topic", "create", topic, "--queues", "4")
-    consumer = client.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", "300", "r")
+    consumer = consuming(client, topic, f"g-{topic}", "300", "r")
     wait_ready(consumer)
     rmq("send", topic, "-t", "tagR", "-k", "a", "-k", "key", stdin="".join(f"r-{n}\n" for n in range(300)))
     got = messages(rest_of(consumer))
@@ -88,13 +103,11 @@ def test_rmq_writes_what_they_read(client: Client, cluster: dict[str, str], rmq:
 
 
 def test_a_failure_brings_the_message_again(
-    client: Client, cluster: dict[str, str], rmq: Any, tmp_path: Path
+    client: Client, cluster: dict[str, str], rmq: Any, consuming: Consuming, tmp_path: Path
 ) -> None:
     topic = f"again-{client.name.replace('.', '-')}"
     rmq("topic", "create", topic, "--queues", "2")
-    consumer = client.start(
-        tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", "20", "f", "fail-once"
-    )
+    consumer = consuming(client, topic, f"g-{topic}", "20", "f", "fail-once")
     wait_ready(consumer)
     client.lines(tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", "20", "f")
     got = messages(rest_of(consumer))
@@ -104,14 +117,9 @@ def test_a_failure_brings_the_message_again(
         assert times == {1} or (client.fails_whole_pulls and min(times) == 1)
 
 
-def test_two_clients_share_one_group(
-    installed: None, cluster: dict[str, str], rmq: Any, tmp_path: Path
-) -> None:
+def test_two_clients_share_one_group(installed: None, rmq: Any, consuming: Consuming) -> None:
     rmq("topic", "create", "shared", "--queues", "8")
-    pair = [
-        c.start(tmp_path, "consume", cluster["namesrv"], "shared", "g-shared", "100000", "s")
-        for c in (ALI_ONS, CPP1_CTYPES)
-    ]
+    pair = [consuming(c, "shared", "g-shared", "100000", "s") for c in (ALI_ONS, CPP1_CTYPES)]
     for process in pair:
         wait_ready(process)
     seen, came = [set[str]() for _ in pair], threading.Condition()
