@@ -10,21 +10,21 @@ import trio
 class CancelAt(trio.abc.Instrument):
     """Cancels a scope at the n-th step that `root` or its descendants (None: any task) take from now on.
 
-    `task_name` is whose step that was.
+    `steps` has the name of the task of each step until then.
     """
 
     def __init__(self, scope: trio.CancelScope, step: int, root: trio.lowlevel.Task | None = None) -> None:
         self._scope = scope
         self._left = step
         self._root = root
-        self.task_name = ""
+        self.steps: list[str] = []
 
     def before_task_step(self, task: Any) -> None:
         if self._left <= 0 or not self._counts(task):
             return
         self._left -= 1
+        self.steps.append(task.name.rpartition(".")[2].partition(" of ")[0])
         if self._left == 0:
-            self.task_name = task.name.rpartition(".")[2].partition(" of ")[0]
             trio.lowlevel.current_trio_token().run_sync_soon(self._scope.cancel)
 
     def _counts(self, task: trio.lowlevel.Task | None) -> bool:
