@@ -1,7 +1,6 @@
 # make demo: set up, then run the main job on the embedded broker
 # make quick: set up, lint, and run the fast tests: a verdict within a minute
-# make test: set up, then lint, types, layers, all tests
-# make cover: set up, then all tests with the coverage of lines, which takes half as long again
+# make test: set up, then lint, types, layers, all tests with coverage
 PY := .venv/bin/python
 # One more than there are cores: some tests wait for processes and clocks. More than five need much memory.
 WORKERS := $(shell echo $$(( $$(nproc) < 4 ? $$(nproc) + 1 : 5 )))
@@ -9,7 +8,7 @@ WORKERS := $(shell echo $$(( $$(nproc) < 4 ? $$(nproc) + 1 : 5 )))
 # The bytecode of the tests, of which every worker needs all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test cover lint types layers bytecode tests bench crash docs clean
+.PHONY: demo quick test lint types layers bytecode tests bench crash docs clean
 
 demo:
 	@.ci/prepare demo
@@ -40,10 +39,6 @@ bytecode:
 	@$(PY) -m pytest --collect-only -p no:terminal -o addopts= >/dev/null || true
 
 tests:
-	$(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder
-
-cover:
-	@.ci/prepare test
 	$(PY) -m coverage erase
 	$(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder --cov --cov-report=
 

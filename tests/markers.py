@@ -1,9 +1,8 @@
 """Markers of the tests: one for its folder, and `slow` for those that slow.txt names.
 
-A test that has one runs without the measurement of coverage, which doubles the time of Python code. The floors
-of tests/coverage_floor.py hold for the others, and for those of `MEASURED` that are not of `COVERED`: most of what
-they run is their own. Of those, one case in three of each test is measured: the others run mostly the same
-lines.
+The measurement of coverage doubles the time of Python code. It leaves out tests that have a marker, but for
+those of `MEASURED` that are not of `COVERED`: most of what they run is their own. Of each test that it takes, it
+takes one case in `SHARE`: the others run mostly the same lines. The floors of tests/coverage_floor.py hold for that.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ FOLDERS = {
     "tests/proof/": "foreign",
 }
 MEASURED = ("tests/cli/", "tests/export/test_", "tests/export/spark", "tests/import_/")
+SHARE = 3
 COVERED = ("tests/cli/test_silent.py", "tests/cli/test_process.py")
 SLOW = Path(__file__).with_name("slow.txt").read_text().split()
 """Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.3 s of CPU time or more, with
@@ -46,7 +46,8 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
         found |= {beginning: "slow" for beginning in SLOW if name.startswith(beginning)}
         for marker in found.values():
             item.add_marker(marker)
-        if found and (cases[test] % 3 or not test.startswith(MEASURED) or test.startswith(COVERED)):
+        is_own = test.startswith(MEASURED) and not test.startswith(COVERED)
+        if cases[test] % SHARE or (found and not is_own):
             item.add_marker("no_cover")
         cases[test] += 1
         used |= found.keys()
