@@ -18,10 +18,10 @@ def replacing(
 ) -> Iterator[BinaryIO]:
     """Yields a temporary file beside `path`, which replaces it when the block ends without an error.
 
-    Readers see the old content or the new; an error leaves the old one, and no other file. The previous content
-    is copied to `backup` first. `durable` also syncs file and folder: without it a power cut may lose either,
-    and the order relative to other files is not kept. `mode`: the permissions of the file, by default those of
-    a new one. Blocks; raises OSError.
+    Readers see the old content or the new; an error leaves the old one, and no other file. The previous
+    content is copied to `backup` first. `durable` also syncs file and folder: without it a power cut may lose
+    either, and the order relative to other files is not kept. `mode`: the permissions of the file, by default
+    those of a new one. Blocks; raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:

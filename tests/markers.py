@@ -1,8 +1,9 @@
 """Markers of the tests: one for its folder, and `slow` for those that slow.txt names.
 
 The measurement of coverage doubles the time of Python code. It leaves out tests that have a marker, but for
-those of `MEASURED` that are not of `COVERED`: most of what they run is their own. Of each test that it takes, it
-takes one case in `SHARE`: the others run mostly the same lines. The floors of tests/coverage_floor.py hold for that.
+those of `MEASURED` that are not of `COVERED`: most of what they run is their own. Of each test that it takes,
+it takes one case in `SHARE`: the others run mostly the same lines. The floors of tests/coverage_floor.py hold
+for that.
 """
 
 from __future__ import annotations
