@@ -1,6 +1,8 @@
 """One client against another: round trips of a client that sends and pulls, quiet and while another attacks.
 
 The broker, the attacker and the measuring client are three processes. Each attack has a broker of its own.
+Where they share fewer cores, the kernel alone makes the client wait: the p99 under an attack is also compared
+with that beside a process which merely computes and never talks to the broker.
 """
 
 from __future__ import annotations
@@ -11,47 +13,85 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from benchmarks.attacks import ATTACKS, Address, drop_reply, frame, send_frame
-from benchmarks.harness import ROOT, Measured, cluster, resident_mib
+from benchmarks.harness import ROOT, Measured, cluster, have_memory, resident_mib
 from codec.codes import RequestCode
 
+BESIDE = "beside a process that computes"
 QUIET_SECONDS = 2.0
 ATTACK_SECONDS = 8.0
 AFTER_SECONDS = 6.0
 """Longer than flushConsumerOffsetInterval."""
 LONGEST_SECONDS = 15.0
 PAUSE_SECONDS = 0.004
-TARGET = "5 × quiet, 50 ms"
+TARGETS = {"quiet": "5 × quiet, 50 ms", BESIDE: ""}
+COMPUTE = "while True: sum(range(10_000))"
 
 
 def neighbours() -> Iterator[Measured]:
     """Sends and pulls of one client, p50 and p99, under each attack and after it; memory that is kept."""
+    have_memory()
+    yield from _computing()
     for name in ATTACKS:
         with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
-            yield from _under(name, up["broker"], up["pid"])
+            yield from _under(name, _address(up), up["pid"])
 
 
-def _under(name: str, where: str, pid: int) -> Iterator[Measured]:
-    host, _, port = where.rpartition(":")
-    address = host, int(port)
+def _computing() -> Iterator[Measured]:
+    """The same beside one and two processes that never talk to the broker."""
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+        quiet = percentile(round_trips(_address(up), QUIET_SECONDS), 99)
+        for count in (1, 2):
+            with ExitStack() as stack:
+                for _ in range(count):
+                    stack.enter_context(computing())
+                late = percentile(round_trips(_address(up), QUIET_SECONDS), 99)
+            yield Measured(f"beside {count} that compute, p99", late, "ms", late / quiet, "quiet")
+
+
+def _under(name: str, address: Address, pid: int) -> Iterator[Measured]:
     round_trips(address, 0.5)
+    where = ":".join(map(str, address))
     command = [sys.executable, "-m", "benchmarks.attacks", name, where, str(ATTACK_SECONDS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as attacker:
         assert attacker.stdin is not None and attacker.stdout is not None
         attacker.stdout.readline()
-        quiet, before = round_trips(address, QUIET_SECONDS), resident_mib(pid)
+        bases = {"quiet": round_trips(address, QUIET_SECONDS)}
+        with computing():
+            bases[BESIDE] = round_trips(address, QUIET_SECONDS)
+        before = resident_mib(pid)
         attacker.stdin.close()
         during = round_trips(address, LONGEST_SECONDS, attacker)
         attacker.kill()
     after = round_trips(address, AFTER_SECONDS)
     for when, times in (("under", during), ("after", after)):
-        for percent in (50, 99):
-            value, usual = percentile(times, percent), percentile(quiet, percent)
-            target = TARGET if percent == 99 else ""
-            yield Measured(f"{when} {name}, p{percent}", value, "ms", value / usual, "quiet", target)
+        middle = percentile(times, 50)
+        yield Measured(f"{when} {name}, p50", middle, "ms", middle / percentile(bases["quiet"], 50), "quiet")
+        for base, usual in bases.items():
+            late = percentile(times, 99)
+            yield Measured(
+                f"{when} {name}, p99", late, "ms", late / percentile(usual, 99), base, TARGETS[base]
+            )
     yield Measured(f"after {name}, memory kept", resident_mib(pid) - before, "MiB")
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """Runs a process that computes and does nothing else."""
+    with subprocess.Popen([sys.executable, "-c", COMPUTE]) as child:
+        try:
+            yield
+        finally:
+            child.kill()
+
+
+def _address(up: dict[str, Any]) -> Address:
+    host, _, port = up["broker"].rpartition(":")
+    return host, int(port)
 
 
 def round_trips(

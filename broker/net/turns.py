@@ -1,9 +1,10 @@
 """Turns of the event loop: how long one connection may keep it while others wait.
 
-A connection that has worked for `TURN_SECONDS` waits for the next turn. Of all that wait so, one goes on in
-each round of the loop: requests of other connections are handled in between, however many clients ask for
-long work. A connection whose last read was long waits for a turn before it reads again, so that those who
-send little go first. Times are those of trio's clock, so that a test can let every call cost a turn.
+A connection that has worked for `TURN_SECONDS` waits for the next turn. Of all that wait so, one goes on at a
+time, and between two turns is a whole round of the loop: a request that arrived during a turn is handled
+before the next one, however many clients ask for long work. A connection whose last read was long waits for a
+turn before it reads again, so that those who send little go first. Times are those of trio's clock, so that a
+test can let every call cost a turn.
 """
 
 from __future__ import annotations
@@ -34,11 +35,18 @@ class Turns:
         self._last: object = None
 
     async def next(self) -> None:
-        """Lets all other tasks run, and returns when it is the caller's turn."""
-        if self._is_taken:
+        """Lets all other tasks run, and returns when it is the caller's turn.
+
+        Tasks that become ready in one round of the loop run in any order, so what arrives during a turn has
+        the next round to itself: one who was parked has just spent that on being woken.
+        """
+        has_parked = self._is_taken
+        if has_parked:
             await self._waiting.park()
         self._is_taken = True
         try:
+            if not has_parked:
+                await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
         finally:
             self._is_taken = bool(self._waiting) and bool(self._waiting.unpark())

@@ -72,6 +72,42 @@ async def test_long_work_of_many_takes_turns(mock_clock: trio.testing.MockClock)
     assert max(rounds.count(number) for number in rounds) <= 2  # tasks of one round run in any order
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+async def test_what_arrives_during_a_turn_goes_before_the_next_turn(
+    workers: int, mock_clock: trio.testing.MockClock
+) -> None:
+    """Tasks of one round run in any order, so the next turn may not be in the round of the request."""
+    turns, begun = Turns(), 0
+    late: list[int] = []
+    arrived = trio.Event()
+
+    async def work() -> None:
+        nonlocal begun
+        pace = turns.pace()
+        await pace.next()
+        for _ in range(100):
+            begun += 1
+            arrived.set()
+            mock_clock.jump(TURN_SECONDS)
+            await pace.step()
+
+    async def handle_requests() -> None:
+        nonlocal arrived
+        while True:
+            before = begun
+            await arrived.wait()
+            arrived = trio.Event()
+            late.append(begun - before)
+
+    async with trio.open_nursery() as handling:
+        handling.start_soon(handle_requests)
+        async with trio.open_nursery() as working:
+            for _ in range(workers):
+                working.start_soon(work)
+        handling.cancel_scope.cancel()
+    assert late == [1] * (100 * workers)
+
+
 async def test_who_gives_up_waiting_lets_the_next_go_on(mock_clock: trio.testing.MockClock) -> None:
     turns = Turns()
     async with trio.open_nursery() as nursery:
