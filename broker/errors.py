@@ -64,6 +64,10 @@ class StoreUnsupported(StoreError):
     """The folder has what only a broker of 5.x serves."""
 
 
+class ReplicaRefused(StoreError):
+    """Bytes of another broker's commit log that cannot be stored; nothing of them was."""
+
+
 class NotReady(Exception):
     """A request needs pages or files that only the disk can provide, or more turns of the event loop.
 

@@ -71,7 +71,7 @@ class Appender:
         self._in_batch = False
         self._arrivals: list[Arrival] = []
         self.listeners: list[ArrivalListener] = []
-        self.late = LateArrivals(index, self.listeners, self._half_stored)
+        self.late = LateArrivals(index, self.listeners, self.half_stored)
         self.bit_map: BitMapOf | None = None
         self.delay_levels = DelayLevels(config.message_delay_level)
 
@@ -106,7 +106,7 @@ class Appender:
         try:
             self._dispatch(message, queue, result)
         except OSError as error:
-            return self._half_stored(error)
+            return self.half_stored(error)
         if not self._in_batch:
             self.announce()
         return result
@@ -214,7 +214,7 @@ class Appender:
         try:
             queue.append_run(self._entries(batch.items, queue, offsets, sizes, timestamp))
         except OSError as error:
-            return self._half_stored(error)
+            return self.half_stored(error)
         results = [
             AppendResult(_PUT_OK, offset, size, number, timestamp)
             for number, (offset, size) in enumerate(zip(offsets, sizes, strict=True), first)
@@ -239,7 +239,7 @@ class Appender:
         if queue.extension is None and items[0].topic != _SCHEDULE:
             codes = [item.tags_code for item in items]
         else:
-            codes = [self._entry_code(item, queue, timestamp) for item in items]
+            codes = [self.entry_code(item, queue, timestamp) for item in items]
         return list(zip(offsets, sizes, codes, strict=True))
 
     def begin_batch(self) -> None:
@@ -249,6 +249,12 @@ class Appender:
     def end_batch(self) -> None:
         self._in_batch = False
         self.announce()
+
+    def add_arrivals(self, arrivals: Iterable[Arrival]) -> None:
+        """Adds index items, and calls the listeners, for records that have their queue entries."""
+        self._arrivals += arrivals
+        if not self._in_batch:
+            self.announce()
 
     def announce(self) -> None:
         """Adds index items, and calls the listeners, for what was stored since the last call."""
@@ -262,7 +268,7 @@ class Appender:
             try:
                 self._index.add_arrivals(arrivals)
             except OSError as error:
-                self._half_stored(error)
+                self.half_stored(error)
         for listener in self.listeners:
             listener(arrivals)
 
@@ -296,7 +302,7 @@ class Appender:
             self.late.require_room()
         return _TOO_MANY_PROPERTIES if size > MAX_PROPERTIES_BYTES else None
 
-    def _half_stored(self, error: OSError) -> AppendResult:
+    def half_stored(self, error: OSError) -> AppendResult:
         """Refuses further messages: a record has no entry or index item until the store is opened again."""
         _log.error("the store takes no more messages until it is opened again: %s", error)
         self._statistics.set_damaged()
@@ -325,22 +331,27 @@ class Appender:
     def _dispatch(self, message: StoreMessage, queue: ConsumeQueue | None, result: AppendResult) -> None:
         arrival = message, result
         if queue is None:
-            if self._index is None or not has_index_items(message.sys_flag):
-                return
-            if self.late or len(message.properties_text) > LONG_PROPERTIES:
-                self.late.add((arrival,), len(message.properties_text))
-            else:
-                self._index.add_arrivals((arrival,))
+            self.index_only(arrival)
             return
         queue.append(
-            result.physical_offset, result.size, self._entry_code(message, queue, result.store_timestamp)
+            result.physical_offset, result.size, self.entry_code(message, queue, result.store_timestamp)
         )
         if len(message.properties_text) > LONG_PROPERTIES:
             self._come_late((arrival,), len(message.properties_text))
         else:
             self._arrivals.append(arrival)
 
-    def _entry_code(self, message: StoreMessage, queue: ConsumeQueue, timestamp: int) -> int:
+    def index_only(self, arrival: Arrival) -> None:
+        """Adds the index items of a record without a queue entry."""
+        message, _ = arrival
+        if self._index is None or not has_index_items(message.sys_flag):
+            return
+        if self.late or len(message.properties_text) > LONG_PROPERTIES:
+            self.late.add((arrival,), len(message.properties_text))
+        else:
+            self._index.add_arrivals((arrival,))
+
+    def entry_code(self, message: StoreMessage, queue: ConsumeQueue, timestamp: int) -> int:
         """The tags code or delivery time of a queue entry, or the address of its extension."""
         if message.topic == _SCHEDULE:
             deliver_at = delivery_time(message.properties, timestamp, self.delay_levels)

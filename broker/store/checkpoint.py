@@ -87,6 +87,13 @@ class Checkpoint:
         safe_point = layout.SafePoint(self.log_offset, self.index_offset, self.queues_crc)
         return layout.encode_checkpoint(self.times, safe_point)
 
+    def cut(self, end: int) -> None:
+        """Moves offsets behind `end`, where the log ends from now on, durably. Blocks."""
+        if max(self.log_offset, self.index_offset) > end:
+            self.log_offset = min(self.log_offset, end)
+            self.index_offset = min(self.index_offset, end)
+            self.save(self.content())
+
     def save(self, content: bytes) -> None:
         """Writes what `content` returned, and syncs. Blocks."""
         self._disk.write(self._path, content)

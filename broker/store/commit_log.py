@@ -78,6 +78,10 @@ class CommitLog:
             self._attach(segment, end - segment.start)
             self.doubt()
 
+    def begin_at(self, start: int) -> None:
+        """Has an empty log begin at `start`, where a file has to begin."""
+        self.end = self.flushed = start
+
     @property
     def is_ready(self) -> bool:
         """False after `doubt`: nothing goes into the current file until `set_ready`."""

@@ -18,7 +18,7 @@ import contextlib
 import errno
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,7 @@ class Flusher:
         self._in_thread = in_thread
         self._has_failed = False
         self._log_turn = trio.Lock()
+        self._queues_turn = trio.Lock()
         self._wanted = trio.Event()
         self._done = trio.Event()
 
@@ -193,6 +194,12 @@ class Flusher:
             self._log.flushed = max(self._log.flushed, end)
             self._checkpoint.physic = max(self._checkpoint.physic, timestamp)
 
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """No flush of log or queues runs inside the block."""
+        async with self._log_turn, self._queues_turn:
+            yield
+
     async def flush_all_queues(self, queues_crc: int = OPEN) -> None:
         """Makes queues and checkpoint durable. OSError if the disk refuses.
 
@@ -225,6 +232,10 @@ class Flusher:
             _log.warning("the checkpoint cannot be saved: %s", error)
 
     async def _flush_queues(self, least_pages: int) -> None:
+        async with self._queues_turn:
+            await self._flush_touched(least_pages)
+
+    async def _flush_touched(self, least_pages: int) -> None:
         touched = list(self._queues.touched)
         dirty = [queue for queue in touched if _dirty_pages(queue.flushed, queue.end) >= least_pages]
         ends = [(queue, queue.end) for queue in dirty]

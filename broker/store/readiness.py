@@ -9,7 +9,8 @@ whole. The pages that the next message goes on are asked for one by one when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, TypeVar
 
 import trio
@@ -199,6 +200,12 @@ class Readiness:
                     segments.offer(await self._in_thread(segments.build, start))
                 except OSError as error:
                     segments.refused = error
+
+    @contextlib.asynccontextmanager
+    async def files_kept(self) -> AsyncIterator[None]:
+        """No file is created or removed by a worker inside the block."""
+        async with self._files:
+            yield
 
     async def change_files(self, change: Callable[[], None]) -> None:
         """Runs a removal or creation of files in a worker."""

@@ -240,10 +240,7 @@ def _cut_log(
     elif behind.length:
         _log.warning(_REMOVED, end, behind.length)
     log.end_at(end)
-    if max(checkpoint.log_offset, checkpoint.index_offset) > end:
-        checkpoint.log_offset = min(checkpoint.log_offset, end)
-        checkpoint.index_offset = min(checkpoint.index_offset, end)
-        checkpoint.save(checkpoint.content())
+    checkpoint.cut(end)
 
 
 def _is_explained(

@@ -43,6 +43,14 @@ class Room:
         missing = self._log.unreserved(size)
         if missing is not None:
             return None if self._has_room(*missing, self._log.note_reserved) else NO_FILE
+        return self.next_file()
+
+    def next_file(self) -> AppendResult | None:
+        """Ends the current file of the log and begins the next one; a refusal if it cannot be created.
+
+        NotReady if it has to be created first.
+        """
+        segments = self._log.segments
         if self._readiness.strict and self._is_refused(segments, self._log.next_start):
             return NO_FILE
         try:

@@ -108,6 +108,19 @@ class Search:
         end = max((offset + len(record) for offset, record in records.items()), default=0)
         return QueryResult(views, hits.last_timestamp, hits.last_offset, end)
 
+    def last_before(self, end: int) -> tuple[int, int] | None:
+        """Offset and size of the last record that any queue knows and that ends at or before `end`. Blocks."""
+        found: tuple[int, int] | None = None
+        for queue in self._queues:
+            number = min(queue.first_at(end), queue.next_offset) - 1
+            while number >= queue.min_offset:
+                offset, size, _ = queue.entry(number)
+                if offset + size <= end:
+                    found = max(found or (offset, size), (offset, size))
+                    break
+                number -= 1
+        return found if found is not None and found[0] >= self._log.start else None
+
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that starts at an offset of the commit log."""
         self._require(self._log, physical_offset, MIN_RECORD_SIZE)

@@ -223,6 +223,9 @@ class SegmentList:
 
         Removals are made durable one by one: a power cut leaves no segment behind a missing one.
         """
+        if self._spare is not None and self._spare.start > end:
+            self._spare.destroy()
+            self._spare = None
         while self.segments and self.segments[-1].start > end:
             self._remove_last()
             self.disk.sync_folder(self.folder)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 
 import trio
 
@@ -33,6 +34,7 @@ from broker.store.prepare import Preparer, allocate_pages
 from broker.store.readiness import InThread, Readiness
 from broker.store.reading import Reader
 from broker.store.recovery import RecoveryReport, Stop, recover
+from broker.store.replica import Replica
 from broker.store.retention import Retention
 from broker.store.search import KeySearch, Search
 from broker.store.segment_list import SegmentList, adopted_size
@@ -64,13 +66,7 @@ class MessageStore:
         self._now_ms = now_ms
         self._in_thread = in_thread
         self._disk = disk
-        log_folder = config.commit_log_folder
-        log_size = (
-            config.mapped_file_size_commit_log or adopted_size(disk, log_folder) or COMMIT_LOG_FILE_SIZE
-        )
-        self._log = log = CommitLog(
-            SegmentList(disk, log_folder, log_size, "mappedFileSizeCommitLog", LOG_STEP)
-        )
+        self._log = log = _commit_log(config, disk)
         self.stats = stats = Statistics()
         queue_size = config.mapped_file_size_consume_queue or CONSUME_QUEUE_FILE_SIZE
         extensions = (config.consume_queue_ext_folder, config.mapped_file_size_consume_queue_ext)
@@ -95,6 +91,9 @@ class MessageStore:
         self._preparer = Preparer(log, queues, index, flusher, readiness, in_thread)
         self._appender = appender = Appender(
             config, log, queues, index, stats, readiness, now_ms=now_ms, store_host=store_host
+        )
+        self._replica = replica = Replica(
+            disk, log, queues, index, self._checkpoint, deleted, stats, readiness, appender
         )
         self._reader = reader = Reader(config, log, queues, readiness)
         self._search = search = Search(
@@ -121,6 +120,7 @@ class MessageStore:
         self.prepare_batch = appender.prepare_batch
         self.append_batch = appender.append_batch
         self.append_run = appender.append_run
+        self.append_at = replica.append_at
         self.wait_flushed = flusher.wait_flushed
         self.attempt = readiness.attempt
         self.when_ready = readiness.when_ready
@@ -249,6 +249,34 @@ class MessageStore:
         """Flushes the log as it is now, before a table is saved that depends on what was stored."""
         return await self._flusher.make_durable()
 
+    async def cut(self, end: int) -> Path:
+        """Removes the records from commit-log offset `end` on, where one begins; returns the folder with a copy
+        of them. For a slave whose master has other records there: nothing may be appended meanwhile.
+
+        OSError; StoreDamaged if the disk has no room for the copy.
+        """
+        async with self._flusher.paused(), self._readiness.files_kept():
+            folder: Path = await self._in_thread(self._replica.copy_from, end)
+            self._replica.cut(end)
+            for _ in self._replica.index_again():
+                await trio.lowlevel.checkpoint()
+        return folder
+
+    def log_part(self, offset: int, most: int) -> memoryview:
+        """At most so many bytes of the commit log from an offset on, those of one file; none behind its end,
+        and for what was deleted. NotReady if strict and they have to be read from the disk."""
+        place = self._log.place(offset, most)
+        if place is None:
+            return memoryview(b"")
+        segment, position, length = place
+        self._readiness.require(segment, position, length, self._log.written_in(segment))
+        self._log.note_read(length)
+        return segment.view[position : position + length]
+
+    def last_record_before(self, end: int) -> tuple[int, int] | None:
+        """Offset and size of the last record that a queue knows and that ends at or before `end`."""
+        return self._search.last_before(end)
+
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
         """Has `listener` called before `append` or `end_batch` returns. It must not raise."""
         self._appender.listeners.append(listener)
@@ -297,6 +325,12 @@ class MessageStore:
     def flushed_offset(self) -> int:
         """End of the part of the log that is known to be on the disk."""
         return self._log.flushed
+
+
+def _commit_log(config: StoreConfig, disk: Disk) -> CommitLog:
+    folder = config.commit_log_folder
+    size = config.mapped_file_size_commit_log or adopted_size(disk, folder) or COMMIT_LOG_FILE_SIZE
+    return CommitLog(SegmentList(disk, folder, size, "mappedFileSizeCommitLog", LOG_STEP))
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,283 @@
+"""The second door of a store: records of another broker, with its offsets (Java `CommitLog.appendData`).
+
+Java's slave writes what comes and looks at it later. Here a run of records is checked before it is written:
+sizes, magic, the offset that each record names, the CRC of its body. Behind the door everything is as for
+messages that are sent: queue entry, index items and listeners follow before the call returns.
+
+A queue follows its records. One that begins again at 0 belongs to a topic that was deleted and created again.
+A record whose queue offset does not continue its queue in any other way has no entry (5.x: the batches of a
+BatchCQ topic); the log has it, and the log says so once for each queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.disk import Disk
+from broker.errors import ReplicaRefused
+from broker.store.appending import Appender
+from broker.store.checkpoint import Checkpoint
+from broker.store.commit_log import CommitLog
+from broker.store.consume_queue import ConsumeQueue
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.damage import copy_aside
+from broker.store.deleted_topics import DeletedTopics
+from broker.store.dispatch import Dispatcher
+from broker.store.index import Index
+from broker.store.log_walk import walk
+from broker.store.readiness import Readiness
+from broker.store.recovery import INDEX_CATCH_UP
+from broker.store.room import Room
+from broker.store.statistics import Statistics
+from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
+from codec.errors import CorruptionError
+from codec.hashing import tags_code
+from codec.properties import PropertyName, decode_properties
+from codec.store.dispatch import has_queue_entry
+from codec.store.record import RecordScan, peek_record, scan_record
+from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
+
+PIECE: Final = 256 * 1024
+"""Bytes of the log that are indexed again in one turn of the event loop."""
+_log = logging.getLogger(__name__)
+
+
+class _Checked(NamedTuple):
+    """A record of a run. A queue has an entry for it if `has_entry`."""
+
+    offset: int
+    scan: RecordScan
+    topic: str
+    has_entry: bool
+
+
+class Replica:
+    """Appends records with the offsets that they have, and cuts off what another broker has not."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        checkpoint: Checkpoint,
+        deleted: DeletedTopics,
+        statistics: Statistics,
+        readiness: Readiness,
+        appender: Appender,
+    ) -> None:
+        self._disk = disk
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._deleted = deleted
+        self._statistics = statistics
+        self._readiness = readiness
+        self._room = Room(log, readiness)
+        self._appender = appender
+        self._gaps: set[tuple[str, int]] = set()
+
+    def append_at(self, offset: int, run: bytes) -> int:
+        """Stores whole records of one file, or the head of the filler that ends it; the new end of the log.
+
+        `offset` is the end of the log, or where a file begins if the log is empty. Raises ReplicaRefused for
+        bytes that are no such records or do not go there, and where the disk refuses; NotReady as `append`.
+        Nothing is stored then.
+        """
+        self._check_place(offset)
+        if run[4:8] == MAGIC_FILLER.to_bytes(4, "big"):
+            return self._end_file(offset, run)
+        position = offset % self._log.segments.size
+        if position + len(run) + FILLER_HEAD_SIZE > self._log.segments.size:
+            raise self._other_size(f"records end {position + len(run)} bytes behind the begin of a file")
+        records = list(self._checked(offset, run))
+        self._make_ready(records)
+        if not self._log.segments.segments:
+            self._log.begin_at(offset)
+        while not self._log.write(run):
+            if self._room.make(len(run)) is not None:
+                raise ReplicaRefused(f"the commit log cannot grow behind {offset}: see the log")
+        try:
+            self._store(records)
+        except OSError as error:
+            self._appender.half_stored(error)
+            raise ReplicaRefused(f"the queues cannot follow the commit log: {error}") from None
+        return self._log.end
+
+    def _check_place(self, offset: int) -> None:
+        log = self._log
+        if not self._statistics.writable:
+            why = "the disk is full" if self._statistics.disk_full else "the disk failed"
+            raise ReplicaRefused(f"the store takes no more messages: {why}")
+        if not log.segments.segments:
+            if offset % log.segments.size:
+                raise self._other_size(f"the first byte has offset {offset}, no multiple of the file size")
+        elif offset != log.end:
+            raise ReplicaRefused(
+                f"bytes from offset {offset} on do not continue a log that ends at {log.end}"
+            )
+
+    def _other_size(self, sign: str) -> ReplicaRefused:
+        return ReplicaRefused(
+            f"{sign}: the files of this store have {self._log.segments.size} bytes and those of the other "
+            f"broker have not; set mappedFileSizeCommitLog to its value, and begin with an empty folder"
+        )
+
+    def _end_file(self, offset: int, head: bytes) -> int:
+        """Ends the file as the other broker did, and begins the next one."""
+        size, _ = peek_record(head)
+        file_size = self._log.segments.size
+        if offset % file_size + size != file_size or not self._log.segments.segments:
+            raise self._other_size(f"a file ends at offset {offset + size}")
+        if self._room.next_file() is not None:
+            raise ReplicaRefused(f"no commit log file can be created behind {offset}: see the log")
+        return self._log.end
+
+    def _checked(self, offset: int, run: bytes) -> Iterator[_Checked]:
+        position, end = 0, len(run)
+        while position < end:
+            try:
+                scan = scan_record(run, position, check_crc=True)
+            except CorruptionError as error:
+                raise ReplicaRefused(
+                    f"the record at offset {offset + position} is damaged: {error}"
+                ) from None
+            if scan.physical_offset != offset + position or scan.magic == MAGIC_FILLER:
+                raise ReplicaRefused(
+                    f"the record at offset {offset + position} says that it is at {scan.physical_offset}"
+                )
+            topic = str(scan.topic, "utf-8", "replace")
+            yield _Checked(offset + position, scan, topic, has_queue_entry(scan.sys_flag))
+            position += scan.total_size
+
+    def _make_ready(self, records: list[_Checked]) -> None:
+        """Brings the files and blocks of all entries. NotReady; ReplicaRefused if the disk refuses."""
+        counts: dict[ConsumeQueue, int] = {}
+        for _, scan, topic, has_entry in records:
+            if has_entry:
+                queue = self._queues.ensure(topic, scan.queue_id)
+                if scan.queue_offset and not queue.segments.segments and queue not in counts:
+                    self._begin(queue, scan.queue_offset)
+                counts[queue] = counts.get(queue, 0) + 1
+        for queue, count in counts.items():
+            if not self._room.is_ready(queue, count):
+                raise ReplicaRefused(f"the queue {queue.topic}-{queue.queue_id} cannot grow: see the log")
+
+    @staticmethod
+    def _begin(queue: ConsumeQueue, queue_offset: int) -> None:
+        """Has an empty queue begin at an offset: the other broker has deleted what was before."""
+        try:
+            queue.start_at(queue_offset)
+        except OSError as error:
+            raise ReplicaRefused(f"{queue.segments.folder}: {error}") from None
+
+    # --- behind the write
+
+    def _store(self, records: list[_Checked]) -> None:
+        self._statistics.last_store_timestamp = records[-1].scan.store_timestamp
+        arrivals: list[Arrival] = []
+        for offset, scan, topic, has_entry in records:
+            arrival = self._arrival(offset, scan, topic)
+            if has_entry and self._put_entry(arrival):
+                arrivals.append(arrival)
+            else:
+                self._appender.add_arrivals(arrivals)
+                self._appender.index_only(arrival)
+                arrivals = []
+        self._appender.add_arrivals(arrivals)
+
+    def _put_entry(self, arrival: Arrival) -> bool:
+        """Adds the queue entry of a record; False if it does not continue its queue."""
+        message, result = arrival
+        queue = self._queues.ensure(message.topic, message.queue_id)
+        number = result.queue_offset
+        if number != queue.next_offset:
+            if number:
+                self._note_gap(queue, number)
+                return False
+            _log.info("the queue %s-%d begins again", queue.topic, queue.queue_id)
+            self._queues.destroy([queue])  # rare: its files go at once, in the event loop
+            queue = self._queues.ensure(message.topic, message.queue_id)
+        code = self._appender.entry_code(message, queue, result.store_timestamp)
+        queue.append(result.physical_offset, result.size, code)
+        return True
+
+    @staticmethod
+    def _arrival(offset: int, scan: RecordScan, topic: str) -> Arrival:
+        """A record as index and listeners know messages; its body is left out."""
+        properties = decode_properties(scan.properties)
+        message = StoreMessage(
+            topic=topic,
+            queue_id=scan.queue_id,
+            body=b"",
+            properties=properties,
+            properties_text=scan.properties,
+            born_timestamp=0,
+            born_host=b"",
+            sys_flag=scan.sys_flag,
+            tags_code=tags_code(properties.get(PropertyName.TAGS)),
+        )
+        result = AppendResult(
+            PutStatus.PUT_OK, offset, scan.total_size, scan.queue_offset, scan.store_timestamp
+        )
+        return message, result
+
+    def _note_gap(self, queue: ConsumeQueue, queue_offset: int) -> None:
+        key = queue.topic, queue.queue_id
+        if key not in self._gaps:
+            self._gaps.add(key)
+            text = "%s-%d: record %d does not continue a queue that ends at %d; it has no entry"
+            _log.error(text, *key, queue_offset, queue.next_offset)
+
+    # --- the other way
+
+    def copy_from(self, end: int) -> Path:
+        """Copies what the log has from `end` on to a folder beside it, and returns that. Blocks; safe in a
+        worker. StoreDamaged if there is no room."""
+        return copy_aside(self._disk, self._log, end)
+
+    def cut(self, end: int) -> None:
+        """Removes the records from `end` on, where one begins, with their queue entries, and all index files
+        that know any of them: `index_again` is for the others. Blocks; no flush may run meanwhile. OSError."""
+        self._appender.announce()
+        self._appender.late.finish()
+        for segment in self._log.segments.segments:
+            segment.found_size = segment.size  # it was written since it was found
+        flushed = self._log.flushed
+        self._log.end_at(end)
+        self._log.flushed = min(flushed, end)
+        self._deleted.cut(end)
+        self._checkpoint.cut(end)
+        for queue in self._queues:
+            flushed = queue.flushed
+            queue.truncate(end)
+            queue.flushed = min(flushed, queue.end)
+            queue.sync_cuts()
+        if self._index is not None:
+            self._index.drain(may_create=True)
+            self._index.truncate(end)
+        self._log.segments.sync_cuts()
+
+    def index_again(self) -> Iterator[None]:
+        """Gives the index what `cut` took of earlier records; yields after each piece of the log."""
+        if self._index is None:
+            return
+        dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels, self._deleted)
+        dispatcher.indexed = self._index.end_offset
+        offset, piece = max(self._index.end_offset, self._log.start, self._log.end - INDEX_CATCH_UP), PIECE
+        if offset == self._log.end - INDEX_CATCH_UP:
+            offset = offset // self._log.segments.size * self._log.segments.size
+        while offset < self._log.end:
+            reached, _ = walk(self._log, offset, dispatcher.put_index, end=min(offset + piece, self._log.end))
+            if reached == offset and piece > self._log.segments.size:
+                _log.error(
+                    "no whole record begins at offset %d: messages behind are not found by key", offset
+                )
+                return
+            piece = PIECE if reached > offset else piece * 2
+            offset = reached
+            yield

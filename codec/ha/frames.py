@@ -1,0 +1,109 @@
+"""Frames between master and slave (Java classes `HAConnection`, `HAClient`). Big-endian, no handshake.
+
+A slave sends reports of 8 bytes: the end of its commit log. A master sends blocks: an offset, a size, and so
+many bytes of its commit log from that offset on; a block without bytes is a heartbeat, and its offset that of
+the next byte to come. Frames may be split and joined anywhere on their way. The readers hold no more than an
+unfinished header: the bytes of a block are passed on as they come, whatever size it announces.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import construct
+from construct import Int32sb, Int64sb
+
+from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.layout import Buffer, fused
+
+REPORT: Final = fused(construct.Struct("max_offset" / Int64sb))
+BLOCK_HEADER: Final = fused(construct.Struct("offset" / Int64sb, "size" / Int32sb))
+MAX_OFFSET: Final = 2**63 - 1
+MAX_BLOCK_SIZE: Final = 2**31 - 1
+
+
+class BlockPart(NamedTuple):
+    """Bytes of the commit log that begin at `offset`; none in a heartbeat."""
+
+    offset: int
+    data: bytes
+
+
+def encode_report(max_offset: int) -> bytes:
+    """The report of a slave whose commit log ends at an offset. LocalProtocolError if that is no offset."""
+    if not 0 <= max_offset <= MAX_OFFSET:
+        raise LocalProtocolError(f"a commit log cannot end at {max_offset}")
+    return REPORT.pack(max_offset)
+
+
+def encode_block_header(offset: int, size: int) -> bytes:
+    """The header of `size` bytes of the commit log; with size 0 it is a heartbeat. LocalProtocolError."""
+    if not (0 <= offset <= MAX_OFFSET and 0 <= size <= MAX_BLOCK_SIZE):
+        raise LocalProtocolError(f"no block has {size} bytes from offset {offset} on")
+    return BLOCK_HEADER.pack(offset, size)
+
+
+class ReportReader:
+    """Reads what a slave sends."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: Buffer) -> int | None:
+        """The last whole report among the bytes so far; None if none was completed.
+
+        Earlier ones are obsolete, and Java's master ignores them, too. RemoteProtocolError for a negative
+        one.
+        """
+        received = self._rest + bytes(data)
+        whole = len(received) // REPORT.size * REPORT.size
+        self._rest = received[whole:]
+        if not whole:
+            return None
+        (max_offset,) = REPORT.unpack_from(received, whole - REPORT.size)
+        if max_offset < 0:
+            raise RemoteProtocolError(f"a slave reports {max_offset} as the end of its commit log")
+        return int(max_offset)
+
+
+class BlockReader:
+    """Reads what a master sends."""
+
+    __slots__ = ("_header", "_missing", "_offset")
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._offset = self._missing = 0
+
+    def feed(self, data: Buffer) -> list[BlockPart]:
+        """The heartbeats and parts of blocks that the bytes hold, in order.
+
+        RemoteProtocolError for a negative offset or size, and for a block that ends behind the last offset.
+        """
+        parts: list[BlockPart] = []
+        position, end = 0, len(data)
+        while position < end:
+            if self._missing:
+                stop = min(position + self._missing, end)
+                parts.append(BlockPart(self._offset, bytes(data[position:stop])))
+                self._offset += stop - position
+                self._missing -= stop - position
+                position = stop
+                continue
+            stop = min(position + BLOCK_HEADER.size - len(self._header), end)
+            self._header += bytes(data[position:stop])
+            position = stop
+            if len(self._header) == BLOCK_HEADER.size:
+                self._begin(parts)
+        return parts
+
+    def _begin(self, parts: list[BlockPart]) -> None:
+        offset, size = BLOCK_HEADER.unpack(self._header)
+        if offset < 0 or size < 0 or offset + size > MAX_OFFSET:
+            raise RemoteProtocolError(f"a master sends {size} bytes from offset {offset} on")
+        self._header = b""
+        self._offset, self._missing = offset, size
+        if not size:
+            parts.append(BlockPart(offset, b""))
