@@ -17,6 +17,7 @@ from benchmarks import (
     inspections,
     neighbours,
     scan,
+    signing,
     spark,
     stores,
     verify,
@@ -41,6 +42,7 @@ GROUPS: dict[str, Benchmark] = {
     "spark": spark.spark,
     "clients": clients.clients,
     "consume": consume.consume,
+    "signing": signing.signing,
     "cli": cli.cli,
 }
 

@@ -17,15 +17,26 @@ import trio
 
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client import ConsumeContext, ConsumeResult, Producer, PullConsumer, PullStatus, PushConsumer
+from rmqcli.client import (
+    ConsumeContext,
+    ConsumeResult,
+    Credentials,
+    Producer,
+    PullConsumer,
+    PullStatus,
+    PushConsumer,
+)
+
+ACCOUNT = Credentials("benchmark", "secret-of-benchmark")
 
 
 async def send(
-    namesrv: str, topic: str, group: str, count: int, prefix: str, in_flight: int, size: int
+    namesrv: str, topic: str, group: str, count: int, prefix: str, in_flight: int, size: int, *, signed: bool
 ) -> None:
     padding = "x" * size
     numbers = iter(range(count))
-    async with Producer(group, namesrv=namesrv, send_timeout=30) as producer:
+    account = ACCOUNT if signed else None
+    async with Producer(group, namesrv=namesrv, send_timeout=30, credentials=account) as producer:
 
         async def lane() -> None:
             for n in numbers:
@@ -92,7 +103,7 @@ def main() -> None:
     verb, namesrv, topic, group, count, prefix, mode, *rest = sys.argv[1:]
     in_flight, size = (int(text) for text in [*rest, "1", "0"][:2]) if len(rest) != 1 else (int(rest[0]), 0)
     actions: dict[str, Callable[..., Awaitable[None]]] = {
-        "send": send,
+        "send": partial(send, signed=mode == "signed"),
         "consume": consume,
         "push": partial(push, quiet=mode == "quiet"),
     }

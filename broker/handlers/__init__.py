@@ -40,6 +40,7 @@ from codec.operations import offsets as offsets_ops
 from codec.operations import pop as pop_ops
 from codec.operations import topics as topics_ops
 from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand
+from codec.remoting.send_frames import SignableSendHeader
 
 __all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
 
@@ -122,10 +123,12 @@ SEND_HEADERS: dict[int, type[Header]] = {
 }
 
 
-def direct_readers() -> DirectReaders:
-    """Readers of the most frequent requests, for the connections of one server."""
+def direct_readers(*, gated: bool = False) -> DirectReaders:
+    """Readers of the most frequent requests, for the connections of one server. With a gate, signed requests
+    keep their ext fields."""
+    header = SendMessageRequestHeaderV2 if gated else SignableSendHeader
     operations = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
-    readers = [DirectReader(operation.code, SendMessageRequestHeaderV2) for operation in operations]
+    readers = [DirectReader(operation.code, header) for operation in operations]
     return DirectReaders(readers, SEND_HEADERS)
 
 

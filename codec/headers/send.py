@@ -72,7 +72,7 @@ class SendMessageResponseHeader(Header, frozen=True, kw_only=True):
 class SendMessageRequestHeaderV2(Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The values of SendMessageRequestHeader under wire names of one letter.
 
-    A DirectReader leaves a request with more ext fields, such as a signature, to the tolerant reader.
+    A DirectReader leaves a request with more ext fields to the tolerant reader.
     """
 
     producer_group: str = field(name="a")

@@ -141,8 +141,8 @@ class DirectReader(Generic[HeaderT]):
     """A reader of the requests of one code that makes their typed header; `beginning` is how their headers
     begin.
 
-    The header class forbids unknown fields, so that a request with more ext fields (AccessKey, Signature,
-    …) is read in the general way, which keeps them all.
+    The header class forbids unknown fields, so that a request with more ext fields is read in the general
+    way, which keeps them all.
     """
 
     BEGINNING_SIZE: Final = len(b'{"code":310,')

@@ -23,6 +23,7 @@ from codec.headers.base import Header
 from codec.remoting.binary_header import OPAQUE
 from codec.remoting.command import RemotingCommand
 from codec.remoting.json_header import read_json_text
+from codec.remoting.signature import SIGNATURE
 from codec.remoting.teaching import KEY_END, KEY_START, Lesson, Spans, teach
 
 MOST: Final = 2048
@@ -32,6 +33,7 @@ COST: Final = 8
 CREDIT: Final = 256
 """The credit at the beginning, and what one lesson takes of it."""
 
+_SIGNED: Final = SIGNATURE.encode()
 _replace: Final = msgspec.structs.replace
 _Constants = tuple[bytes, ...]
 _Known = dict[_Constants, RemotingCommand]
@@ -57,7 +59,7 @@ class Layouts:
     def learn(self, mark: int, header: bytes, code: int) -> None:
         """Learns from a header that was read in the general way, if the credit allows it."""
         header_class = self._headers.get(code)
-        if header_class is None:
+        if header_class is None or _SIGNED in header:
             return
         self._credit += 1
         if self._credit < COST:

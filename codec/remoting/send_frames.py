@@ -17,6 +17,7 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.binary_header import OPAQUE, OPAQUE_AT, binary_entry
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, RemotingCommand, encode_frame, too_long, unsendable
 from codec.remoting.json_header import end_of_header, write_json
+from codec.remoting.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Signer, content_order
 
 _pack_head: Final = FRAME_HEAD.pack
 _pack_opaque: Final = OPAQUE.pack
@@ -28,25 +29,49 @@ _OFFSET_DIGITS: Final = 16
 
 
 class SendTemplate:
-    """The JSON header of all messages to a queue, as a format of born timestamp, properties and opaque
-    number.
+    """The JSON header of all messages to a queue, as a format of born timestamp, properties, signature if
+    there is a `signer`, and opaque number.
 
     Raises LocalProtocolError when a text of it cannot be sent.
     """
 
-    __slots__ = ("header",)
+    __slots__ = ("header", "signing")
 
-    def __init__(self, header: SendMessageRequestHeaderV2) -> None:
+    def __init__(self, header: SendMessageRequestHeaderV2, signer: Signer | None = None) -> None:
         ext = to_ext(msgspec.structs.replace(header, properties=""))
+        if signer is not None:
+            ext |= signer.ext_fields
         names = list(ext)
         born, properties = (names.index(name) for name in _VARYING)
         try:
             members = [write_json({name: ext[name]})[1:-1].replace(b"%", b"%%") for name in names]
+            self.signing = None if signer is None else _Signing(ext, signer)
         except UnicodeEncodeError as error:
             raise unsendable(error) from error
         members[born] = b'"%b":"%%d"' % names[born].encode()
         members[properties] = b'"%b":%%b' % names[properties].encode()
+        if signer is not None:
+            members.append(b'"%b":"%%b"' % SIGNATURE.encode())
         self.header = b'{"code":%d,"extFields":{%b}%b' % (_CODE, b",".join(members), end_of_header(0))
+
+
+class _Signing:
+    """The signatures of all messages to a queue: what is signed in front of the born timestamp is hashed
+    once."""
+
+    __slots__ = ("_content", "_mac")
+
+    def __init__(self, ext: Mapping[str, str], signer: Signer) -> None:
+        order = content_order(ext)
+        born, properties = (order.index(name) for name in _VARYING)
+        pieces = (order[:born], order[born + 1 : properties], order[properties + 1 :])
+        beginning, between, end = ("".join(ext[name] for name in piece).encode() for piece in pieces)
+        self._mac = signer.mac(beginning)
+        self._content = b"%%d%b%%b%b" % (between.replace(b"%", b"%%"), end.replace(b"%", b"%%"))
+
+    def signature(self, born_timestamp: int, properties: str, body: bytes) -> bytes:
+        """The signature of one message. Raises UnicodeEncodeError for a lone surrogate."""
+        return self._mac.base64(self._content % (born_timestamp, properties.encode()), body)
 
 
 class SendRequest:
@@ -68,9 +93,14 @@ class SendRequest:
     def frame(self) -> bytes:
         """The whole frame. Raises LocalProtocolError over the limit, or for properties with a lone
         surrogate."""
-        body = self.body
+        body, born, signing = self.body, self.born_timestamp, self.template.signing
         try:
-            header = self.template.header % (self.born_timestamp, write_json(self.properties), self.opaque)
+            properties = write_json(self.properties)
+            if signing is None:
+                header = self.template.header % (born, properties, self.opaque)
+            else:
+                signature = signing.signature(born, self.properties, body)
+                header = self.template.header % (born, properties, signature, self.opaque)
         except UnicodeEncodeError as error:
             raise unsendable(error) from error
         size = len(header)
@@ -130,3 +160,11 @@ class SendReplyFrames:
         template = b"%b%%b%b%%016X%b%%b%b%%b" % tuple(piece.replace(b"%", b"%%") for piece in pieces)
         self._binary[len(queue), len(offset)] = template
         return template
+
+
+class SignableSendHeader(SendMessageRequestHeaderV2, frozen=True, kw_only=True):
+    """The header of a send with the fields of a signature, so that a DirectReader reads a signed one, too."""
+
+    access_key: str | None = msgspec.field(name=ACCESS_KEY, default=None)
+    security_token: str | None = msgspec.field(name=SECURITY_TOKEN, default=None)
+    signature: str | None = msgspec.field(name=SIGNATURE, default=None)

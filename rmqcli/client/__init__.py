@@ -93,5 +93,6 @@ if TYPE_CHECKING:
         SendResult as SendResult,
         SendStatus as SendStatus,
     )
+    from rmqcli.client.wire.credentials import Credentials as Credentials
 else:
     __all__, __getattr__ = lazy_names(__name__)

@@ -38,6 +38,7 @@ from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, NameServers, Route, Routes
 from rmqcli.client.wire.address_map import AddressMap
 from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
+from rmqcli.client.wire.credentials import Credentials
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of
 from rmqcli.client.wire.streams import OpenStream, TcpStreams
@@ -67,7 +68,7 @@ class InstanceOptions(TypedDict, total=False):
     and "" is none. `unit_name` is part of the client id; `unit_mode` is sent to brokers. `vip_channel`:
     sends, offsets and other short requests (VIP_CODES) go to the port two below the broker's, on which
     brokers of Java listen; brokers of this project do not. `address_map`: where connections to an address go
-    instead (see AddressMap).
+    instead (see AddressMap). `credentials`: the account that signs every request; None signs none.
     """
 
     namesrv: str | Iterable[str]
@@ -81,6 +82,7 @@ class InstanceOptions(TypedDict, total=False):
     namespace: str | None
     vip_channel: bool
     address_map: Mapping[str, str] | None
+    credentials: Credentials | None
     now_ms: Callable[[], int]
     rng: random.Random
 
@@ -102,6 +104,7 @@ class ClientInstance:
         namespace: str | None = None,
         vip_channel: bool = False,
         address_map: Mapping[str, str] | None = None,
+        credentials: Credentials | None = None,
         now_ms: Callable[[], int] = _now_ms,
         rng: random.Random | None = None,
     ) -> None:
@@ -129,6 +132,7 @@ class ClientInstance:
             on_open=self.heartbeats.connected,
             vip=vip_channel,
             address_map=self.address_map,
+            signer=None if credentials is None else credentials.signer(),
         )
         self.name_servers = NameServers(name_servers(addresses), self.pool)
         self.routes = Routes(self.name_servers, default_queues=default_queues)

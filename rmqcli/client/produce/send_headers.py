@@ -41,7 +41,7 @@ class SendHeaders:
 
     def _template(self, outgoing: Outgoing, queue: MessageQueue) -> SendTemplate:
         try:
-            return SendTemplate(self._header(outgoing, queue))
+            return SendTemplate(self._header(outgoing, queue), self._instance.pool.signer)
         except LocalProtocolError as error:
             raise InvalidRequest(f"{outgoing.operation.name} cannot be sent: {error}") from error
 

@@ -12,6 +12,7 @@ import trio
 
 from codec.codes import RequestCode as R
 from codec.remoting.frame import RemotingCommand
+from codec.remoting.signature import Signer
 from rmqcli.client.errors import (
     ConnectionFailed,
     InvalidRequest,
@@ -50,7 +51,8 @@ class Pool:
     """All connections of one client instance, in the nursery that `nursery` returns.
 
     `on_open` is called for new ones. `vip`: requests of VIP_CODES use the VIP channel, over connections of
-    their own. `address_map` says where connections go instead. Timeouts are seconds and include the time to
+    their own. `address_map` says where connections go instead. `signer` signs every request, those to name
+    servers too; a SendRequest is signed by its template. Timeouts are seconds and include the time to
     connect.
     """
 
@@ -64,7 +66,9 @@ class Pool:
         *,
         vip: bool = False,
         address_map: AddressMap | None = None,
+        signer: Signer | None = None,
     ) -> None:
+        self.signer = signer
         self._nursery = nursery
         self._open_stream = open_stream
         self._on_request = on_request
@@ -105,6 +109,8 @@ class Pool:
         connect_timeout: float | None = None,
     ) -> Coroutine[Any, Any, RemotingCommand]:
         """The reply of `address`, whatever its code. `deadline`: the end of the timeout, if known."""
+        if self.signer is not None and isinstance(command, RemotingCommand):
+            self.signer.sign(command)
         if self._vip and command.code in VIP_CODES:
             address = vip_address(address)
         link = self._links.get(address)
@@ -122,6 +128,8 @@ class Pool:
 
     async def oneway(self, address: str, command: RemotingCommand, timeout: float) -> None:
         """Returns when the request has been written."""
+        if self.signer is not None:
+            self.signer.sign(command)
         if self._vip and command.code in VIP_CODES:
             address = vip_address(address)
         link = self._links.get(address)

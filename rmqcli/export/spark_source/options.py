@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rmqcli.export.packing import TASK_BYTES
+from rmqcli.export.spark_source.account import credentials
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position
 from rmqcli.export.spark_source.option_values import (
     OptionError,
@@ -197,7 +198,8 @@ _PRODUCER: _Table = {
     "retryUnstored": ("retry_unstored", to_boolean),
     "trace": ("trace", to_trace),
 }
-_OF_CLIENT = (*_INSTANCE, *_PRODUCER, "tls", "tlsCa")
+_ACCOUNT = ("accessKey", "secretKey", "secretKeyFile", "securityToken")
+_OF_CLIENT = (*_INSTANCE, *_PRODUCER, *_ACCOUNT, "tls", "tlsCa")
 _SHOWN = {name.lower(): name for name in (*_CLIENT, *_READ, *_POSITIONS, *_WRITE, *_OF_CLIENT)}
 """Names as users write them; Spark passes them in lower case."""
 
@@ -230,6 +232,8 @@ class _Named:
         milliseconds = self.get("pulltimeoutms", to_positive)
         if milliseconds is not None:
             instance.setdefault("timeout", milliseconds / 1000)
+        if found := credentials({name: self.of_client.get(name.lower()) for name in _ACCOUNT}):
+            instance["credentials"] = found
         ca = self.of_client.get("tlsca")
         return ClientOptions(
             self.values["namesrv"],

@@ -60,7 +60,7 @@ async def served(broker: FakeBroker, gate: GateFunction, *frames: bytes) -> dict
     context = broker.context
     runs = run_table(context)
     server = Server(
-        handler_table(context), batches=context.store, direct=direct_readers(), runs=runs, gate=gate
+        handler_table(context), batches=context.store, direct=direct_readers(gated=True), runs=runs, gate=gate
     )
     await server.serve_transport(wire)
     return {reply.opaque: reply for reply in wire.replies()}

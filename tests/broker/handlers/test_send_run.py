@@ -15,6 +15,7 @@ from msgspec import structs
 
 from broker.handlers import direct_readers, handler_table, run_table
 from broker.net.server import Server
+from broker.net.session import Session
 from broker.store import MessageStore
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
@@ -25,6 +26,7 @@ from codec.headers.send import SendMessageRequestHeader
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.remoting.frame import NO_DIRECT, RemotingCommand, encode_frame
+from codec.remoting.signature import Signer
 from tests.broker.serving import Wire
 from tests.broker.support import START_MS, FakeBroker, fake_broker, pull_header, send_header
 
@@ -227,3 +229,28 @@ async def test_what_could_not_be_stored_whole_is_refused_and_counted(
         assert [reply.code for reply in replies[room:]] == [ResponseCode.SYSTEM_ERROR] * 3
         rates = broker.context.rates
         assert (rates.put_messages, rates.put_failures) == (room + 1, 3)
+
+
+async def test_signed_sends_are_stored_together(tmp_path: Path) -> None:
+    """Without access control, a signature is read over, not in the slow way."""
+    signer, frames = Signer("rocketmq2", "12345678"), []
+    for opaque in range(8):
+        command = RemotingCommand(310, to_ext(send_header("T", {"UNIQ_KEY": f"{opaque:032X}"})), b"x", opaque)
+        signer.sign(command)
+        frames.append(encode_frame(command))
+    seen: list[int] = []
+
+    def counted(session: Session, requests: Sequence[RemotingCommand]) -> Sequence[bytes]:
+        done = run(session, requests)
+        seen.append(len(done))
+        return done
+
+    async with fake_broker(tmp_path) as broker:
+        run = run_table(broker.context)[310]
+        broker.context.topics.put(TopicConfig("T"))
+        wire = Wire(b"".join(frames))
+        handlers, store = handler_table(broker.context), broker.context.store
+        server = Server(handlers, batches=store, direct=direct_readers(), runs={310: counted})
+        await server.serve_transport(wire, PEER)
+    assert [reply.code for reply in wire.replies()] == [0] * 8
+    assert sum(seen) == 7  # all but the one that checks the topic first

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
 
 from codec.message_queue import MessageQueue
-from rmqcli.client import ConnectionLost
+from rmqcli.client import ConnectionLost, Credentials
 from rmqcli.export.from_topic.batches import to_batch
 from rmqcli.export.spark_source import OptionError
 from rmqcli.export.spark_source.batch import BatchReader
@@ -324,3 +326,32 @@ def test_times_are_compared_in_microseconds() -> None:
         assert found is not None
         batch = to_batch([message(offset) for offset in range(4, 8)])
         assert found.apply(batch)["queue_offset"].to_pylist() == expected
+
+
+def test_an_account(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("AccessKey=rocketmq2\nSecretKey=top-secret\n")
+    found = read(**{"rocketmq.secretKeyFile": str(keys)}).client
+    assert found is not None
+    assert found.arguments["credentials"] == Credentials("rocketmq2", "top-secret")
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert "top-secret" not in repr(found)
+    given = {"rocketmq.accessKey": "rocketmq3", "rocketmq.secretKey": "s", "rocketmq.securityToken": "t"}
+    client = read(**given).client
+    assert client is not None
+    assert client.arguments["credentials"] == Credentials("rocketmq3", "s", "t")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"secretKey": "top-secret"}, "needs an access key"),
+        ({"accessKey": "k"}, "the secret key is empty"),
+        ({"secretKeyFile": "/nonexistent"}, "secretKeyFile=/nonexistent: No such file"),
+        ({"accessKey": "k", "secretKey": "s", "secretKeyFile": "/f"}, "cannot be combined"),
+    ],
+)
+def test_an_account_that_is_none(given: dict[str, str], text: str) -> None:
+    with pytest.raises(OptionError, match=text) as caught:
+        read(**{f"rocketmq.{name}": value for name, value in given.items()})
+    assert "top-secret" not in str(caught.value)

@@ -1,0 +1,80 @@
+"""Files with keys, in three forms: a secret key on the first line; Java's key file (`SessionCredentials`:
+`AccessKey=…`, `SecretKey=…`, `SecurityToken=…`); tools.yml of mqadmin (`accessKey: …`, `secretKey: …`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.bodies.properties import parse_properties
+from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.wire.credentials import Credentials
+
+_OF_YAML = re.compile(r"^\s*(accessKey|secretKey)\s*:", re.MULTILINE)
+_OF_JAVA = re.compile(r"^\s*(AccessKey|SecretKey)\s*=", re.MULTILINE)
+
+
+class Keys(NamedTuple):
+    """The keys in a file; None: it has none of the kind."""
+
+    access_key: str | None = None
+    secret_key: str | None = None
+    security_token: str | None = None
+
+
+def read_keys(path: str | os.PathLike[str] | int) -> Keys:
+    """The keys in a file or open descriptor. OSError; InvalidRequest, without any text of it, when it cannot
+    be read."""
+    name = "standard input" if isinstance(path, int) else os.fspath(path)
+    try:
+        with open(path, encoding="utf-8", closefd=not isinstance(path, int)) as file:
+            text = file.read()
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"{name}: not a text in UTF-8") from None
+    found = _keys_in(text, name)
+    if not found.secret_key:
+        raise InvalidRequest(f"{name} holds no secret key")
+    return found
+
+
+def is_exposed(path: str | os.PathLike[str]) -> bool:
+    """True for a file that others than its owner may read. OSError."""
+    return bool(Path(path).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+def credentials_of(access_key: str | None, keys: Keys, security_token: str | None = None) -> Credentials:
+    """The account of these keys; what is given apart wins. InvalidRequest without an access key."""
+    access_key = access_key or keys.access_key
+    if not access_key:
+        raise InvalidRequest("a secret key needs an access key")
+    return Credentials(access_key, keys.secret_key or "", security_token or keys.security_token)
+
+
+def _keys_in(text: str, name: str) -> Keys:
+    if _OF_YAML.search(text):
+        return Keys(*_texts(_of_yaml(text, name), "accessKey", "secretKey", "securityToken"))
+    if _OF_JAVA.search(text):
+        return Keys(*_texts(parse_properties(text), "AccessKey", "SecretKey", "SecurityToken"))
+    return Keys(secret_key=text.partition("\n")[0].rstrip("\r") or None)
+
+
+def _texts(table: Mapping[str, object], *names: str) -> list[str | None]:
+    values = [table.get(name) for name in names]
+    return [str(value).strip() if isinstance(value, str | int) else None for value in values]
+
+
+def _of_yaml(text: str, name: str) -> dict[str, object]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:  # its text shows lines of the file
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidRequest(f"{name}: not a YAML file of keys")
+    return found

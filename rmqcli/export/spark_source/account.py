@@ -1,0 +1,31 @@
+"""The account of the data source: `rocketmq.accessKey` and where its secret key comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rmqcli.export.spark_source.option_values import OptionError
+
+if TYPE_CHECKING:
+    from rmqcli.client.wire.credentials import Credentials
+
+
+def credentials(given: Mapping[str, str | None]) -> Credentials | None:
+    """The account of accessKey, secretKey or secretKeyFile, and securityToken; None without any of them.
+    OptionError when they do not make one."""
+    from rmqcli.client.errors import InvalidRequest
+    from rmqcli.client.wire.key_files import Keys, credentials_of, read_keys
+
+    if not any(given.values()):
+        return None
+    path, secret = given["secretKeyFile"], given["secretKey"]
+    if path and secret:
+        raise OptionError("rocketmq.secretKey and rocketmq.secretKeyFile cannot be combined")
+    try:
+        keys = read_keys(path) if path else Keys(secret_key=secret)
+        return credentials_of(given["accessKey"], keys, given["securityToken"])
+    except OSError as error:
+        raise OptionError(f"rocketmq.secretKeyFile={path}: {error.strerror or error}") from None
+    except InvalidRequest as error:
+        raise OptionError(f"rocketmq.accessKey: {error}") from None
