@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Listener, Network, open_listeners, own_address, packed_address
 from broker.net.server import Server
+from broker.net.tls.acceptor import TlsAcceptor
 from broker.net.turns import Jobs, Turns
 from broker.services.announcer import Announcer
 from broker.services.clients import watch_clients
@@ -91,14 +93,18 @@ async def open_broker(
     disk: Disk = REAL,
     supervisor: Supervisor | None = None,
     needs_vip: bool = True,
+    tls: TlsAcceptor | None = None,
 ) -> AsyncIterator[BrokerNode]:
     """Runs a broker, registered once, inside the block.
 
-    Without `needs_vip` a VIP port that is in use is only logged. Raises ConfigError, OSError (it cannot
+    Without `needs_vip` a VIP port that is in use is only logged. Without `tls` only plain connections are
+    accepted. Raises ConfigError, OSError (it cannot
     listen), VipPortTaken, StoreError (folder in use or damaged), ServiceFailed.
     """
     check_values(config)
     supervisor = supervisor or Supervisor()
+    acceptor = tls or TlsAcceptor()
+    await acceptor.load()
     listeners = open_listeners(
         network,
         config.bind_address,
@@ -131,6 +137,7 @@ async def open_broker(
                 network,
                 supervisor,
                 disk,
+                acceptor,
             )
             delays = DelayService(broker)
             await in_thread(broker.files.load)
@@ -139,7 +146,7 @@ async def open_broker(
             try:
                 async with open_services(supervisor) as services:
                     await services.nursery.start(
-                        _run, broker, delays, registration, listeners, stop, in_thread, supervisor
+                        _run, broker, delays, registration, listeners, stop, in_thread, supervisor, acceptor
                     )
                     try:
                         yield BrokerNode(broker.address, settings.root, broker, supervisor.errors)
@@ -164,6 +171,7 @@ def assemble(
     network: Network = TCP,
     supervisor: Supervisor | None = None,
     disk: Disk = REAL,
+    tls: TlsAcceptor | None = None,
 ) -> tuple[BrokerContext, Registration]:
     """Creates the state of a broker and its registration, which refer to each other. Raises ConfigError."""
     root = store.config.root
@@ -184,8 +192,11 @@ def assemble(
     def answer(hold: Hold) -> None:
         answer_hold(broker, hold)
 
+    def peers_tls() -> ssl.SSLContext | None:
+        return None if tls is None else tls.peers
+
     registration = Registration(
-        lambda: broker.config, address, topics.wrapper, order_topics, network, supervisor, turns
+        lambda: broker.config, address, topics.wrapper, order_topics, network, supervisor, turns, peers_tls
     )
     broker = BrokerContext(
         config=config,
@@ -292,6 +303,7 @@ async def _run(
     stop: trio.Event,
     in_thread: InThread,
     supervisor: Supervisor | None,
+    tls: TlsAcceptor,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -315,6 +327,7 @@ async def _run(
                 turns=broker.turns,
                 fast_failure=broker.fast_failure,
                 supervisor=supervisor,
+                tls=tls,
             )
             await nursery.start(server.serve, [sock for one in listeners for sock in one.sockets])
             for listener in listeners:

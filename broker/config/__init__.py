@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 ALWAYS_BLACK = frozenset(
     {"configBlackList", "rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"}
@@ -104,7 +105,7 @@ def load_config(cls: type[Config], path: str | Path) -> tuple[Config, list[str]]
     return config_from_properties(cls, read_properties(Path(path)))
 
 
-def config_from_properties(cls: type[Config], entries: Mapping[str, str]) -> tuple[Config, list[str]]:
+def config_from_properties(cls: type[StructT], entries: Mapping[str, str]) -> tuple[StructT, list[str]]:
     """Converts entries like `load_config`."""
     names = property_names(cls)
     known = {name: value for name, value in entries.items() if name in names}
@@ -151,7 +152,7 @@ def config_text(config: BrokerConfig | NamesrvConfig) -> str:
 
 
 @cache
-def property_names(cls: type[BrokerConfig] | type[NamesrvConfig]) -> dict[str, str]:
+def property_names(cls: type[msgspec.Struct]) -> dict[str, str]:
     """Java property name → field name."""
     return {field.encode_name: field.name for field in msgspec.structs.fields(cls)}
 
@@ -161,7 +162,7 @@ def expand_path(text: str) -> Path:
     return Path(text.replace("${user.home}", "~")).expanduser()
 
 
-def _convert(cls: type[Config], entries: Mapping[str, str]) -> Config:
+def _convert(cls: type[StructT], entries: Mapping[str, str]) -> StructT:
     entries = {name: value.strip() for name, value in entries.items()}
     try:
         return msgspec.convert(entries, cls, strict=False)
@@ -174,7 +175,7 @@ _KINDS = {"int": "a number", "bool": "true or false", "str": "text"}
 
 def _wrong_kind(entries: Mapping[str, str], text: str) -> ConfigError:
     # "Expected `int`, got `str` - at `$.listenPort`"
-    found = re.fullmatch(r"Expected `(\w+)[^`]*`.* - at `\$\.(\w+)`", text)
+    found = re.fullmatch(r"Expected `(\w+)[^`]*`.* - at `\$\.([\w.]+)`", text)
     if found is None or found[1] not in _KINDS or found[2] not in entries:
         return ConfigError(f"configuration: {text}")
     return ConfigError(f"{found[2]}={entries[found[2]]}: {_KINDS[found[1]]} is expected")

@@ -27,6 +27,7 @@ from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Network
 from broker.net.server import Server
 from broker.net.session import Session
+from broker.net.tls.acceptor import TlsAcceptor
 from broker.store.readiness import InThread
 from broker.supervisor import Supervisor, open_services
 from codec.addresses import join_address
@@ -94,13 +95,17 @@ async def open_name_server(
     in_thread: InThread = trio.to_thread.run_sync,
     disk: Disk = REAL,
     supervisor: Supervisor | None = None,
+    tls: TlsAcceptor | None = None,
 ) -> AsyncIterator[NameServer]:
     """Runs a name server inside the block. `port` None is `config.listen_port`, 0 any free port.
 
-    Raises ConfigError, OSError (it cannot listen), StoreDamaged (kvConfig.json is damaged), ServiceFailed.
+    Without `tls` only plain connections are accepted. Raises ConfigError, OSError (it cannot listen),
+    StoreDamaged (kvConfig.json is damaged), ServiceFailed.
     """
     config = config or NamesrvConfig()
     check_values(config)
+    acceptor = tls or TlsAcceptor()
+    await acceptor.load()
     kv_path = expand_path(config.kv_config_path) if config.kv_config_path else None
     kv = KVConfig(kv_path, disk=disk, in_thread=in_thread)
     await in_thread(kv.load)
@@ -114,6 +119,7 @@ async def open_name_server(
         name="namesrv",
         batches=state,
         supervisor=supervisor,
+        tls=acceptor,
     )
     try:
         async with open_services(supervisor) as services:

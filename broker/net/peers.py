@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable
+
 import trio
 
 from broker.errors import PeerUnreachable, RemoteTimeout
 from broker.net.network import TCP, Network
 from broker.net.server import Server
 from broker.net.session import Session
+from broker.net.tls.transport import broken_reason
 from broker.supervisor import Supervisor
 from codec.addresses import split_address
 from codec.remoting.frame import RemotingCommand
@@ -16,11 +20,19 @@ CONNECT_SECONDS = 3.0
 
 
 class Peers:
-    """Sends requests to other nodes while `run` runs."""
+    """Sends requests to other nodes while `run` runs. `tls()` is the context of new connections, None for
+    plain ones."""
 
-    def __init__(self, name: str, network: Network = TCP, supervisor: Supervisor | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        network: Network = TCP,
+        supervisor: Supervisor | None = None,
+        tls: Callable[[], ssl.SSLContext | None] = lambda: None,
+    ) -> None:
         self._server = Server({}, name=name, supervisor=supervisor)
         self._network = network
+        self._tls = tls
         self._sessions: dict[str, Session] = {}
         self._connecting: dict[str, trio.Lock] = {}
 
@@ -54,7 +66,22 @@ class Peers:
         try:
             host, port = split_address(address)
             with trio.fail_after(CONNECT_SECONDS):
-                stream = await self._network.open_stream(host, port)
+                stream = await self._open(host, port)
         except (OSError, ValueError, trio.TooSlowError) as error:
             raise PeerUnreachable(f"cannot connect to {address}: {error or 'too slow'}") from error
+        except trio.BrokenResourceError as error:
+            raise PeerUnreachable(f"cannot connect to {address} by TLS: {broken_reason(error)}") from error
         return await self._server.adopt(stream, (host, port))
+
+    async def _open(self, host: str, port: int) -> trio.abc.Stream:
+        stream = await self._network.open_stream(host, port)
+        context = self._tls()
+        if context is None:
+            return stream
+        secured = trio.SSLStream(stream, context, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(secured)
+            raise
+        return secured

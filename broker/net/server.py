@@ -23,6 +23,7 @@ from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable
 from broker.net.fast_failure import FastFailure
 from broker.net.limits import PartialFrames, ServerLimits
 from broker.net.session import Session
+from broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
 from broker.net.transport import EAGER_BYTES, SocketTransport, StreamTransport, Transport, read_buffer
 from broker.net.turns import Turns
 from broker.supervisor import Services, Supervisor, open_services
@@ -32,7 +33,6 @@ from codec.remoting.frame import NO_DIRECT, DirectReaders
 
 _log = logging.getLogger("broker.net.server")
 
-TLS_HANDSHAKE = 0x16
 ACCEPTS_PER_WAKE = 64
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
@@ -43,7 +43,7 @@ class Server:
 
     Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs`, `batches`,
     `gate` and `fast_failure` are as in `Dispatcher`. Services are named after `name`. `turns` are those of
-    the event loop.
+    the event loop. `tls` is loaded.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Server:
         supervisor: Supervisor | None = None,
         turns: Turns | None = None,
         fast_failure: FastFailure | None = None,
+        tls: TlsAcceptor | None = None,
     ) -> None:
         self.sessions: set[Session] = set()
         self._turns = turns or Turns()
@@ -67,6 +68,7 @@ class Server:
         self._name = name
         self._direct = direct
         self._supervisor = supervisor
+        self._tls = tls or TlsAcceptor()
         self._nursery: trio.Nursery | None = None
         self._partial_frames = PartialFrames(self._limits.max_partial_bytes)
         self._read_buffer = read_buffer()
@@ -122,6 +124,8 @@ class Server:
         services.start(f"{self._name} flush", self._flush)
         services.start(f"{self._name} idle connections", self._close_idle)
         services.start(f"{self._name} incomplete frames", self._partial_frames.close_stalled)
+        if self._tls.is_watching:
+            services.start(f"{self._name} certificates", self._tls.watch)
 
     async def _accept(self, listener: socket.socket, nursery: trio.Nursery) -> None:
         while True:
@@ -207,15 +211,13 @@ class Server:
             _log.debug("%s: %s lost: %s", self._name, session.peer_text, error)
 
     async def _read(self, session: Session) -> None:
+        data = await self._first(session)
         receive = session.transport.receive
         decode = session.connection.receive
         handle = self._dispatcher.handle
         partial_frames = self._partial_frames
         more = session.connection.more
         pace = self._dispatcher.pace()
-        data = await receive()
-        if data[:1] == bytes((TLS_HANDSHAKE,)):
-            raise RemoteProtocolError("it speaks TLS, which is not supported yet")
         while data:
             session.is_active = True
             partial_frames.forget(session)
@@ -230,6 +232,16 @@ class Server:
             is_long = len(data) >= EAGER_BYTES or pace.waits > 0
             data = await receive(pace if is_long else None)
         decode(b"")
+
+    async def _first(self, session: Session) -> bytes:
+        """The first plain bytes of a connection, which decide if it has a TLS transport from now on."""
+        data = await session.transport.receive()
+        if data[:1] == TLS_HANDSHAKE:
+            session.transport = await self._tls.secured(session.transport, data)
+            return await session.transport.receive()
+        if data and self._tls.refuses_plain:
+            raise RemoteProtocolError("it does not speak TLS, which is required (tls.server.mode=enforcing)")
+        return data
 
     def _request_flush(self, session: Session) -> None:
         self._unflushed.add(session)

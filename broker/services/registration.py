@@ -9,6 +9,7 @@ that is down is logged once and retried at the next period.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeVar
@@ -58,7 +59,7 @@ class Registration:
 
     `config()` returns the current configuration, `topics()` all current topics. `on_order_topics` receives
     the order topics of a name server: topic to "broker:queues;…". The connections to the name servers are
-    open while `peers` runs.
+    open while `peers` runs, by TLS with the context that `tls()` returns.
     """
 
     def __init__(
@@ -70,12 +71,13 @@ class Registration:
         network: Network = TCP,
         supervisor: Supervisor | None = None,
         turns: Turns | None = None,
+        tls: Callable[[], ssl.SSLContext | None] = lambda: None,
     ) -> None:
         self._config = config
         self._address = address
         self._topics = topics
         self._on_order_topics = on_order_topics
-        self.peers = Peers("registration", network=network, supervisor=supervisor)
+        self.peers = Peers("registration", network=network, supervisor=supervisor, tls=tls)
         self._turns = turns or Turns()
         self._down: set[str] = set()
 

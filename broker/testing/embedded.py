@@ -12,7 +12,7 @@ import random
 import shutil
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from broker.config import BrokerConfig, NamesrvConfig
 from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
+from broker.net.tls.acceptor import TlsAcceptor
 from broker.node import open_broker
 from broker.store.segment_list import adopted_size
 from codec.store.index_file import index_file_size
@@ -64,18 +65,29 @@ async def embedded(
     store: str | Path | None = None,
     now_ms: NowMs = system_now_ms,
     rng: random.Random | None = None,
+    tls: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
     """Runs a name server and a broker that is registered there inside the block. The store is closed cleanly.
 
-    `store` None is a temporary folder. Raises ConfigError (an unknown setting), OSError (a port is in use).
+    `store` None is a temporary folder. `tls`: properties of TLS of both servers, by Java's names
+    (`tls.server.certPath`). Raises ConfigError (an unknown setting), OSError (a port is in use).
     """
     with store_folder(store) as root:
         names = NamesrvConfig(kv_config_path=None, config_store_path=None)
-        async with open_name_server(names, host=host, port=namesrv_port, now_ms=now_ms) as namesrv:
+        async with open_name_server(
+            names, host=host, port=namesrv_port, now_ms=now_ms, tls=accepting(tls)
+        ) as namesrv:
             given = {"broker_ip1": host} | settings | {"bind_address": host, "listen_port": port}
-            async with open_member(namesrv.address, root, given, now_ms=now_ms, rng=rng) as cluster:
+            async with open_member(
+                namesrv.address, root, given, now_ms=now_ms, rng=rng, tls=accepting(tls)
+            ) as cluster:
                 yield cluster
+
+
+def accepting(entries: Mapping[str, str] | None, **surroundings: Any) -> TlsAcceptor | None:
+    """An acceptor of TLS connections with these properties; None for plain ones only."""
+    return None if entries is None else TlsAcceptor(entries, **surroundings)
 
 
 @asynccontextmanager

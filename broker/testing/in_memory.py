@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from broker.namesrv.node import open_name_server
 from broker.store.readiness import InThread
 from broker.supervisor import open_services
 from broker.testing.disk import SimulatedDisk
-from broker.testing.embedded import Cluster, open_member
+from broker.testing.embedded import Cluster, accepting, open_member
 from broker.testing.memory_network import HOST, MemoryNetwork, OnRequest
 from codec.addresses import DEFAULT_NAMESRV_PORT
 
@@ -42,6 +42,7 @@ class _Surroundings:
     namesrv: str
     now_ms: NowMs
     rng: random.Random
+    tls: Mapping[str, str] | None
     ports: Iterator[int]
 
     def another_rng(self) -> random.Random:
@@ -95,6 +96,7 @@ async def embedded_in_memory(
     disk_seconds: float = 0.0,
     start_ms: int = START_MS,
     seed: int = 0,
+    tls: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[MemoryCluster]:
     """A name server, a broker that is registered there, and their network; all end with the block.
@@ -102,7 +104,7 @@ async def embedded_in_memory(
     `store` is a real folder; without it files are in memory, on `disk` (e.g. a SimulatedDisk) if one is
     given. `on_request` may see, delay, answer or lose requests (`broker.testing.memory_network`).
     `disk_seconds`: the time that each piece of work on files takes. `start_ms` is the wall-clock time at the
-    start, epoch ms. Settings as for `embedded`. Raises ConfigError.
+    start, epoch ms. `tls` and settings as for `embedded`; TLS files are real ones. Raises ConfigError.
     """
     begun = trio.current_time()
 
@@ -120,12 +122,14 @@ async def embedded_in_memory(
             network=network,
             in_thread=_in_place_of_threads(disk_seconds),
             disk=SimulatedDisk(now_ms=now_ms),
+            tls=accepting(tls, in_thread=_in_place_of_threads(0)),
         ) as namesrv:
             around = _Surroundings(
                 network=network,
                 namesrv=namesrv.address,
                 now_ms=now_ms,
                 rng=random.Random(seed),
+                tls=tls,
                 ports=itertools.count(FIRST_PORT, PORT_STEP),
             )
             async with _open(around, store, disk, disk_seconds, settings) as broker:
@@ -154,6 +158,7 @@ async def _open(
         network=around.network,
         in_thread=_in_place_of_threads(disk_seconds, disk),
         disk=disk,
+        tls=accepting(around.tls, in_thread=_in_place_of_threads(0)),
     ) as cluster:
         yield cluster
 

@@ -59,6 +59,29 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
         str | None,
         _option("--confirm", metavar="NAME", help="Confirm a change of the protected cluster NAME."),
     ),
+    "tls": (
+        bool | None,
+        _option("--tls/--no-tls", show_default=False, help="Connect by TLS; see `rmq help tls`."),
+    ),
+    "tls_ca": (
+        str | None,
+        _option(
+            "--tls-ca", metavar="FILE", help="PEM file of the CAs of servers, or 'system'; implies --tls."
+        ),
+    ),
+    "tls_cert": (
+        str | None,
+        _option("--tls-cert", metavar="FILE", help="PEM certificate of this client; implies --tls."),
+    ),
+    "tls_key": (str | None, _option("--tls-key", metavar="FILE", help="PEM key of that certificate.")),
+    "tls_insecure": (
+        bool | None,
+        _option("--tls-insecure", help="Accept every server without a check; implies --tls."),
+    ),
+    "tls_config": (
+        str | None,
+        _option("--tls-config", metavar="FILE", help="Java's tls.properties, for servers and clients."),
+    ),
 }
 
 

@@ -1,9 +1,9 @@
 """Names for shells to complete: `rmq __complete KIND WORD...` prints those of a kind, one a line.
 
-The words are those of the command line before the one that is completed: its `-n`, `--profile` and `--map`
-choose the cluster. Nothing is ever an error here, and nothing waits for a server: the names are those of the
-cache, and if these are old, another process asks for new ones (`rmq __complete --ask KIND WORD...`), which
-the next Tab has.
+The words are those of the command line before the one that is completed: its `-n`, `--profile`, `--map` and
+`--tls…` choose the cluster. Nothing is ever an error here, and nothing waits for a server: the names are
+those of the cache, and if these are old, another process asks for new ones (`rmq __complete --ask KIND
+WORD...`), which the next Tab has.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqcli.client import Admin
 
 ASKING = 3.0
@@ -26,7 +25,14 @@ ASKING = 3.0
 ALTOGETHER = 10.0
 """Seconds after which that process ends, whatever it is at."""
 ASK = "--ask"
-_OPTIONS = {"-n": "namesrv", "--namesrv": "namesrv", "--profile": "profile", "--map": "map"}
+_OPTIONS = {
+    "-n": "namesrv",
+    "--namesrv": "namesrv",
+    "--profile": "profile",
+    "--map": "map",
+    **{f"--tls-{name}": f"tls_{name}" for name in ("ca", "cert", "key", "config")},
+}
+_SWITCHES = {"--tls": ("tls", True), "--no-tls": ("tls", False), "--tls-insecure": ("tls_insecure", True)}
 KINDS = ("topics", "groups", "brokers", "clusters", "profiles")
 _QUOTES = "'\""
 _BREAKS = re.compile(r"\0([:=;])\0")
@@ -69,7 +75,8 @@ def _place(kind: str, words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
     from rmqcli.cli import name_cache
     from rmqcli.cli.settings import Given, Settings
 
-    options = Settings(Given(**_given(words))).client_options
+    with Path(os.devnull).open("w") as nothing, redirect_stderr(nothing):
+        options = Settings(Given(**_given(words))).client_options
     return name_cache.cache_path(kind, repr(options)), options
 
 
@@ -91,7 +98,7 @@ def _renew(kind: str, words: Sequence[str]) -> None:
 def _given(words: Sequence[str]) -> dict[str, Any]:
     """Return the options that choose a cluster; the last of a name wins, as in a command."""
     whole = [word.strip(_QUOTES) for word in _BREAKS.sub(r"\1", "\0".join(words)).split("\0")]
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(_SWITCHES[word] for word in whole if word in _SWITCHES)
     for name, value in _pairs(whole):
         key = _OPTIONS.get(name)
         if key == "map":

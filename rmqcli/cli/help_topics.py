@@ -14,6 +14,11 @@ ENVIRONMENT: Mapping[str, str] = {
     "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
     "RMQ_STATE_DIR": "Folder of undo files, plans of static topics, what was done with dead letters; default: the user's state folder.",
     "RMQ_CACHE_DIR": "Folder of the names that completions offer; default: the user's cache folder.",
+    "RMQ_TLS": "1 connects by TLS, 0 does not; `rmq help tls` has the order of what wins.",
+    "RMQ_TLS_CA, RMQ_TLS_CERT, RMQ_TLS_KEY, RMQ_TLS_INSECURE, RMQ_TLS_CONFIG": (
+        "As --tls-ca, --tls-cert, --tls-key, --tls-insecure and --tls-config."
+    ),
+    "RMQ_TLS_KEY_PASSWORD": "Password of the key of this client's certificate.",
     "NO_COLOR": "Disables colors if set, unless --color always is given.",
 }
 
@@ -53,6 +58,13 @@ def json_schema() -> str:
     return files("rmqcli.render").joinpath("output.schema.json").read_text("utf-8").rstrip("\n")
 
 
+def tls() -> str:
+    """Return the text on TLS settings."""
+    from rmqcli.cli import tls as settings
+
+    return _document(settings.__doc__)
+
+
 def _document(text: str | None) -> str:
     return (text or "").strip()
 
@@ -60,6 +72,7 @@ def _document(text: str | None) -> str:
 TOPICS: Mapping[str, Callable[[], str]] = {
     "formats": formats,
     "ranges": ranges,
+    "tls": tls,
     "exit-codes": exit_codes,
     "environment": environment,
     "json-schema": json_schema,

@@ -19,6 +19,13 @@ LIKE = 0.75
 """The share of characters that names which are alike have in common (difflib's ratio)."""
 SECONDS = 2.0
 """The time for names of the cluster: nobody waits longer for a suggestion."""
+_OF_TLS = {
+    "CERTIFICATE": "name the CA that signed it with --tls-ca FILE, or accept any server with --tls-insecure",
+    "HOST": "use an address that the certificate names, or accept any server with --tls-insecure",
+    "NOT_TLS": "if it accepts only plain connections, connect with --no-tls",
+    "CLIENT_CERTIFICATE": "name a certificate that it accepts with --tls-cert FILE and --tls-key FILE",
+    "TLS_WANTED": "if it accepts only TLS, connect with --tls",
+}
 _LOCAL = ("127.", "localhost", "[::1]")
 
 
@@ -52,6 +59,8 @@ def remedy(error: BaseException, settings: Settings) -> Remedy:
 
 
 def _remedy(error: Any, settings: Settings) -> Remedy:
+    if text := tls_remedy(error):
+        return Remedy(text)
     if text := address_remedy(error, settings):
         return Remedy(text)
     missing = getattr(error, "missing", None)
@@ -60,6 +69,12 @@ def _remedy(error: Any, settings: Settings) -> Remedy:
     kind, name = missing
     names = close_names(name, _known(kind, settings) if error.known is None else error.known)
     return Remedy(did_you_mean(names), names)
+
+
+def tls_remedy(error: BaseException) -> str:
+    """Return the remedy for a connection that TLS kept from working."""
+    problem = getattr(error, "problem", None)
+    return "" if problem is None else f"; {_OF_TLS[problem.name]}"
 
 
 def address_remedy(error: BaseException, settings: Settings) -> str:

@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import usage_error
 
 if TYPE_CHECKING:
     from rmqcli.cli.endpoints import Endpoint
+    from rmqcli.client import Tls
     from rmqcli.render.row_form import RowForm
 
 COLORS = frozenset((None, "auto", "always", "never"))
@@ -32,6 +33,12 @@ class Given:
     sort: tuple[str, ...] | None = None
     header: bool | None = None
     csv: bool | None = None
+    tls: bool | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_insecure: bool | None = None
+    tls_config: str | None = None
 
     def overlaid(self, values: dict[str, Any]) -> Given:
         """Return these options, replaced by those of `values` that are given; raise a usage error for an
@@ -124,7 +131,21 @@ class Settings:
             else ["-n", found.namesrv]
         )
         maps = [word for rule in self.given.map or () for word in ("--map", rule)]
-        return shlex.join([*servers, *profile, *maps])
+        return shlex.join([*servers, *profile, *maps, *self._tls_words])
+
+    @property
+    def _tls_words(self) -> list[str]:
+        """The options of TLS that were given."""
+        given = self.given
+        switches = {"--tls": given.tls, "--no-tls": given.tls is False, "--tls-insecure": given.tls_insecure}
+        values = {
+            "ca": given.tls_ca,
+            "cert": given.tls_cert,
+            "key": given.tls_key,
+            "config": given.tls_config,
+        }
+        words = [name for name, on in switches.items() if on]
+        return words + [word for name, value in values.items() if value for word in (f"--tls-{name}", value)]
 
     @property
     def client_options(self) -> dict[str, Any]:
@@ -134,7 +155,11 @@ class Settings:
             from rmqcli.render.output import note
 
             note(f"name servers {endpoint.namesrv} (from {endpoint.source})")
-        given = {"timeout": self.timeout(endpoint), "address_map": self.address_map(endpoint) or None}
+        given = {
+            "timeout": self.timeout(endpoint),
+            "address_map": self.address_map(endpoint) or None,
+            "tls": self.tls(endpoint),
+        }
         return {"namesrv": endpoint.namesrv, "namespace": ""} | {
             name: value for name, value in given.items() if value is not None
         }
@@ -149,6 +174,15 @@ class Settings:
         """Seconds for a request by `--timeout` or the profile; None leaves them to the client library."""
         profile = endpoint.profile
         return self.given.timeout if self.given.timeout or profile is None else profile.timeout
+
+    def tls(self, endpoint: Endpoint) -> Tls | None:
+        """The TLS of connections, None for plain ones. Says once if servers are not checked."""
+        from rmqcli.cli.tls import is_unchecked, tls_of, warn_unchecked
+
+        found = tls_of(self.given, endpoint.profile)
+        if is_unchecked(self.given, endpoint.profile, found):
+            warn_unchecked()
+        return found
 
     def group(self, given: str | None) -> str | None:
         """The consumer group of a command: that of its option, else that of the profile."""

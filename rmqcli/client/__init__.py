@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         OnlineResetUnsupported as OnlineResetUnsupported,
         RequestTimeout as RequestTimeout,
         SettingsIgnored as SettingsIgnored,
+        TlsProblem as TlsProblem,
         TopicNotFound as TopicNotFound,
         UnexpectedReply as UnexpectedReply,
     )
@@ -94,5 +95,6 @@ if TYPE_CHECKING:
         SendStatus as SendStatus,
     )
     from rmqcli.client.wire.credentials import Credentials as Credentials
+    from rmqcli.client.wire.tls import Tls as Tls
 else:
     __all__, __getattr__ = lazy_names(__name__)

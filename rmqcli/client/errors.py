@@ -8,6 +8,7 @@ there is one, the remedy. Errors of trio, OSError, ssl and codec are mapped to t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Self, TypeVar
 
 from codec.codes import RequestCode, ResponseCode
@@ -58,21 +59,35 @@ class InvalidRequest(ClientError, ValueError):
     """A message, name or option that breaks a rule of the protocol; nothing was sent."""
 
 
+class TlsProblem(Enum):
+    """The ways in which TLS keeps a connection from working; each has a remedy of its own."""
+
+    CERTIFICATE = "the certificate of the server is not signed by a CA that the client knows"
+    HOST = "the certificate of the server is for other hosts"
+    NOT_TLS = "the server does not speak TLS"
+    CLIENT_CERTIFICATE = "the server wants a certificate of the client"
+    TLS_WANTED = "the server closed a plain connection before it sent anything: it may accept only TLS"
+
+
 class ConnectionFailed(ClientError):
     """A failed attempt to connect to `address` ("host:port")."""
 
-    def __init__(self, address: str, reason: str) -> None:
+    def __init__(self, address: str, reason: str, problem: TlsProblem | None = None) -> None:
         super().__init__(f"cannot connect to {address}: {reason}")
         self.address = address
         self.reason = reason
+        self.problem = problem
 
 
 class ConnectionLost(ClientError):
     """The end of the connection to `address` before the reply; the request may have been carried out."""
 
-    def __init__(self, address: str, reason: str = "closed by the peer") -> None:
+    def __init__(
+        self, address: str, reason: str = "closed by the peer", problem: TlsProblem | None = None
+    ) -> None:
         super().__init__(f"connection to {address} lost: {reason}")
         self.address = address
+        self.problem = problem
 
 
 class NoNameServer(ConnectionFailed):
@@ -81,7 +96,8 @@ class NoNameServer(ConnectionFailed):
     def __init__(self, addresses: tuple[str, ...], causes: tuple[ClientError, ...] = ()) -> None:
         only = causes[0] if len(causes) == 1 else None
         reason = only.reason if isinstance(only, ConnectionFailed) else "; ".join(map(str, causes))
-        super().__init__(f"name server {';'.join(addresses)}", reason)
+        problem = next(filter(None, (getattr(cause, "problem", None) for cause in causes)), None)
+        super().__init__(f"name server {';'.join(addresses)}", reason, problem)
         self.addresses = addresses
         self.causes = causes
 

@@ -41,7 +41,8 @@ from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
 from rmqcli.client.wire.credentials import Credentials
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of
-from rmqcli.client.wire.streams import OpenStream, TcpStreams
+from rmqcli.client.wire.streams import OpenStream, open_tcp
+from rmqcli.client.wire.tls import Tls, TlsStreams
 
 if TYPE_CHECKING:
     from codec.operations.operation import Answer, Operation
@@ -68,12 +69,13 @@ class InstanceOptions(TypedDict, total=False):
     and "" is none. `unit_name` is part of the client id; `unit_mode` is sent to brokers. `vip_channel`:
     sends, offsets and other short requests (VIP_CODES) go to the port two below the broker's, on which
     brokers of Java listen; brokers of this project do not. `address_map`: where connections to an address go
-    instead (see AddressMap). `credentials`: the account that signs every request; None signs none.
+    instead (see AddressMap). `credentials`: the account that signs every request; None signs none. `tls`:
+    all connections use TLS (see Tls, or a context of Python's ssl).
     """
 
     namesrv: str | Iterable[str]
     timeout: float
-    tls: ssl.SSLContext | None
+    tls: Tls | ssl.SSLContext | None
     open_stream: OpenStream | None
     default_queues: int
     instance_name: str | None
@@ -95,7 +97,7 @@ class ClientInstance:
         namesrv: str | Iterable[str] = DEFAULT_NAMESRV,
         *,
         timeout: float = 3.0,
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | ssl.SSLContext | None = None,
         open_stream: OpenStream | None = None,
         default_queues: int = 4,
         instance_name: str | None = None,
@@ -125,9 +127,10 @@ class ClientInstance:
         self._nursery: trio.Nursery | None = None
         self.heartbeats = Heartbeats(self)
         self.address_map = AddressMap(address_map)
+        opening = open_stream or open_tcp
         self.pool = Pool(
             lambda: self.nursery,
-            open_stream or TcpStreams(tls),
+            opening if tls is None else TlsStreams(tls, opening),
             self.requests.process,
             on_open=self.heartbeats.connected,
             vip=vip_channel,

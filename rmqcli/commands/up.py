@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 from typer import Option
 
 from broker.config import BrokerConfig, NamesrvConfig
+from broker.net.tls.acceptor import TlsAcceptor
 from codec.addresses import DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
@@ -81,8 +82,11 @@ def up(
         defaults = _DEFAULTS | {java_name(name): str(value) for name, value in sizes.items()}
         fixed = {"storePathRootDir": str(folder.absolute())}
         broker = listening.configure(configuration, BrokerConfig, defaults, fixed)
+        of_namesrv, of_broker = (configuration.accepting(settings, broker) for _ in range(2))
         ports = _Ports(namesrv_port, metrics)
-        run_until_stopped(lambda servers: _start(servers, settings, broker, ports))
+        run_until_stopped(
+            lambda servers: _start(servers, settings, broker, ports, _Tls(of_namesrv, of_broker))
+        )
 
 
 class _Ports(NamedTuple):
@@ -92,7 +96,16 @@ class _Ports(NamedTuple):
     metrics: int | None
 
 
-async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig, ports: _Ports) -> None:
+class _Tls(NamedTuple):
+    """The acceptors of TLS connections."""
+
+    namesrv: TlsAcceptor
+    broker: TlsAcceptor
+
+
+async def _start(
+    stack: AsyncExitStack, settings: Settings, config: BrokerConfig, ports: _Ports, tls: _Tls
+) -> None:
     import msgspec
 
     from broker.namesrv import open_name_server
@@ -101,16 +114,18 @@ async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig
 
     host = config.bind_address
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)  # persists nothing
-    opening = open_name_server(names, host=host, port=ports.namesrv)
+    opening = open_name_server(names, host=host, port=ports.namesrv, tls=tls.namesrv)
     namesrv = await opened(stack, opening, "the name server", f"{host}:{ports.namesrv}", "--namesrv-port")
     config = msgspec.structs.replace(config, namesrv_addr=join_address(local_address(host), namesrv.port))
     address = f"{host}:{config.listen_port}"
-    broker = await opened(stack, open_broker(config, needs_vip=False), "the broker", address, "--port")
+    broker = await opened(
+        stack, open_broker(config, needs_vip=False, tls=tls.broker), "the broker", address, "--port"
+    )
     warn_of_address(broker.address, bound=host)
     warn_of_open_server(host, namesrv.port, split_address(broker.address)[1])
     names_told = told_address(host, namesrv.port, broker.address)
     words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
     asked = config.namesrv_addr or ""
-    words |= await open_own_metrics(stack, ports.metrics, host, asked, config.broker_name)
+    words |= await open_own_metrics(stack, ports.metrics, host, asked, config.broker_name, tls.broker.peers)
     lines = [f"{_TITLES.get(name, name):<13}{word}" for name, word in words.items()]
     announce(settings, words, "\n".join([*lines, "Press Ctrl-C to stop"]))

@@ -58,7 +58,7 @@ _OPTIONS: Mapping[str, Values] = {
     "--topic": Values("topics"),
     "--trace-topic": Values("topics"),
     "--transaction": _ENDS,
-    "--unset": Values(words=("map", "timeout", "group", "keys")),
+    "--unset": Values(words=("map", "timeout", "group", "keys", "tls")),
     "send --check": _ENDS,
 }
 _ARGUMENTS: Mapping[str, Values] = {

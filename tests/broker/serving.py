@@ -13,6 +13,7 @@ from broker.net.limits import ServerLimits
 from broker.net.network import TCP
 from broker.net.server import Server
 from broker.net.session import Session
+from broker.net.tls.acceptor import TlsAcceptor
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand, encode_frame
 
@@ -115,7 +116,10 @@ async def in_memory(
 
 
 async def over_tcp(
-    nursery: trio.Nursery, handlers: HandlerTable, limits: ServerLimits | None = None
+    nursery: trio.Nursery,
+    handlers: HandlerTable,
+    limits: ServerLimits | None = None,
+    tls: TlsAcceptor | None = None,
 ) -> tuple[Callable[[], trio.abc.Stream], Server]:
     listener = TCP.listen("127.0.0.1", 0)
 
@@ -123,7 +127,7 @@ async def over_tcp(
         sock = socket.create_connection(listener.address)
         return trio.SocketStream(trio.socket.from_stdlib_socket(sock))
 
-    return connect, await nursery.start(Server(handlers, limits=limits).serve, listener.sockets)
+    return connect, await nursery.start(Server(handlers, limits=limits, tls=tls).serve, listener.sockets)
 
 
 def raising(error: Exception) -> Callable[[Session, RemotingCommand], RemotingCommand]:

@@ -87,7 +87,7 @@ def test_the_commands(cli: Run) -> None:
         "a:1;b:2", {"10.0.0.5": "127.0.0.1"}, group="g1", protected=True
     )
     assert cli("profile", "set", "test", "c:3").code == 0
-    assert cli("profile", "list").lines[1] == ["test", "c:3", "", "", "", "false", ""]
+    assert cli("profile", "list").lines[1] == ["test", "c:3", "", "", "", "false", "", ""]
     assert cli("profile", "edit", "prod", "-n", "d:4", "--timeout", "7", "--unset", "group").code == 0
     assert cli("profile", "set", "prod", "e:5").code == 0
     assert cli("--json", "profile", "show", "prod").json == [
@@ -99,6 +99,7 @@ def test_the_commands(cli: Run) -> None:
             "group": None,
             "protected": True,
             "accessKey": None,
+            "tls": "",
         }
     ]
     assert cli("profile", "use", "prod").code == 0
@@ -122,6 +123,7 @@ def test_what_commands_would_use(cli: Run) -> None:
         ["map", "10.0.0.5:10911=127.0.0.1:20911", "profile prod"],
         ["timeout", "9.0", "--timeout"],
         ["group", "billing", "profile prod"],
+        ["tls", "", "not set"],
         ["protected", "true", "profile prod"],
     ]
     assert cli("profile", "show", "--resolved").lines[0] == ["namesrv", DEFAULT_NAMESRV, "the default"]

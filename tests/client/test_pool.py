@@ -13,7 +13,7 @@ from rmqcli.client.errors import ConnectionFailed, InvalidRequest, RequestTimeou
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import command
-from rmqcli.client.wire.streams import TcpStreams
+from rmqcli.client.wire.streams import open_tcp
 from tests.client.scripted import Network, silent
 from tests.support import PATIENCE
 
@@ -53,7 +53,7 @@ async def test_the_time_left_to_connect_is_shown_in_two_digits(
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".b"])
 async def test_a_host_name_that_cannot_be_encoded(host: str, nursery: trio.Nursery) -> None:
-    pool = Pool(lambda: nursery, TcpStreams())
+    pool = Pool(lambda: nursery, open_tcp)
     with pytest.raises(ConnectionFailed, match=f"cannot connect to {host}:10911: "):
         await pool.request(f"{host}:10911", command(RequestCode.GET_MAX_OFFSET), PATIENCE)
 

@@ -22,10 +22,18 @@ from codec.errors import CodecError, LocalProtocolError
 from codec.remoting.connection import Connection, ReceiveError
 from codec.remoting.frame import RemotingCommand, encode_frame
 from codec.remoting.send_frames import SendRequest
-from rmqcli.client.errors import ClientError, ConnectionLost, InvalidRequest, RequestTimeout, request_name
+from rmqcli.client.errors import (
+    ClientError,
+    ConnectionLost,
+    InvalidRequest,
+    RequestTimeout,
+    TlsProblem,
+    request_name,
+)
 from rmqcli.client.wire.outbox import MAX_QUEUED, Outbox
 from rmqcli.client.wire.reader import Answer, Call, Reader
-from rmqcli.client.wire.streams import Stream, close_forcefully
+from rmqcli.client.wire.streams import Stream, TcpStream, close_forcefully
+from rmqcli.client.wire.tls_problems import tls_problem
 
 STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
 Request = RemotingCommand | SendRequest
@@ -51,6 +59,7 @@ class Link:
         self._next_deadline = math.inf
         self._heard = 0
         self._lost: str | None = None
+        self._problem: TlsProblem | None = None
 
     @property
     def is_open(self) -> bool:
@@ -71,6 +80,24 @@ class Link:
             self._lost = reason
             self._scope.cancel()
             self._release_all(reason)
+
+    def _break(self, error: BaseException) -> None:
+        """Ends the link because of an error of its stream."""
+        if isinstance(error.__cause__, ssl.SSLError):
+            self._problem, reason = tls_problem(error.__cause__)
+        else:
+            self._problem, reason = self._refused, str(error.__cause__ or error) or type(error).__name__
+        self.close(reason)
+
+    def _loss(self, reason: str) -> ConnectionLost:
+        """The error of a request on a link that ended."""
+        return ConnectionLost(self.address, reason, self._problem)
+
+    @property
+    def _refused(self) -> TlsProblem | None:
+        """The suspicion that the peer accepts only TLS: it then closes a plain connection without a word."""
+        is_plain = isinstance(self._stream, TcpStream)
+        return TlsProblem.TLS_WANTED if is_plain and not self._heard else None
 
     async def run(self) -> None:
         try:
@@ -96,7 +123,7 @@ class Link:
         if self._outbox.queued > MAX_QUEUED:
             await self._wait_for_room(command, deadline, timeout)
         if self._lost is not None:
-            raise ConnectionLost(self.address, self._lost)
+            raise self._loss(self._lost)
         call = Call(deadline, self._heard)
         try:
             frame = self._protocol.request(command, call)
@@ -111,7 +138,7 @@ class Link:
             try:
                 await self._reader.read_for(call)
             except STREAM_ERRORS as error:
-                self.close(_reason(error))
+                self._break(error)
             except BaseException:
                 self._forget(opaque)
                 raise
@@ -122,7 +149,7 @@ class Link:
             return answer
         if answer is None:
             raise _sent(RequestTimeout(self.address, request_name(command.code), timeout))
-        raise _sent(ConnectionLost(self.address, answer))
+        raise _sent(self._loss(answer))
 
     async def send_oneway(self, command: RemotingCommand, timeout: float) -> None:
         """Returns when the operating system has the request."""
@@ -130,7 +157,7 @@ class Link:
         if self._outbox.is_full:
             await self._wait_for_room(command, deadline, timeout)
         if self._lost is not None:
-            raise ConnectionLost(self.address, self._lost)
+            raise self._loss(self._lost)
         try:
             self._outbox.put(self._protocol.oneway(command), alone=True)
         except LocalProtocolError as error:
@@ -138,7 +165,7 @@ class Link:
         with trio.move_on_at(deadline):
             lost = await self._outbox.wait_sent()
             if lost is not None:
-                raise _sent(ConnectionLost(self.address, lost))
+                raise _sent(self._loss(lost))
             return
         raise _sent(RequestTimeout(self.address, request_name(command.code), timeout))
 
@@ -174,12 +201,15 @@ class Link:
         try:
             await self._reader.run()
         except STREAM_ERRORS as error:
-            self.close(_reason(error))
+            self._break(error)
 
     def _received(self, data: bytes) -> list[RemotingCommand]:
         """Ends the calls that are answered and returns the requests of the peer."""
-        self._heard += 1
-        lost = None if data else "closed by the peer"
+        lost = None
+        if data:
+            self._heard += 1
+        else:
+            self._problem, lost = self._refused, "closed by the peer"
         try:
             commands = self._protocol.receive(data)
         except ReceiveError as error:
@@ -211,7 +241,7 @@ class Link:
         try:
             await self._outbox.run()
         except STREAM_ERRORS as error:
-            self.close(_reason(error))
+            self._break(error)
 
     async def _watch(self) -> None:
         while True:
@@ -233,7 +263,3 @@ class Link:
 def _sent(error: ClientError) -> ClientError:
     error.was_sent = True
     return error
-
-
-def _reason(error: BaseException) -> str:
-    return str(error.__cause__ or error) or type(error).__name__

@@ -18,6 +18,7 @@ import trio
 
 from rmqcli.client.errors import ConnectionFailed, InvalidRequest
 from rmqcli.client.wire.addresses import split_address
+from rmqcli.client.wire.tls_problems import tls_problem
 
 READ_SIZE = 128 * 1024
 CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
@@ -129,23 +130,9 @@ async def close_forcefully(stream: Stream) -> None:
 OpenStream = Callable[[str, int], Awaitable[Stream]]
 
 
-class TcpStreams:
-    """Opens TCP connections (TCP_NODELAY, as trio does), with TLS when a context is given."""
-
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self._tls = tls
-
-    async def __call__(self, host: str, port: int) -> Stream:
-        stream = await trio.open_tcp_stream(host, port)
-        if self._tls is None:
-            return TcpStream(stream)
-        secured = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
-        try:
-            await secured.do_handshake()
-        except BaseException:
-            await trio.aclose_forcefully(secured)
-            raise
-        return secured
+async def open_tcp(host: str, port: int) -> Stream:
+    """Opens a plain TCP connection (TCP_NODELAY, as trio does)."""
+    return TcpStream(await trio.open_tcp_stream(host, port))
 
 
 def _reason(error: BaseException) -> str:
@@ -153,8 +140,6 @@ def _reason(error: BaseException) -> str:
     inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
     if isinstance(inner, OSError | BaseExceptionGroup):
         return _reason(inner)
-    if isinstance(error, ssl.SSLError):
-        return f"TLS: {getattr(error, 'verify_message', None) or error.reason or error}"
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and (error.errno or 0) > 0:
         return os.strerror(error.errno or 0)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -173,4 +158,12 @@ async def opened(open_stream: OpenStream, address: str, timeout: float) -> Strea
     except trio.TooSlowError:
         raise ConnectionFailed(address, f"no answer within {timeout:g} s") from None
     except (OSError, UnicodeError, ssl.CertificateError, trio.BrokenResourceError) as error:
+        if ssl_error := _ssl_error(error):
+            problem, reason = tls_problem(ssl_error)
+            raise ConnectionFailed(address, reason, problem) from error
         raise ConnectionFailed(address, _reason(error)) from error
+
+
+def _ssl_error(error: BaseException) -> ssl.SSLError | None:
+    cause = error.__cause__ if isinstance(error, trio.BrokenResourceError) else error
+    return cause if isinstance(cause, ssl.SSLError) else None

@@ -22,6 +22,7 @@ from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from broker.config import BrokerConfig
+    from broker.net.tls.acceptor import TlsAcceptor
 
 StoreOption = Annotated[
     Path | None, Option("--store", metavar="DIR", help="Store folder (storePathRootDir).")
@@ -72,23 +73,24 @@ def run(
         if metrics is not None:
             raise usage_error("--metrics asks a name server: name it with -n or namesrvAddr")
         warn("no name server is configured (namesrvAddr): clients cannot find this broker")
-    run_until_stopped(lambda stack: _start(stack, settings, found, metrics))
+    tls = configuration.accepting(settings, found)
+    run_until_stopped(lambda stack: _start(stack, settings, found, tls, metrics))
 
 
 async def _start(
-    stack: AsyncExitStack, settings: Settings, config: BrokerConfig, metrics: int | None
+    stack: AsyncExitStack, settings: Settings, config: BrokerConfig, tls: TlsAcceptor, metrics: int | None
 ) -> None:
     from broker.node import open_broker
     from rmqcli.commands.common.advertising import warn_of_address
     from rmqcli.commands.common.serving import announce, opened
 
     address = f"{config.bind_address}:{config.listen_port}"
-    node = await opened(stack, open_broker(config), "the broker", address, "--port")
+    node = await opened(stack, open_broker(config, tls=tls), "the broker", address, "--port")
     warn_of_address(node.address, bound=config.bind_address, namesrv=config.namesrv_addr)
     warn_of_open_server(config.bind_address, split_address(node.address)[1])
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
     asked = config.namesrv_addr or ""
-    words |= await open_own_metrics(stack, metrics, config.bind_address, asked, config.broker_name)
+    words |= await open_own_metrics(stack, metrics, config.bind_address, asked, config.broker_name, tls.peers)
     text = f"broker {config.broker_name} listening on {node.address}, store {node.store_path}"
     if "metrics" in words:
         text += f", metrics {words['metrics']}"

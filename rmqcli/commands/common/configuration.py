@@ -11,10 +11,12 @@ from typer import Option
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.settings import Settings
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from broker.config import BrokerConfig, NamesrvConfig
+    from broker.net.tls.acceptor import TlsAcceptor
 
 ConfigOption = Annotated[
     Path | None,
@@ -44,6 +46,7 @@ class Configuration(OptionGroup):
         """
         from broker.config import BrokerConfig, config_from_properties
         from broker.config.checks import unsupported
+        from broker.config.tls import is_tls_name
         from broker.errors import ConfigError
 
         try:
@@ -51,11 +54,30 @@ class Configuration(OptionGroup):
         except ConfigError as error:
             raise usage_error(str(error)) from error
         for name in unknown:
+            if is_tls_name(name):
+                continue
             warn(f"ignoring unknown property {name}")
         if isinstance(config, BrokerConfig):
             for text in unsupported(config):
                 warn(text)
         return config
+
+    def accepting(self, settings: Settings, config: BrokerConfig | NamesrvConfig) -> TlsAcceptor:
+        """Return what accepts TLS connections, and secures those to name servers, by the properties of TLS and the
+        global options.
+        """
+        from broker.net.tls.acceptor import TlsAcceptor
+
+        options = settings.given
+        given = {
+            "tls.config.file": options.tls_config,
+            "tls.enable": "true" if options.tls or getattr(config, "use_tls", False) else None,
+            "tls.client.trustCertPath": options.tls_ca,
+            "tls.client.certPath": options.tls_cert,
+            "tls.client.keyPath": options.tls_key,
+            "tls.client.authServer": "false" if options.tls_insecure else None,
+        }
+        return TlsAcceptor(self.given() | {name: value for name, value in given.items() if value is not None})
 
     def given(self) -> dict[str, str]:
         """Return the properties of the file, overridden by those of `--set`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from contextlib import AsyncExitStack
 from typing import Annotated
 
@@ -23,10 +24,10 @@ TIMEOUT = 3.0  # seconds for each server that is asked
 
 
 async def open_own_metrics(
-    stack: AsyncExitStack, port: int | None, host: str, namesrv: str, broker: str
+    stack: AsyncExitStack, port: int | None, host: str, namesrv: str, broker: str, tls: ssl.SSLContext | None
 ) -> dict[str, str]:
     """Serve the metrics of one broker until the stack ends. Return its URL as {"metrics": …}; empty without a
-    port.
+    port. `tls`: the context of its connections.
     """
     if port is None:
         return {}
@@ -35,7 +36,7 @@ async def open_own_metrics(
     from rmqcli.metrics.collect import collect
     from rmqcli.metrics.server import open_metrics
 
-    admin = await stack.enter_async_context(Admin(namesrv=namesrv, namespace="", timeout=TIMEOUT))
+    admin = await stack.enter_async_context(Admin(namesrv=namesrv, namespace="", timeout=TIMEOUT, tls=tls))
     server = open_metrics(host, port, lambda: collect(admin, brokers=[broker]))
     bound = await opened(stack, server, "the metrics server", f"{host}:{port}", "--metrics")
     return {"metrics": f"http://{host}:{bound}/metrics"}

@@ -14,6 +14,7 @@ from rmqcli.commands.namesrv.app import app
 
 if TYPE_CHECKING:
     from broker.config import NamesrvConfig
+    from broker.net.tls.acceptor import TlsAcceptor
 
 
 @command(app, "run", example="rmq namesrv run\nrmq namesrv run --config namesrv.conf --host 0.0.0.0")
@@ -27,15 +28,16 @@ def run(settings: Settings, configuration: Configuration, listening: Listening) 
 
     log_to_stderr(settings)
     found = listening.configure(configuration, NamesrvConfig)
-    run_until_stopped(lambda stack: _start(stack, settings, found))
+    tls = configuration.accepting(settings, found)
+    run_until_stopped(lambda stack: _start(stack, settings, found, tls))
 
 
-async def _start(stack: AsyncExitStack, settings: Settings, config: NamesrvConfig) -> None:
+async def _start(stack: AsyncExitStack, settings: Settings, config: NamesrvConfig, tls: TlsAcceptor) -> None:
     from broker.namesrv import open_name_server
     from rmqcli.commands.common.serving import announce, opened
 
     host = config.bind_address
-    opening = open_name_server(config, host=host)
+    opening = open_name_server(config, host=host, tls=tls)
     address = join_address(host, config.listen_port)
     server = await opened(stack, opening, "the name server", address, "--port")
     warn_of_open_server(host, server.port)

@@ -27,8 +27,9 @@ def add(
 ) -> None:
     """Add a profile.
 
-    --map and --timeout are saved, too. Changes of a protected cluster that ask for confirmation want the name
-    of the profile, typed or as --confirm NAME; --yes is not enough, however the name servers are given.
+    --map, --timeout and --tls… are saved, too. Changes of a protected cluster that ask for confirmation want
+    the name of the profile, typed or as --confirm NAME; --yes is not enough, however the name servers are
+    given.
     """
     from rmqcli.cli.profile import Profile
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -14,6 +15,8 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.profiles import save_profile
 from rmqcli.cli.settings import Settings
+from rmqcli.cli.tls import FIELDS as TLS_FIELDS
+from rmqcli.cli.tls import SYSTEM, tls_text
 from rmqcli.render.output import note
 
 if TYPE_CHECKING:
@@ -44,14 +47,20 @@ class ProfileOptions(OptionGroup):
     protected: ProtectedOption = None
 
     def given(self, settings: Settings) -> dict[str, Any]:
-        """The given fields of Profile. `--map` and `--timeout` are those of the whole program."""
+        """The given fields of Profile. `--map`, `--timeout` and `--tls…` are those of the whole program."""
         fields = {
             "map": parse_map(settings.given.map or ()) or None,
             "timeout": settings.given.timeout,
             "group": self.group,
             "protected": self.protected,
+            **{name: _absolute(getattr(settings.given, name)) for name in TLS_FIELDS},
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+
+def _absolute(value: Any) -> Any:
+    """Return the absolute path of a path, other values as they are: profiles are used in any folder."""
+    return str(Path(value).absolute()) if isinstance(value, str) and value != SYSTEM else value
 
 
 def checked_servers(addresses: str) -> str:
@@ -90,10 +99,12 @@ def show_profiles(settings: Settings, found: Iterable[tuple[str, Profile]], *, e
         Column("GROUP", "group"),
         Column("PROTECTED", "protected", lambda on: "yes" if on else ""),
         Column("ACCESS KEY", "accessKey"),
+        Column("TLS", "tls"),
     ]
     show_rows(settings, columns, [_row(name, one) for name, one in found], empty=empty)
 
 
 def _row(name: str, one: Profile) -> list[Any]:
     rules = [f"{source}={target}" for source, target in one.map.items()]
-    return [name, one.namesrv, rules, one.timeout, one.group, one.protected, one.access_key]
+    fields = {name: getattr(one, name) for name in TLS_FIELDS}
+    return [name, one.namesrv, rules, one.timeout, one.group, one.protected, one.access_key, tls_text(fields)]

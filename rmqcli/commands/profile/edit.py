@@ -10,6 +10,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.profiles import profile
 from rmqcli.cli.settings import Settings
+from rmqcli.cli.tls import FIELDS
 from rmqcli.commands.profile.app import NameArgument, ProfileOptions, app, checked_servers, save
 
 UNSET: dict[str, dict[str, Any]] = {
@@ -17,10 +18,11 @@ UNSET: dict[str, dict[str, Any]] = {
     "timeout": {"timeout": None},
     "group": {"group": None},
     "keys": {"access_key": None, "secret_key": None},
+    "tls": dict.fromkeys(FIELDS),
 }
 UnsetOption = Annotated[
     list[str] | None,
-    Option("--unset", metavar="FIELD", help="Forget a field: map, timeout, group or keys; repeatable."),
+    Option("--unset", metavar="FIELD", help="Forget a field: map, timeout, group, keys or tls; repeatable."),
 ]
 
 
@@ -47,6 +49,6 @@ def edit(
         changes |= UNSET[field]
     if not changes:
         raise usage_error(
-            "nothing to change: specify --namesrv, --map, --timeout, --group, --protected or --unset"
+            "nothing to change: specify --namesrv, --map, --timeout, --group, --protected, --tls or --unset"
         )
     save(settings, name, replace(profile(name), **changes))

@@ -11,6 +11,7 @@ from rmqcli.cli.endpoints import Endpoint, protecting
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.profiles import load_file, profile_in
 from rmqcli.cli.settings import Given, Settings
+from rmqcli.cli.tls import resolved, tls_source, tls_text
 from rmqcli.commands.profile.app import app, show_profiles
 
 SomeNameArgument = Annotated[
@@ -50,6 +51,7 @@ def _fields(given: Given, endpoint: Endpoint) -> list[list[Any]]:
     from_profile = f"profile {endpoint.name}"
     rules = [f"{source}={target}" for source, target in settings.address_map(endpoint).items()]
     timeout = settings.timeout(endpoint)
+    tls = resolved(given, profile)
     guard = protecting(endpoint)
     group = None if profile is None else profile.group
     return [
@@ -57,5 +59,6 @@ def _fields(given: Given, endpoint: Endpoint) -> list[list[Any]]:
         ["map", rules, "--map" if given.map else from_profile if rules else "not set"],
         ["timeout", timeout, "--timeout" if given.timeout else from_profile if timeout else "the command"],
         ["group", group, from_profile if group else "not set"],
+        ["tls", tls_text(tls), tls_source(given, profile, from_profile)],
         ["protected", guard is not None, f"profile {guard}" if guard else "not set"],
     ]

@@ -1,0 +1,103 @@
+"""The TLS settings of a server and of its connections to name servers, by Java's property names.
+
+In Java they are system properties and lines of `tls.config.file` (`TlsSystemConfig`). Here they are entries
+like those of broker.conf, which win over the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from broker.config import config_from_properties, read_properties
+from broker.disk import REAL, Disk
+from broker.errors import ConfigError
+
+PREFIX = "tls."
+CONFIG_FILE = "tls.config.file"
+MODES = ("disabled", "permissive", "enforcing")
+CLIENT_AUTHS = ("none", "optional", "require")
+
+_NAMES = {
+    "mode": "tls.server.mode",
+    "enable": "tls.enable",
+    "config_file": CONFIG_FILE,
+    "test_mode": "tls.test.mode.enable",
+    "need_client_auth": "tls.server.need.client.auth",
+    "key_path": "tls.server.keyPath",
+    "key_password": "tls.server.keyPassword",
+    "cert_path": "tls.server.certPath",
+    "auth_client": "tls.server.authClient",
+    "trust_cert_path": "tls.server.trustCertPath",
+    "client_key_path": "tls.client.keyPath",
+    "client_key_password": "tls.client.keyPassword",
+    "client_cert_path": "tls.client.certPath",
+    "auth_server": "tls.client.authServer",
+    "client_trust_cert_path": "tls.client.trustCertPath",
+}
+
+
+class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES):
+    """Modes, files and whom to check.
+
+    `auth_server` None: the name server is checked if its CA is known. `test_mode` is read and has no effect:
+    a certificate is never made up, and one that is configured counts.
+    """
+
+    mode: str = "permissive"
+    enable: bool = False
+    config_file: str | None = None
+    test_mode: bool = True
+    need_client_auth: str = "none"
+    key_path: str | None = None
+    key_password: str | None = None
+    cert_path: str | None = None
+    auth_client: bool = False
+    trust_cert_path: str | None = None
+    client_key_path: str | None = None
+    client_key_password: str | None = None
+    client_cert_path: str | None = None
+    auth_server: bool | None = None
+    client_trust_cert_path: str | None = None
+
+    @property
+    def secures_peers(self) -> bool:
+        """True if connections to name servers use TLS (Java `BrokerStartup`): when it is enabled, and when the server
+        itself accepts nothing else."""
+        return self.enable or self.mode == "enforcing"
+
+    @property
+    def files(self) -> list[Path]:
+        """The files whose change matters to the server."""
+        names = (self.config_file, self.cert_path, self.key_path, self.trust_cert_path)
+        return [Path(name) for name in names if name]
+
+
+def is_tls_name(name: str) -> bool:
+    """True for a property of TLS, known or not."""
+    return name.startswith(PREFIX)
+
+
+def load_tls(entries: Mapping[str, str], disk: Disk = REAL) -> tuple[TlsConfig, list[str]]:
+    """The settings of entries, over those of the file that `tls.config.file` names; and the unknown names.
+
+    Blocks. ConfigError: a file that cannot be read, a wrong value.
+    """
+    file = entries.get(CONFIG_FILE, "").strip()
+    given = read_properties(Path(file), disk) if file else {}
+    merged = {name: value for name, value in {**given, **entries}.items() if is_tls_name(name)}
+    used = {name: value for name, value in merged.items() if value.strip()}
+    config, unknown = config_from_properties(TlsConfig, used)
+    config = msgspec.structs.replace(
+        config, mode=config.mode.lower(), need_client_auth=config.need_client_auth.lower()
+    )
+    _check_word("tls.server.mode", config.mode, MODES)
+    _check_word("tls.server.need.client.auth", config.need_client_auth, CLIENT_AUTHS)
+    return config, unknown
+
+
+def _check_word(name: str, value: str, words: tuple[str, ...]) -> None:
+    if value not in words:
+        raise ConfigError(f"{name}={value}: {' or '.join(words)} is expected")

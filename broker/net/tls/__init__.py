@@ -1,0 +1,1 @@
+"""TLS on the ports of broker and name server, and on their connections to other nodes."""

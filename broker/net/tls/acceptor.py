@@ -1,0 +1,143 @@
+"""Decides by the first byte of a connection whether it is TLS, shakes hands, and follows changes of files.
+
+0x16 opens a TLS handshake; a plain frame opens with its length, so with 0x00 or 0x01 (Java
+`NettyRemotingServer.HandshakeHandler`). Handshakes are bounded in time, and in number: when there are too
+many, the one that has waited the longest ends, so that peers who stop in the middle keep nobody out.
+
+Files are compared every WATCH_SECONDS, and a change counts for new connections. While the new files are not
+usable, the server goes on with the old ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import trio
+
+from broker.config.tls import TlsConfig, load_tls
+from broker.disk import REAL, Disk, FileState
+from broker.errors import ConfigError
+from broker.net.tls.context import peer_context, server_context
+from broker.net.tls.transport import TlsTransport
+from broker.net.transport import Transport
+from codec.errors import RemoteProtocolError
+
+TLS_HANDSHAKE = b"\x16"
+HANDSHAKE_SECONDS = 10.0
+"""The time-out of Netty's SslHandler."""
+MOST_HANDSHAKES = 512
+WATCH_SECONDS = 0.5
+
+InThread = Callable[..., Any]
+
+_log = logging.getLogger("broker.net.tls")
+
+
+class TlsAcceptor:
+    """TLS of one server. `entries` have Java's names (`TlsConfig`); without any, TLS is refused."""
+
+    def __init__(
+        self,
+        entries: Mapping[str, str] = {},
+        disk: Disk = REAL,
+        in_thread: InThread = trio.to_thread.run_sync,
+        *,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
+        most_handshakes: int = MOST_HANDSHAKES,
+    ) -> None:
+        self.config = TlsConfig()
+        self.peers: ssl.SSLContext | None = None
+        self._entries = entries
+        self._disk = disk
+        self._in_thread = in_thread
+        self._handshake_seconds = handshake_seconds
+        self._most_handshakes = most_handshakes
+        self._context: ssl.SSLContext | None = None
+        self._files: dict[Any, FileState | None] = {}
+        self._handshakes: dict[trio.CancelScope, None] = {}
+        self._one = trio.Lock()
+
+    @property
+    def refuses_plain(self) -> bool:
+        return self.config.mode == "enforcing"
+
+    @property
+    def is_watching(self) -> bool:
+        """True if there are files that may change."""
+        return bool(self._files)
+
+    async def load(self) -> None:
+        """Reads settings and files at the start. ConfigError."""
+        if self._entries:
+            await self._in_thread(self._load)
+
+    async def watch(self) -> None:
+        """The service: loads files again when they change."""
+        while True:
+            await trio.sleep(WATCH_SECONDS)
+            await self._in_thread(self._follow)
+
+    async def secured(self, transport: Transport, data: bytes) -> TlsTransport:
+        """The transport of a connection whose first bytes, `data`, open a TLS handshake.
+
+        RemoteProtocolError: TLS is not accepted, the handshake failed or took too long.
+        """
+        if self._context is None:
+            wanted = (
+                "tls.server.mode=disabled"
+                if self.config.mode == "disabled"
+                else "tls.server.certPath is not set"
+            )
+            raise RemoteProtocolError(f"it speaks TLS, which is not accepted: {wanted}")
+        secured = TlsTransport(transport, self._context)
+        with trio.CancelScope(deadline=trio.current_time() + self._handshake_seconds) as scope:
+            with self._counted(scope):
+                await secured.handshake(data, self._in_turn)
+            return secured
+        if trio.current_time() >= scope.deadline:
+            raise RemoteProtocolError(f"its TLS handshake took more than {self._handshake_seconds:g} s")
+        raise RemoteProtocolError(f"its TLS handshake made room: {self._most_handshakes} were unfinished")
+
+    @contextmanager
+    def _counted(self, scope: trio.CancelScope) -> Iterator[None]:
+        if len(self._handshakes) >= self._most_handshakes:
+            oldest = next(iter(self._handshakes))
+            del self._handshakes[oldest]
+            oldest.cancel()
+        self._handshakes[scope] = None
+        try:
+            yield
+        finally:
+            self._handshakes.pop(scope, None)
+
+    async def _in_turn(self, step: Any) -> Any:
+        """One at a time in a worker: to sign takes about a millisecond."""
+        async with self._one:
+            return await self._in_thread(step)
+
+    def _load(self) -> None:
+        config, unknown = load_tls(self._entries, self._disk)
+        self._files = self._states(config)
+        for name in unknown:
+            _log.warning("unknown property %s is ignored", name)
+        context, peers = server_context(config, self._disk), peer_context(config, self._disk)
+        self.config, self._context, self.peers = config, context, peers
+
+    def _states(self, config: TlsConfig) -> dict[Any, FileState | None]:
+        return {path: self._disk.state(path) for path in config.files}
+
+    def _follow(self) -> None:
+        found = {path: self._disk.state(path) for path in self._files}
+        if found == self._files:
+            return
+        self._files = found
+        try:
+            self._load()
+        except ConfigError as error:
+            _log.error("%s; new connections still get the previous certificate", error)
+        else:
+            _log.info("loaded %s again", ", ".join(map(str, self._files)))

@@ -1,0 +1,171 @@
+"""TLS of a command line: options win over the profile in effect, that over environment variables, and all of
+them over Java's properties file.
+
+Any of them turns TLS on; `--no-tls`, `tls = false` in a profile and RMQ_TLS=0 turn it off. A server is
+checked when its CA is known. Otherwise one line on standard error says that it is not, unless that was asked
+for with --tls-insecure. The CA of --tls-ca also means that the certificate has to be for the address; Java,
+and so a trustCertPath of its file, does not compare that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+
+if TYPE_CHECKING:
+    from rmqcli.cli.profile import Profile
+    from rmqcli.cli.settings import Given
+    from rmqcli.client import Tls
+
+FIELDS = ("tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure", "tls_config")
+"""The names in `Given` and `Profile`; RMQ_TLS_CA is the variable of `tls_ca`."""
+PASSWORD = "RMQ_TLS_KEY_PASSWORD"
+SYSTEM = "system"
+"""The value of --tls-ca for the CAs that the system trusts."""
+_SWITCHES = ("tls", "tls_insecure")
+_WORDS = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def tls_of(given: Given, profile: Profile | None) -> Tls | None:
+    """Return the TLS settings of clients, None for plain connections.
+
+    A usage error for settings that contradict each other; CommandError for a file that cannot be read.
+    """
+    found = resolved(given, profile)
+    java = java_file(found["tls_config"]) if "tls_config" in found else {}
+    if not is_on(found, java):
+        return None
+    from rmqcli.client import Tls
+
+    ca = found.get("tls_ca") or java.get("tls.client.trustCertPath") or None
+    certificate = found.get("tls_cert") or java.get("tls.client.certPath") or None
+    check = _checks(found, java, ca)
+    for option in ("tls_ca", "tls_cert", "tls_key"):
+        _check_file(option, found.get(option))
+    return Tls(
+        ca=None if ca == SYSTEM or not check else ca,
+        certificate=certificate,
+        key=found.get("tls_key") or java.get("tls.client.keyPath") or None,
+        key_password=os.environ.get(PASSWORD) or java.get("tls.client.keyPassword") or None,
+        check=check,
+        check_host="tls_ca" in found,
+    )
+
+
+def resolved(given: Given, profile: Profile | None) -> dict[str, Any]:
+    """Return the fields that something sets, each by the first that does."""
+    sources: list[Mapping[str, Any]] = [_fields(given), _fields(profile), _environment()]
+    found: dict[str, Any] = {}
+    for source in reversed(sources):
+        # what is named nearer to the command wins, with all that it implies
+        if source.get("tls") is None and any(source.values()):
+            found.pop("tls", None)
+        if source.get("tls_insecure") is None and source.get("tls_ca") is not None:
+            found.pop("tls_insecure", None)
+        found |= {name: value for name, value in source.items() if value is not None}
+    if given.tls_insecure and given.tls_ca is not None:
+        raise usage_error("--tls-insecure and --tls-ca cannot be combined: with a CA the server is checked")
+    return found
+
+
+def is_on(found: Mapping[str, Any], java: Mapping[str, str] = {}) -> bool:
+    """True if connections use TLS, by the fields that are set and Java's file."""
+    if "tls" in found:
+        return bool(found["tls"])
+    if java.get("tls.enable", "").strip().lower() == "false":
+        return False
+    return any(value for value in found.values())
+
+
+def java_file(path: str) -> dict[str, str]:
+    """Return the properties of TLS in Java's file; CommandError if it cannot be read."""
+    from codec.bodies.properties import parse_properties
+
+    try:
+        entries = parse_properties(Path(path).read_text("utf-8"))
+    except OSError as error:
+        code = ExitCode.NOT_FOUND if isinstance(error, FileNotFoundError) else ExitCode.USAGE
+        raise CommandError(f"--tls-config {path}: {error.strerror}", code) from error
+    except UnicodeDecodeError as error:
+        raise usage_error(f"--tls-config {path}: not UTF-8 at byte {error.start}") from error
+    return {name: value.strip() for name, value in entries.items()}
+
+
+@cache
+def warn_unchecked() -> None:
+    """Say once that servers are not checked."""
+    from rmqcli.render.output import warn
+
+    warn(
+        "TLS does not check the server: anyone on the way could pretend to be it; "
+        "name its CA with --tls-ca, or accept this with --tls-insecure"
+    )
+
+
+def is_unchecked(given: Given, profile: Profile | None, tls: Tls | None) -> bool:
+    """True if servers are not checked and nobody has accepted that."""
+    return tls is not None and not tls.check and not resolved(given, profile).get("tls_insecure")
+
+
+def _check_file(name: str, path: str | None) -> None:
+    if path and path != SYSTEM and not Path(path).exists():
+        option = f"--{name.replace('_', '-')}"
+        raise CommandError(f"{option} {path}: No such file or directory", ExitCode.NOT_FOUND)
+
+
+def tls_text(found: Mapping[str, Any]) -> str:
+    """Return fields as options, in one line."""
+    words = []
+    for name, value in found.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is False:
+            words.append(option.replace("--tls", "--no-tls") if name == "tls" else "")
+        elif value is not None:
+            words.append(option if value is True else f"{option} {value}")
+    return " ".join(filter(None, words))
+
+
+def tls_source(given: Given, profile: Profile | None, label: str) -> str:
+    """Return what sets the fields; `label` names the profile."""
+    sources = {"options": _fields(given), label: _fields(profile), "environment": _environment()}
+    found = [name for name, fields in sources.items() if any(value is not None for value in fields.values())]
+    return " and ".join(found) or "not set"
+
+
+def _checks(found: Mapping[str, Any], java: Mapping[str, str], ca: str | None) -> bool:
+    if found.get("tls_insecure"):
+        return False
+    if "tls_ca" in found:
+        return True
+    if java.get("tls.test.mode.enable", "").lower() == "true":
+        return False  # Java trusts every server then
+    return java.get("tls.client.authServer", "true" if ca else "false").lower() == "true"
+
+
+def _fields(source: Given | Profile | None) -> dict[str, Any]:
+    return {name: getattr(source, name, None) for name in FIELDS}
+
+
+def _environment() -> dict[str, Any]:
+    texts = {name: os.environ.get(f"RMQ_{name.upper()}") for name in FIELDS}
+    return {name: _switch(name, text) if name in _SWITCHES else text for name, text in texts.items() if text}
+
+
+def _switch(name: str, text: str) -> bool:
+    if text.lower() not in _WORDS:
+        raise usage_error(f"RMQ_{name.upper()}={text}: expected 1 or 0")
+    return _WORDS[text.lower()]

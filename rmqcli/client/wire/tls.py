@@ -1,0 +1,93 @@
+"""TLS of connections: what a client trusts, and the certificate that it shows.
+
+A connection speaks TLS from its first byte, to name servers, brokers and VIP ports alike (Java
+`ClientConfig.useTLS`). The host name that is compared with a certificate is that of the address.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import trio
+
+from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.wire.streams import OpenStream, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS settings of a client, which may be pickled.
+
+    `ca`: a PEM file of the CAs that servers may have; None stands for those of the system. `certificate`
+    (with its chain) and `key` are shown to servers that ask; `key` None: it is in the file of the
+    certificate. Without `check` every server is trusted, without `check_host` one whose certificate is for
+    another host, as in Java.
+    """
+
+    ca: str | Path | None = None
+    certificate: str | Path | None = None
+    key: str | Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check: bool = True
+    check_host: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        """The context for Python's ssl. Reads the files; InvalidRequest names the one that is not usable."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = self.check and self.check_host
+        context.verify_mode = ssl.CERT_REQUIRED if self.check else ssl.CERT_NONE
+        if self.ca is not None:
+            self._load_ca(context, self.ca)
+        elif self.check:
+            context.load_default_certs()
+        if self.certificate is not None:
+            self._load_pair(context, self.certificate)
+        elif self.key is not None:
+            raise InvalidRequest(f"TLS key {self.key} has no certificate")
+        return context
+
+    def _load_ca(self, context: ssl.SSLContext, path: str | Path) -> None:
+        try:
+            context.load_verify_locations(cafile=path)
+        except ssl.SSLError as error:
+            raise InvalidRequest(f"TLS CA {path}: PEM certificates are expected") from error
+        except OSError as error:
+            raise InvalidRequest(f"TLS CA {path}: {error.strerror}") from error
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+
+    def _load_pair(self, context: ssl.SSLContext, certificate: str | Path) -> None:
+        for path in (certificate,) if self.key is None else (certificate, self.key):
+            try:
+                Path(path).open("rb").close()
+            except OSError as error:
+                raise InvalidRequest(f"TLS certificate or key {path}: {error.strerror}") from error
+        try:
+            context.load_cert_chain(certificate, self.key, password=self.key_password or "")
+        except (ssl.SSLError, ValueError) as error:
+            files = certificate if self.key is None else f"{certificate} and key {self.key}"
+            reason = (
+                "they do not belong together" if "MISMATCH" in str(error) else "not PEM, or another password"
+            )
+            raise InvalidRequest(f"TLS certificate {files}: {reason}") from error
+
+
+class TlsStreams:
+    """Opens TLS connections over those of `open_stream`."""
+
+    def __init__(self, tls: Tls | ssl.SSLContext, open_stream: OpenStream) -> None:
+        self._context = tls.context() if isinstance(tls, Tls) else tls
+        self._open_stream = open_stream
+
+    async def __call__(self, host: str, port: int) -> Stream:
+        stream = cast(trio.abc.Stream, await self._open_stream(host, port))
+        secured = trio.SSLStream(stream, self._context, server_hostname=host, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(secured)
+            raise
+        return secured
