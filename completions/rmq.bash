@@ -8,1158 +8,1158 @@ _rmq_describe() {
     case "$1" in
         "")
             commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import spark sql up broker namesrv acl controller profile cheat help"
-            options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "send")
-            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --tls-ca --tls-cert --tls-key --tls-config"
+            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --transaction:=commit,rollback,unknown --check:=commit,rollback,unknown --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -"
             ;;
         "request")
-            options="-k --key -t --tag -p --property -f --format --raw -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-k --key -t --tag -p --property -f --format --raw -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers -o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "tail")
-            options="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics..."
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-g:groups --group:groups --from:=start,end --balance:=averagely,circle,hash --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "query")
-            options="-k --key --id --all-topics --time -c --count --where --grep --track --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-k --key --id --all-topics --time -c --count --where --grep --track --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "id")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "trace")
-            options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--trace-topic -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--trace-topic -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--trace-topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "dlq")
             commands="list show redrive drop"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "dlq list")
-            options="-k --key --id -o --offset --where --grep --grant-read --progress --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key --id -o --offset --where --grep --progress --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--progress --tls-ca --tls-cert --tls-key --tls-config"
+            options="-k --key --id -o --offset --where --grep --grant-read --progress --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-k --key --id -o --offset --where --grep --progress --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "dlq show")
-            options="-k --key --id -o --offset --where --grep --grant-read --progress -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key --id -o --offset --where --grep --progress -f --format --max-body -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--progress --tls-ca --tls-cert --tls-key --tls-config"
+            options="-k --key --id -o --offset --where --grep --grant-read --progress -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-k --key --id -o --offset --where --grep --progress -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "dlq redrive")
-            options="-k --key --id -o --offset --where --grep -a --all --to --rate --again --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key --id -o --offset --where --grep --to --rate --progress -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--progress --tls-ca --tls-cert --tls-key --tls-config"
+            options="-k --key --id -o --offset --where --grep -a --all --to --rate --again --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-k --key --id -o --offset --where --grep --to --rate --progress -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --to:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "dlq drop")
-            options="-k --key --id -o --offset --where --grep -a --all --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--progress --tls-ca --tls-cert --tls-key --tls-config"
+            options="-k --key --id -o --offset --where --grep -a --all --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "topic")
             commands="list describe route stats top entries allocate create update apply delete order static"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic list")
-            options="-a --all --long --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-a --all --long --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic describe")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic route")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic stats")
-            options="-a --all --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-a --all --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic top")
-            options="--active -c --count --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-c --count --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--active -c --count --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-c --count --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics..."
             ;;
         "topic entries")
-            options="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers -o:=start,end --offset:=start,end -g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic allocate")
-            options="-g --group --strategy --room --room-of --fixed -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group --strategy --room --room-of --fixed -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-g --group --strategy --room --room-of --fixed -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-g --group --strategy --room --room-of --fixed -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-g:groups --group:groups --strategy:=AVG,AVG_BY_CIRCLE,CONSISTENT_HASH,MACHINE_ROOM,MACHINE_ROOM_NEARBY,CONFIG --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -..."
             ;;
         "topic create")
-            options="--queues --read-queues --write-queues --perm --order --attribute -b --broker --cluster --if-missing --replace -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--queues --read-queues --write-queues --perm --attribute -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--queues --read-queues --write-queues --perm --order --attribute -b --broker --cluster --if-missing --replace -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--queues --read-queues --write-queues --perm --attribute -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic update")
-            options="--queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic apply")
-            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --tls-ca --tls-cert --tls-key --tls-config"
+            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic delete")
-            options="-y --yes --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-y --yes --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic order")
             commands="show set clear"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic order show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic order set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics -"
             ;;
         "topic order clear")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic static")
             commands="show update remap"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic static show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic static update")
-            options="-b --broker --cluster --queues --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --queues --file -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --queues --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --queues --file -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "topic static remap")
-            options="-b --broker --cluster --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "group")
             commands="list describe settings create update apply mode delete clients status check deliver"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group list")
-            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group describe")
-            options="-T --topic --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-T --topic --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-T --topic --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group settings")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group create")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster --if-missing --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster --if-missing --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group update")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group apply")
-            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --tls-ca --tls-cert --tls-key --tls-config"
+            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group mode")
-            options="-b --broker --cluster --dry-run -y --yes --share -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --share -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes --share -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --share -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups topics -"
             ;;
         "group delete")
-            options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group clients")
-            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group status")
-            options="--client -T --topic --rates --stack --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--client -T --topic --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--client -T --topic --rates --stack --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--client -T --topic --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "group check")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups..."
             ;;
         "group deliver")
-            options="-T --topic --id --client -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic --id --client -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-T --topic --id --client -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-T --topic --id --client -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "offsets")
             commands="show reset clone"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "offsets show")
-            options="-T --topic --clients --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-T --topic --clients --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-T --topic --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "offsets reset")
-            options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--to -q --queue --undo --wait -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--undo --tls-ca --tls-cert --tls-key --tls-config"
+            options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--to -q --queue --undo --wait -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--undo --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--to:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups topics"
             ;;
         "offsets clone")
-            options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--wait -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--wait -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups groups topics"
             ;;
         "cluster")
             commands="list producers dump diff apply"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster list")
-            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster producers")
-            options="-g --group -b --broker --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group -b --broker --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-g --group -b --broker --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-g --group -b --broker --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-g:groups --group:groups -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster dump")
-            options="-b --broker --cluster --only --namespace -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --cluster --only --namespace -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --only --namespace -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-b --broker --cluster --only --namespace -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster diff")
-            options="-b --broker --cluster --only -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --only -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "cluster apply")
-            options="-b --broker --cluster --only --prune --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --only --prune --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "doctor")
-            options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-g --group -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="topics"
             ;;
         "check")
             commands="lag brokers disk dlq send"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "check lag")
-            options="-T --topic --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-T --topic --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-T --topic --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-T --topic --warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups..."
             ;;
         "check brokers")
-            options="--expect --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--expect --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--expect --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--expect --warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "check disk")
-            options="-b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "check dlq")
-            options="--warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups..."
             ;;
         "check send")
-            options="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "metrics")
             commands="serve show"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "metrics serve")
-            options="-b --broker --max-series --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --max-series --listen -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --max-series --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-b --broker --max-series --listen -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "metrics show")
-            options="-b --broker --max-series -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --max-series -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --max-series -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-b --broker --max-series -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "top")
-            options="--once --interval --filter --sort -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --header --csv -h --help"
-            values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--once --interval --filter --sort -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --header --csv -h --help"
+            values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--sort:=name,in,out,lag,change,eta --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=groups,topics,brokers"
             ;;
         "report")
-            options="--out -b --broker --cluster --store --replace --verify --no-verify -j --jobs -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--out -b --broker --cluster --store -j --jobs -c --count -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--out --store --tls-ca --tls-cert --tls-key --tls-config"
+            options="--out -b --broker --cluster --store --replace --verify --no-verify -j --jobs -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--out -b --broker --cluster --store -j --jobs -c --count -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--out --store --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench")
             commands="send consume e2e"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench send")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--compare --tls-ca --tls-cert --tls-key --tls-config"
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--compare --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench consume")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--compare --tls-ca --tls-cert --tls-key --tls-config"
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--compare --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench e2e")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--compare --tls-ca --tls-cert --tls-key --tls-config"
+            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--compare --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "inspect")
             commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions rocksdb verify rebuild salvage"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--commit-log --tls-ca --tls-cert --tls-key --tls-config"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--commit-log --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect store")
-            options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic -q --queue -g --group --where -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-T --topic -q --queue -g --group --where -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect checkpoint")
-            options="--explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--explain -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect index")
-            options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect offsets")
-            options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect topics")
-            options="-T --topic --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic --where -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-T --topic --where -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-T --topic --where -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect groups")
-            options="-g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group --where -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-g --group --where -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect delay")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect transactions")
-            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect rocksdb")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect verify")
-            options="-j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-j --jobs -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect rebuild")
-            options="--out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--out --delay-levels --config --set -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--config --tls-ca --tls-cert --tls-key --tls-config"
+            options="--out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--out --delay-levels --config --set -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--config --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "inspect salvage")
-            options="--out -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--out -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--out -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--out -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "export")
-            options="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag --verify --no-verify -j --jobs --resume --decode --schema --on-error --sample --mask --mask-key-file --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --table --follow --every -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag -j --jobs --decode --schema --on-error --sample --mask --mask-key-file --master --conf --partition-by --columns --compression --file-size --row-group-size --table --every -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--out --store --schema --mask-key-file --tls-ca --tls-cert --tls-key --tls-config"
+            options="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag --verify --no-verify -j --jobs --resume --decode --schema --on-error --sample --mask --mask-key-file --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --table --follow --every -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag -j --jobs --decode --schema --on-error --sample --mask --mask-key-file --master --conf --partition-by --columns --compression --file-size --row-group-size --table --every -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--out --store --schema --mask-key-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics -o:=start,end --offset:=start,end --decode:=json,avro,avro-single-object,avro-confluent,protobuf --on-error:=fail,null,column --partition-by:=topic,day,queue --compression:=zstd,snappy,gzip,lz4,brotli,none --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "import")
-            options="-T --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-T --topic --queues --rate --progress -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--progress --tls-ca --tls-cert --tls-key --tls-config"
+            options="-T --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-T --topic --queues --rate --progress -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics --queues:=keep,hash,round-robin --profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "spark")
             commands="package"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "spark package")
-            options="--out --without --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--out --without -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--out --tls-ca --tls-cert --tls-key --tls-config"
+            options="--out --without --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--out --without -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--out --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "sql")
-            options="--store --broker-name --out --replace --memory --verify --no-verify --walk -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--store --broker-name --out --memory -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--store --out --tls-ca --tls-cert --tls-key --tls-config"
+            options="--store --broker-name --out --replace --memory --verify --no-verify --walk -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--store --broker-name --out --memory -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--store --out --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "up")
-            options="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--store --config --tls-ca --tls-cert --tls-key --tls-config"
+            options="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--store --config --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker")
             commands="run status lag ping drain undrain config clean ha cold rocksdb container"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker run")
-            options="--config --set --host --port --store --check --metrics -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--config --set --host --port --store --metrics -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--config --store --tls-ca --tls-cert --tls-key --tls-config"
+            options="--config --set --host --port --store --check --metrics -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--config --set --host --port --store --metrics -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--config --store --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker status")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker lag")
-            options="-b --broker --cluster --least --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --least --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --least --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --least --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ping")
-            options="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker drain")
-            options="--wait-idle --limit --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--limit -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--wait-idle --limit --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--limit -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="brokers"
             ;;
         "broker undrain")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="brokers"
             ;;
         "broker config")
             commands="show set diff"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config set")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config diff")
-            options="-b --broker --cluster --file --defaults -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --file --defaults -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean")
             commands="queues topics log"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean queues")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean topics")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean log")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ha")
             commands="show epochs reset"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ha show")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ha epochs")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ha reset")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker cold")
             commands="show set remove read-ahead"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker cold show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker cold set")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups -"
             ;;
         "broker cold remove")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="groups"
             ;;
         "broker cold read-ahead")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb")
             commands="export compare pop"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb export")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb compare")
-            options="-b --broker --cluster -T --topic --days -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -T --topic --days -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster -T --topic --days -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -T --topic --days -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters -T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb pop")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker container")
             commands="add remove"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker container add")
-            options="-y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             paths="yes"
             ;;
         "broker container remove")
-            options="-y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="- - brokers -"
             ;;
         "namesrv")
             commands="run config kv"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv run")
-            options="--config --set --host --port -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--config --set --host --port -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--config --tls-ca --tls-cert --tls-key --tls-config"
+            options="--config --set --host --port -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--config --set --host --port -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--config --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config")
             commands="show set"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv kv")
             commands="list get set delete"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv kv list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG"
             ;;
         "namesrv kv get")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG -"
             ;;
         "namesrv kv set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG - -"
             ;;
         "namesrv kv delete")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG -"
             ;;
         "acl")
             commands="version set delete whitelist user policy"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl version")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl set")
-            options="-b --broker --cluster --dry-run -y --yes --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --secret-file --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-file --tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --secret-file --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl delete")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl whitelist")
-            options="-b --broker --cluster --dry-run -y --yes --acl-file -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --acl-file -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--acl-file --tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes --acl-file -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --acl-file -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--acl-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user")
             commands="list show create update delete copy"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user list")
-            options="-b --broker --cluster --contains --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --contains -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --contains --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --contains -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user show")
-            options="-b --broker --cluster --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user create")
-            options="-b --broker --cluster --dry-run -y --yes --password-file --type -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --password-file --type -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--password-file --tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes --password-file --type -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --password-file --type -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--password-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user update")
-            options="-b --broker --cluster --dry-run -y --yes --password --password-file --type --status -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --password-file --type --status -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--password-file --tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes --password --password-file --type --status -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --password-file --type --status -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--password-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user delete")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user copy")
-            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--from --to -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--from --to -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy")
             commands="list show set delete copy"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy list")
-            options="-b --broker --cluster --user --resource -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --user --resource -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --user --resource -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --user --resource -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy set")
-            options="-b --broker --cluster --dry-run -y --yes --action --source --deny --default -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --action --source -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes --action --source --deny --default -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --action --source -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy delete")
-            options="-b --broker --cluster --dry-run -y --yes --resource --default -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --resource -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --dry-run -y --yes --resource --default -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --resource -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy copy")
-            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--from --to -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="--from --to -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller")
             commands="status replicas elect clean config"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller status")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller replicas")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller elect")
-            options="--cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="- brokers -"
             ;;
         "controller clean")
-            options="--cluster --living -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--cluster -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--cluster --living -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="- brokers -..."
             ;;
         "controller config")
             commands="show set"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller config show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller config set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile")
             commands="add edit set use current show test list import remove"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile add")
-            options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-g --group -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-g --group -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles -"
             ;;
         "profile edit")
-            options="-g --group --protected --no-protected --unset -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-g --group --unset -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-g --group --protected --no-protected --unset -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-g --group --unset -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-g:groups --group:groups --unset:=map,timeout,group,keys,tls --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "profile set")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles -"
             ;;
         "profile use")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "profile current")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile show")
-            options="--resolved -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="--resolved -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "profile test")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "profile list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile import")
-            options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-g --group -n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-g --group -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles -"
             paths="yes"
             ;;
         "profile remove")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "cheat")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;
         "help")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--tls-ca --tls-cert --tls-key --tls-config"
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
-            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,json-schema..."
+            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
             ;;
     esac
 }

@@ -55,6 +55,18 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
         list[str] | None,
         _option("--map", metavar="FROM=TO", help="Connect to HOST:PORT instead of HOST:PORT; repeatable."),
     ),
+    "access_key": (
+        str | None,
+        _option("--access-key", metavar="KEY", help="Account that signs requests, see `rmq help account`."),
+    ),
+    "secret_key_file": (
+        str | None,
+        _option("--secret-key-file", metavar="FILE", help="Its secret key, or a key file of Java."),
+    ),
+    "secret_command": (
+        str | None,
+        _option("--secret-command", metavar="COMMAND", help="Prints its secret key, e.g. 'pass rmq'."),
+    ),
     "confirm": (
         str | None,
         _option("--confirm", metavar="NAME", help="Confirm a change of the protected cluster NAME."),

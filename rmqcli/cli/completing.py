@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rmqcli.cli.settings import Settings
     from rmqcli.client import Admin
 
 ASKING = 3.0
@@ -30,6 +31,8 @@ _OPTIONS = {
     "--namesrv": "namesrv",
     "--profile": "profile",
     "--map": "map",
+    "--access-key": "access_key",
+    "--secret-key-file": "secret_key_file",
     **{f"--tls-{name}": f"tls_{name}" for name in ("ca", "cert", "key", "config")},
 }
 _SWITCHES = {"--tls": ("tls", True), "--no-tls": ("tls", False), "--tls-insecure": ("tls_insecure", True)}
@@ -70,14 +73,15 @@ def _found(kind: str, words: Sequence[str]) -> Iterable[str]:
     return names
 
 
-def _place(kind: str, words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
-    """The file of the cache, and the arguments of `Admin`."""
+def _place(kind: str, words: Sequence[str]) -> tuple[Path, Settings]:
+    """The file of the cache, and the settings of the command line."""
     from rmqcli.cli import name_cache
     from rmqcli.cli.settings import Given, Settings
 
+    settings = Settings(Given(**_given(words)))
     with Path(os.devnull).open("w") as nothing, redirect_stderr(nothing):
-        options = Settings(Given(**_given(words))).client_options
-    return name_cache.cache_path(kind, repr(options)), options
+        options = settings.server_options
+    return name_cache.cache_path(kind, repr(options)), settings
 
 
 def _ask_aside(words: Sequence[str]) -> None:
@@ -91,8 +95,8 @@ def _renew(kind: str, words: Sequence[str]) -> None:
     """Ask the cluster, and keep what it answers."""
     from rmqcli.cli import name_cache
 
-    path, options = _place(kind, words)
-    name_cache.store(path, _asked(kind, options))
+    path, settings = _place(kind, words)
+    name_cache.store(path, _asked(kind, settings.client_options))
 
 
 def _given(words: Sequence[str]) -> dict[str, Any]:

@@ -11,6 +11,9 @@ ENVIRONMENT: Mapping[str, str] = {
         "Name servers if neither -n nor --profile is given; the first one that is set wins."
     ),
     "RMQ_PROFILE": "Profile to use if no name server is given otherwise; wins over `rmq profile use`.",
+    "RMQ_ACCESS_KEY": "Account that signs requests if there is no --access-key: `rmq help account`.",
+    "RMQ_SECRET_KEY, RMQ_SECRET_KEY_FILE": "Its secret key, or the file with it.",
+    "RMQ_SECURITY_TOKEN": "Security token of a temporary account.",
     "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
     "RMQ_STATE_DIR": "Folder of undo files, plans of static topics, what was done with dead letters; default: the user's state folder.",
     "RMQ_CACHE_DIR": "Folder of the names that completions offer; default: the user's cache folder.",
@@ -51,6 +54,13 @@ def environment() -> str:
     return "\n\n".join(f"{name}\n    {text}" for name, text in ENVIRONMENT.items())
 
 
+def account() -> str:
+    """Return the text on the account that signs requests."""
+    from rmqcli.cli import account as module
+
+    return _document(module.__doc__)
+
+
 def json_schema() -> str:
     """Return the JSON schema of documents."""
     from importlib.resources import files
@@ -75,5 +85,6 @@ TOPICS: Mapping[str, Callable[[], str]] = {
     "tls": tls,
     "exit-codes": exit_codes,
     "environment": environment,
+    "account": account,
     "json-schema": json_schema,
 }

@@ -14,8 +14,9 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     `namesrv`: addresses separated by semicolons. `map`: where connections to an address go instead (see
     `rmqcli.client.wire.address_map`). `timeout`: seconds for one request. `group`: the consumer group of
-    commands that name none. `protected`: changes that ask want the name of the profile. `access_key`,
-    `secret_key`: the account of mqadmin's tools.yml. `tls…`: the global options of these names.
+    commands that name none. `protected`: changes that ask want the name of the profile. `access_key`: the
+    account that signs requests; its secret key is `secret_key`, or in `secret_key_file`, or is what
+    `secret_command` prints, or is asked for. `tls…`: the global options of these names.
     """
 
     namesrv: str
@@ -25,12 +26,18 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     protected: bool = False
     access_key: str | None = None
     secret_key: str | None = None
+    secret_key_file: str | None = None
+    secret_command: str | None = None
+    security_token: str | None = None
     tls: bool | None = None
     tls_ca: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
     tls_insecure: bool | None = None
     tls_config: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Profile({self.namesrv!r}, access_key={self.access_key!r})"
 
     def __post_init__(self) -> None:
         """Raise ValueError, which msgspec reports with the place, for values that no command could use."""

@@ -61,7 +61,7 @@ def remedy(error: BaseException, settings: Settings) -> Remedy:
 def _remedy(error: Any, settings: Settings) -> Remedy:
     if text := tls_remedy(error):
         return Remedy(text)
-    if text := address_remedy(error, settings):
+    if text := address_remedy(error, settings) or account_remedy(error, settings):
         return Remedy(text)
     missing = getattr(error, "missing", None)
     if missing is None:
@@ -85,6 +85,16 @@ def address_remedy(error: BaseException, settings: Settings) -> str:
     local = all(one.strip().startswith(_LOCAL) for one in endpoint.namesrv.split(";"))
     start = "start a broker with `rmq up`, or " if local else ""
     return f" (address from {endpoint.source}); {start}name a cluster with -n HOST:PORT or --profile NAME"
+
+
+def account_remedy(error: BaseException, settings: Settings) -> str:
+    """Return which account was refused by access control, or how to name one."""
+    if not getattr(error, "by_account", False):
+        return ""
+    from rmqcli.cli.account import access_key
+
+    key, _ = access_key(settings.given, settings.endpoint)
+    return f" (signed as {key})" if key else "; name an account with --access-key: rmq help account"
 
 
 def _known(kind: str, settings: Settings) -> Collection[str]:

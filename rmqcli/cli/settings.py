@@ -28,6 +28,9 @@ class Given:
     verbose: bool | None = None
     timeout: float | None = None
     map: tuple[str, ...] | None = None
+    access_key: str | None = None
+    secret_key_file: str | None = None
+    secret_command: str | None = None
     confirm: str | None = None
     columns: tuple[str, ...] | None = None
     sort: tuple[str, ...] | None = None
@@ -131,7 +134,10 @@ class Settings:
             else ["-n", found.namesrv]
         )
         maps = [word for rule in self.given.map or () for word in ("--map", rule)]
-        return shlex.join([*servers, *profile, *maps, *self._tls_words])
+        names = ("access_key", "secret_key_file", "secret_command")
+        keys = {f"--{name.replace('_', '-')}": getattr(self.given, name) for name in names}
+        account = [word for name, value in keys.items() if value for word in (name, value)]
+        return shlex.join([*servers, *profile, *maps, *account, *self._tls_words])
 
     @property
     def _tls_words(self) -> list[str]:
@@ -150,6 +156,21 @@ class Settings:
     @property
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments of `PullConsumer` and `Admin`; names on the command line get no namespace."""
+        from rmqcli.cli.account import account
+
+        credentials = account(self.given, self.endpoint)
+        options = self.server_options
+        if credentials is None:
+            return options
+        if self.verbose:
+            from rmqcli.render.output import note
+
+            note(f"requests are signed as {credentials.access_key}")
+        return options | {"credentials": credentials}
+
+    @property
+    def server_options(self) -> dict[str, Any]:
+        """`client_options` without the account, whose secret may have to be asked for."""
         endpoint = self.endpoint
         if self.verbose:
             from rmqcli.render.output import note

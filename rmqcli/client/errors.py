@@ -184,7 +184,33 @@ class NotSupported(BrokerRefused):
 
 
 class NotPermitted(BrokerRefused):
-    """NO_PERMISSION (16), or an access control refusal (code 1 with AclException in the remark)."""
+    """NO_PERMISSION (16), or an access control refusal (code 1 with AclException in the remark).
+
+    `by_account`: access control refused, and not, say, a topic that is not writable; the text ends with what
+    is missing then.
+    """
+
+    by_account: bool = False
+
+    def __init__(
+        self,
+        code: int,
+        remark: str | None,
+        address: str,
+        request: str = "the request",
+        *,
+        concluded: bool = False,
+    ) -> None:
+        if not concluded:
+            from rmqcli.client.denials import cleaned, denial
+
+            missing = denial(code, remark or "", request)
+            self.by_account = missing is not None
+            self.remedy = missing or ""
+            super().__init__(code, cleaned(remark), address, request)
+            self.remark = remark or ""
+            return
+        super().__init__(code, remark, address, request, concluded=True)
 
 
 class NotFound(BrokerRefused):

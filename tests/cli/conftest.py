@@ -78,7 +78,8 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQ_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("RMQ_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("RMQ_CACHE_DIR", str(tmp_path / "cache"))
-    for name in ("RMQ_NAMESRV", "NAMESRV_ADDR", "RMQ_PROFILE", "NO_COLOR"):
+    account = ("RMQ_ACCESS_KEY", "RMQ_SECRET_KEY", "RMQ_SECRET_KEY_FILE", "RMQ_SECURITY_TOKEN")
+    for name in ("RMQ_NAMESRV", "NAMESRV_ADDR", "RMQ_PROFILE", "NO_COLOR", *account):
         monkeypatch.delenv(name, raising=False)
 
 

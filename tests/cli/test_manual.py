@@ -131,7 +131,7 @@ def test_bash_completion() -> None:
     assert complete("topi") == {"topic"}
     assert complete("topic", "de") == {"describe", "delete"}
     assert complete("-n", "topic", "topic", "li") == {"list"}
-    assert complete("topic", "--json", "list", "--a") == {"--all"}
+    assert complete("topic", "--json", "list", "--al") == {"--all"}
     assert complete("send", "orders", "--del") == {"--delay", "--delay-level", "--delimiter"}
     assert complete("send", "orders", "--file", "pyp") == {"pyproject.toml"}
     assert complete("send", "orders", "--key", "") == set()
@@ -228,7 +228,7 @@ def test_completion_of_the_other_shells(shell: str) -> None:
     assert offered(shell, "topi") == {"topic"}
     assert offered(shell, "topic", "de") == {"describe", "delete"}
     assert offered(shell, "-n", "topic", "topic", "li") == {"list"}
-    assert offered(shell, "topic", "--json", "list", "--a") == {"--all"}
+    assert offered(shell, "topic", "--json", "list", "--al") == {"--all"}
     assert offered(shell, "send", "orders", "--del") == {"--delay", "--delay-level", "--delimiter"}
     assert (
         offered(shell, "send", "orders", "--file", "pyp")

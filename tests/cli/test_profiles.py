@@ -13,6 +13,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.profile import Profile, ProfilesFile, toml_text
 from rmqcli.cli.profiles import load_file, load_profiles, profiles_path, save_file
 from rmqcli.cli.settings import Given, Settings
+from rmqcli.client import Credentials
 from tests.cli.conftest import Run
 
 ALL = Profile("a:1;b:2", {"10.0.0.5:10911": "127.0.0.1:20911"}, 2.5, "billing", True, 'k"y', "söcret")
@@ -60,6 +61,7 @@ def test_options_win_over_the_profile() -> None:
         "namespace": "",
         "timeout": 2.5,
         "address_map": {"10.0.0.5:10911": "127.0.0.1:20911"},
+        "credentials": Credentials('k"y', "söcret"),
     }
     given = Given(profile="prod", timeout=9.0, map=("10.0.0.5:10911=x:1", "y=z"))
     options = Settings(given).producer_options
@@ -124,6 +126,7 @@ def test_what_commands_would_use(cli: Run) -> None:
         ["timeout", "9.0", "--timeout"],
         ["group", "billing", "profile prod"],
         ["tls", "", "not set"],
+        ["accessKey", 'k"y', "profile prod"],
         ["protected", "true", "profile prod"],
     ]
     assert cli("profile", "show", "--resolved").lines[0] == ["namesrv", DEFAULT_NAMESRV, "the default"]
@@ -188,7 +191,7 @@ def test_the_account_of_mqadmin(cli: Run, tmp_path: Path) -> None:
     assert "specify --namesrv" in cli("profile", "import", "prod", str(tools)).err
     imported = cli("-n", "a:1", "profile", "import", "prod", str(tools), "--protected")
     assert (imported.code, imported.out) == (0, b"")
-    assert "does not sign requests" in imported.err
+    assert imported.err == f"rmq: others may read {tools}, which holds a secret key: chmod 600 {tools}\n"
     found = load_profiles()["prod"]
     assert found == Profile("a:1", protected=True, access_key="rocketmq2", secret_key="12345678")
     shown = cli("profile", "show", "prod").out

@@ -100,7 +100,6 @@ def set_account(
 
     The secret key is asked for on a terminal, and always required, as brokers refuse an account without it.
     Brokers read their files again after up to 5 seconds; until then permissions that are not given are DENY.
-    rmq does not sign requests yet: brokers with access control must let its address in without an account.
     Brokers that refuse or do not respond are reported, and the exit code is 3.
     """
     from rmqcli.flows.accounts import account_of, explained

@@ -116,8 +116,7 @@ def create(
 ) -> None:
     """Create a user on brokers of 5.x and their slaves.
 
-    The password is asked for on a terminal. Brokers keep users even while authenticationEnabled=false. rmq
-    does not sign requests yet: brokers with authentication must have the request code on their white list.
+    The password is asked for on a terminal. Brokers keep users even while authenticationEnabled=false.
     Brokers that have the user, refuse or do not respond are reported, and the exit code is 3.
     """
     from codec.bodies.acl import UserInfo

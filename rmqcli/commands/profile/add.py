@@ -27,9 +27,10 @@ def add(
 ) -> None:
     """Add a profile.
 
-    --map, --timeout and --tls… are saved, too. Changes of a protected cluster that ask for confirmation want
-    the name of the profile, typed or as --confirm NAME; --yes is not enough, however the name servers are
-    given.
+    --map, --timeout, --tls… and the account are saved, too: a file of keys by its path, what comes from a
+    pipe (--secret-key-file /dev/stdin) in the file of profiles, which only its owner may read. Changes of a
+    protected cluster that ask for confirmation want the name of the profile, typed or as --confirm NAME;
+    --yes is not enough, however the name servers are given.
     """
     from rmqcli.cli.profile import Profile
 

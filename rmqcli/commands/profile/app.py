@@ -47,7 +47,10 @@ class ProfileOptions(OptionGroup):
     protected: ProtectedOption = None
 
     def given(self, settings: Settings) -> dict[str, Any]:
-        """The given fields of Profile. `--map`, `--timeout` and `--tls…` are those of the whole program."""
+        """The fields of Profile to change. `--map`, `--timeout`, `--tls…` and the account are those of the
+        program."""
+        from rmqcli.cli.account import kept
+
         fields = {
             "map": parse_map(settings.given.map or ()) or None,
             "timeout": settings.given.timeout,
@@ -55,7 +58,7 @@ class ProfileOptions(OptionGroup):
             "protected": self.protected,
             **{name: _absolute(getattr(settings.given, name)) for name in TLS_FIELDS},
         }
-        return {name: value for name, value in fields.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None} | kept(settings.given)
 
 
 def _absolute(value: Any) -> Any:

@@ -17,7 +17,9 @@ UNSET: dict[str, dict[str, Any]] = {
     "map": {"map": {}},
     "timeout": {"timeout": None},
     "group": {"group": None},
-    "keys": {"access_key": None, "secret_key": None},
+    "keys": dict.fromkeys(
+        ("access_key", "secret_key", "secret_key_file", "secret_command", "security_token")
+    ),
     "tls": dict.fromkeys(FIELDS),
 }
 UnsetOption = Annotated[
@@ -31,7 +33,8 @@ UnsetOption = Annotated[
     "edit",
     example="""rmq profile edit prod -n 'ns1:9876;ns3:9876'
 rmq profile edit prod --timeout 10 --group billing
-rmq profile edit prod --unset map --no-protected""",
+rmq profile edit prod --unset map --no-protected
+rmq profile edit prod --access-key billing-app --secret-command 'pass rmq'""",
 )
 def edit(
     name: NameArgument, settings: Settings, *, options: ProfileOptions, unset: UnsetOption = None
@@ -49,6 +52,7 @@ def edit(
         changes |= UNSET[field]
     if not changes:
         raise usage_error(
-            "nothing to change: specify --namesrv, --map, --timeout, --group, --protected, --tls or --unset"
+            "nothing to change: specify --namesrv, --map, --timeout, --group, --protected, --tls, --unset "
+            "or the options of an account"
         )
     save(settings, name, replace(profile(name), **changes))

@@ -7,12 +7,13 @@ from typing import Annotated
 
 from typer import Argument
 
+from rmqcli.cli.account import file_keys
 from rmqcli.cli.command import command
-from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.profiles import check_name, load_profiles
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.profile.app import NameArgument, ProfileOptions, app, checked_servers, save
-from rmqcli.render.output import warn
+from rmqcli.commands.profile.edit import UNSET
 
 FileArgument = Annotated[Path, Argument(metavar="FILE", help="mqadmin's conf/tools.yml.")]
 
@@ -26,7 +27,8 @@ def import_tools(
     """Keep the account of mqadmin's tools.yml in a profile, which is created if there is none.
 
     A new profile gets the name servers of -n, RMQ_NAMESRV or NAMESRV_ADDR: tools.yml contains none. The keys
-    are kept for brokers that check signatures; this version does not sign requests.
+    are copied to the file of profiles, which only its owner may read; to leave them where they are, use rmq
+    profile add --secret-key-file. A key file of Java's clients is read, too.
     """
     from msgspec.structs import replace
 
@@ -39,22 +41,8 @@ def import_tools(
             raise usage_error("tools.yml names no name server: specify --namesrv HOST:PORT")
         servers = checked_servers(found.namesrv)
         known = Profile(servers) if known is None else replace(known, namesrv=servers)
-    access, secret = _account(path)
-    save(settings, name, replace(known, access_key=access, secret_key=secret, **options.given(settings)))
-    warn(
-        f"the keys of {access} are kept in profile {name}, but not used: this version does not sign requests"
-    )
-
-
-def _account(path: Path) -> tuple[str, str]:
-    """Return accessKey and secretKey of the file from which mqadmin signs its requests."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: not a YAML file: {error}", ExitCode.USAGE) from error
-    keys = [content.get(key) if isinstance(content, dict) else None for key in ("accessKey", "secretKey")]
-    if not all(keys):
-        raise CommandError(f"{path}: accessKey and secretKey are expected", ExitCode.USAGE)
-    return str(keys[0]), str(keys[1])
+    keys = file_keys(str(path))
+    if keys.access_key is None:
+        raise usage_error(f"{path}: accessKey and secretKey are expected")
+    account = {**UNSET["keys"], **keys._asdict()}
+    save(settings, name, replace(known, **account | options.given(settings)))

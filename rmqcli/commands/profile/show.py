@@ -45,6 +45,13 @@ def _show_resolved(settings: Settings, name: str | None) -> None:
     show_rows(settings, columns, list(_fields(given, Settings(given).endpoint)))
 
 
+def _account(given: Given, endpoint: Endpoint) -> tuple[str | None, str]:
+    from rmqcli.cli.account import access_key
+
+    key, source = access_key(given, endpoint)
+    return key, source or "not set"
+
+
 def _fields(given: Given, endpoint: Endpoint) -> list[list[Any]]:
     """Return field, value and source of everything that a profile can set."""
     settings, profile = Settings(given), endpoint.profile
@@ -60,5 +67,6 @@ def _fields(given: Given, endpoint: Endpoint) -> list[list[Any]]:
         ["timeout", timeout, "--timeout" if given.timeout else from_profile if timeout else "the command"],
         ["group", group, from_profile if group else "not set"],
         ["tls", tls_text(tls), tls_source(given, profile, from_profile)],
+        ["accessKey", *_account(given, endpoint)],
         ["protected", guard is not None, f"profile {guard}" if guard else "not set"],
     ]
