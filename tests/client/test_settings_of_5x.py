@@ -57,6 +57,14 @@ async def test_an_attribute_that_nobody_keeps_is_an_error(cluster: Cluster, auto
             await admin.topics.create(TOPIC, attributes=FIFO, brokers=["broker-b"])
 
 
+async def test_an_attribute_that_keeps_another_value_is_an_error(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
+    async with admin_of(cluster) as admin:
+        with pytest.raises(SettingsIgnored, match=rf"on {A}"):
+            await admin.topics.create(TOPIC, attributes="+message.type=DELAY", brokers=["broker-a"])
+
+
 async def test_nothing_is_read_again_without_attributes(cluster: Cluster, autojump_clock: Any) -> None:
     async with admin_of(cluster) as admin:
         await admin.topics.create(TOPIC)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.errors import IllegalBatch
@@ -11,7 +11,7 @@ from broker.store.batch_texts import BatchText, BatchTexts
 from codec.errors import LocalProtocolError
 
 COMMON = (b"", b"WAIT\x01true", b"TAGS\x01all\x02", b"UNIQ_KEY\x01whole")
-UNIQUE = st.sampled_from(["0A0B", "0A0C", "0a0D", "", "x", "0A\x010B", "0A 0", "äöüß"])
+VALUES = st.sampled_from(["0A0B", "0a0D", "A\x01BC", "A\x02BC", "AB\x02\x01", "A BC", "ABé", "", "x"])
 PAIRS = st.sampled_from(
     [
         "TAGS\x01paid",
@@ -19,28 +19,30 @@ PAIRS = st.sampled_from(
         "KEYS\x01k1 k2",
         "a\x01UNIQ_KEY\x01b",
         "XUNIQ_KEY\x010A0B",
+        "UNIQ_KEY\x010A0C",
         "\x01v",
         "n",
         "n\x01",
         "",
     ]
 )
-TEXTS = st.builds(
-    lambda before, value, after, end: "\x02".join([*before, *value, *after]) + end,
-    st.lists(PAIRS, max_size=2),
-    st.lists(UNIQUE.map("UNIQ_KEY\x01{}".format), min_size=0, max_size=2),
-    st.lists(PAIRS, max_size=2),
-    st.sampled_from(["", "\x02"]),
+FRAMES = st.tuples(
+    st.lists(PAIRS, max_size=2).map("\x02".join),
+    st.sampled_from(["UNIQ_KEY\x01", "\x02UNIQ_KEY\x01", "XUNIQ_KEY\x01", ""]),
+    st.lists(PAIRS, max_size=2).map(lambda pairs: "".join(f"\x02{pair}" for pair in pairs)),
 )
-BATCHES = st.lists(TEXTS, min_size=1, max_size=3).flatmap(
-    lambda texts: st.lists(st.sampled_from(texts) | TEXTS, min_size=2, max_size=12)
+BATCHES = st.lists(FRAMES, min_size=1, max_size=3).flatmap(
+    lambda frames: st.lists(st.tuples(st.sampled_from(frames), VALUES), min_size=2, max_size=8)
 )
+"""Texts that often differ in their values only."""
 
 
+@settings(max_examples=400)
 @given(BATCHES, st.sampled_from(COMMON))
-def test_as_each_alone(batch: list[str], common: bytes) -> None:
+def test_as_each_alone(batch: list[tuple[tuple[str, str, str], str]], common: bytes) -> None:
     texts = BatchTexts(common)
-    for text in batch:
+    for (before, name, after), value in batch:
+        text = before + name + value + after
         assert outcome(texts, text) == outcome(BatchTexts(common), text)
 
 
