@@ -32,20 +32,25 @@ from tests.support import PATIENCE
 __all__ = ["warm_rmq"]
 
 COMMANDS = (
-    "cheat check cluster consume dlq doctor group help id inspect offsets profile pull query request send "
-    "tail topic trace"
+    "acl cheat check cluster consume dlq doctor export group help id import inspect metrics offsets profile pull "
+    "query report request send sql tail topic trace"
 )
-"""What copies run. Other commands start as processes do: servers, and those that load Spark or Arrow."""
+"""What copies run. Other commands start as processes do: servers, and those that load Spark."""
 IMPORTED = (
     "codec.operations",
+    "codec.scan",
+    "duckdb",
     "encodings.idna",
     "numpy",
+    "pyarrow.compute",
+    "pyarrow.parquet",
     "rich.table",
     "rmqcli.cli.app",
     "rmqcli.cli.endpoints",
     "rmqcli.cli.running",
     "rmqcli.client.admin.admin",
     "rmqcli.client.produce.producer",
+    "rmqcli.export.from_store.queue_check",
     "rmqcli.render.output",
     "trio",
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.local import write_stores
@@ -92,11 +93,16 @@ class DeltaLake(Lake):
         return DeltaTable(f"{self.folder}/t")
 
     def arrow(self) -> Any:
-        return self._table().to_pyarrow_table()
+        return self._read()
 
     def matching(self, column: str, sign: str, value: Any) -> int:
-        found: int = self._table().to_pyarrow_table(filters=[(column, sign, value)]).num_rows
+        found: int = self._read(filters=[(column, sign, value)]).num_rows
         return found
+
+    def _read(self, **options: Any) -> Any:
+        # Threads of Arrow that call the library's own file system abort the process when it ends.
+        files = SubTreeFileSystem(f"{self.folder}/t", LocalFileSystem())
+        return self._table().to_pyarrow_table(filesystem=files, **options)
 
     def create(self, columns: dict[str, Any], partitions: Sequence[str]) -> None:
         from deltalake import DeltaTable, Schema
