@@ -20,6 +20,7 @@ from benchmarks import (
     signing,
     spark,
     stores,
+    tls,
     verify,
 )
 from benchmarks.harness import Benchmark, Measured
@@ -43,6 +44,7 @@ GROUPS: dict[str, Benchmark] = {
     "clients": clients.clients,
     "consume": consume.consume,
     "signing": signing.signing,
+    "tls": tls.tls,
     "cli": cli.cli,
 }
 

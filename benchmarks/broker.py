@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import statistics
 import subprocess
 import sys
@@ -59,15 +60,17 @@ def sends() -> Iterator[Measured]:
             if in_flight == 1:
                 p50, least = ours.median_seconds * 1e6, count.median_seconds * 1e6
                 yield Measured(f"{name}, p50", p50, "µs", p50 / least, "bare trio loop")
-            yield Measured(f"{name}, CPU", _cpu_of_one(address, frames, in_flight, up["pid"]), "µs")
+            yield Measured(f"{name}, CPU", cpu_of_one(address, frames, in_flight, up["pid"]), "µs")
 
 
-def _cpu_of_one(address: Address, frames: list[bytes], in_flight: int, pid: int) -> float:
+def cpu_of_one(
+    address: Address, frames: list[bytes], in_flight: int, pid: int, tls: ssl.SSLContext | None = None
+) -> float:
     """Microseconds of CPU that the broker takes for one message."""
 
     def measure() -> float:
         started, used = time.perf_counter(), cpu_seconds(pid)
-        rate = drive(address, frames, in_flight, 1.0).per_second
+        rate = drive(address, frames, in_flight, 1.0, tls).per_second
         return (cpu_seconds(pid) - used) / (rate * (time.perf_counter() - started)) * 1e6
 
     return median_of(measure, 5)

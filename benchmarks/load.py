@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -58,10 +59,22 @@ def send_frames(
     return frames
 
 
-def drive(address: tuple[str, int], frames: Sequence[bytes], in_flight: int, seconds: float) -> Rate:
+def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> socket.socket:
+    """A connection; with a context a TLS one."""
+    connection = socket.create_connection(address)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection if tls is None else tls.wrap_socket(connection, server_hostname=address[0])
+
+
+def drive(
+    address: tuple[str, int],
+    frames: Sequence[bytes],
+    in_flight: int,
+    seconds: float,
+    tls: ssl.SSLContext | None = None,
+) -> Rate:
     """Keeps `in_flight` frames outstanding for `seconds`. AssertionError if a reply is not a success."""
-    with socket.create_connection(address) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connect(address, tls) as connection:
         cycle = list(frames)
         position, replies, times = in_flight % len(cycle), 0, []
         waiting = b""

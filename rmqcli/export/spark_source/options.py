@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from rmqcli.client.errors import ClientError
+from rmqcli.client.wire.tls import Tls
 from rmqcli.export.packing import TASK_BYTES
 from rmqcli.export.spark_source.account import credentials
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position
@@ -49,22 +51,17 @@ class ClientOptions:
     namesrv: str
     instance: Mapping[str, Any] = field(default_factory=dict)
     producer: Mapping[str, Any] = field(default_factory=dict)
-    tls: bool = False
-    tls_ca: str | None = None
+    tls: Tls | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        if not self.tls:
+        if self.tls is None:
             return {"namesrv": self.namesrv, **self.instance}
-        import ssl
-
         try:
-            tls = ssl.create_default_context(cafile=self.tls_ca)
-        except OSError as error:  # SSLError is one
-            raise OptionError(
-                f"rocketmq.tlsCa={self.tls_ca}: no certificates: {error.strerror or error}"
-            ) from None
-        return {"namesrv": self.namesrv, "tls": tls, **self.instance}
+            context = self.tls.context()
+        except ClientError as error:
+            raise OptionError(f"rocketmq.tls…: {error}") from None
+        return {"namesrv": self.namesrv, "tls": context, **self.instance}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +196,14 @@ _PRODUCER: _Table = {
     "trace": ("trace", to_trace),
 }
 _ACCOUNT = ("accessKey", "secretKey", "secretKeyFile", "securityToken")
-_OF_CLIENT = (*_INSTANCE, *_PRODUCER, *_ACCOUNT, "tls", "tlsCa")
+_TLS: _Table = {
+    "tlsCa": ("ca", to_text),
+    "tlsCert": ("certificate", to_text),
+    "tlsKey": ("key", to_text),
+    "tlsKeyPassword": ("key_password", to_text),
+    "tlsInsecure": ("check", lambda name, text: not to_boolean(name, text)),
+}
+_OF_CLIENT = (*_INSTANCE, *_PRODUCER, *_ACCOUNT, "tls", *_TLS)
 _SHOWN = {name.lower(): name for name in (*_CLIENT, *_READ, *_POSITIONS, *_WRITE, *_OF_CLIENT)}
 """Names as users write them; Spark passes them in lower case."""
 
@@ -234,13 +238,13 @@ class _Named:
             instance.setdefault("timeout", milliseconds / 1000)
         if found := credentials({name: self.of_client.get(name.lower()) for name in _ACCOUNT}):
             instance["credentials"] = found
-        ca = self.of_client.get("tlsca")
+        tls = Tls(**_converted(_TLS, self.of_client, "rocketmq."))
+        default = "false" if tls == Tls() else "true"
         return ClientOptions(
             self.values["namesrv"],
             instance,
             _converted(_PRODUCER, self.of_client, "rocketmq."),
-            to_boolean("rocketmq.tls", self.of_client.get("tls", "true" if ca else "false")),
-            ca,
+            tls if to_boolean("rocketmq.tls", self.of_client.get("tls", default)) else None,
         )
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
 
 from codec.message_queue import MessageQueue
-from rmqcli.client import ConnectionLost, Credentials
+from rmqcli.client import ConnectionLost, Credentials, Tls
 from rmqcli.export.from_topic.batches import to_batch
 from rmqcli.export.spark_source import OptionError
 from rmqcli.export.spark_source.batch import BatchReader
@@ -72,6 +72,25 @@ def test_options_of_the_client() -> None:
     assert write_options({"namesrv": "h:1", "rocketmq.trace": "MyTrace"}).client.producer == {
         "trace": "MyTrace"
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "tls"),
+    [
+        ({}, None),
+        ({"rocketmq.tls": "true"}, Tls()),
+        ({"rocketmq.tlsCa": "ca.pem", "rocketmq.tls": "false"}, None),
+        ({"rocketmq.tlsInsecure": "true"}, Tls(check=False)),
+        (
+            {"rocketmq.tlsCa": "ca.pem", "rocketmq.tlsCert": "c.pem", "rocketmq.tls_key": "k.pem"},
+            Tls(ca="ca.pem", certificate="c.pem", key="k.pem"),
+        ),
+    ],
+)
+def test_tls_settings(given: dict[str, str], tls: Tls | None) -> None:
+    client = read(**given).client
+    assert client is not None
+    assert client.tls == tls
 
 
 @pytest.mark.parametrize(("given", "tls"), [({}, False), ({"rocketmq.tls": "true"}, True)])
@@ -183,7 +202,7 @@ def test_what_no_batch_means(given: dict[str, str], text: str) -> None:
 def test_certificates_that_are_not_there() -> None:
     client = read(**{"rocketmq.tlsCa": "/nonexistent"}).client
     assert client is not None
-    with pytest.raises(OptionError, match=r"rocketmq\.tlsCa=/nonexistent: no certificates: No such file"):
+    with pytest.raises(OptionError, match=r"rocketmq\.tls…: TLS CA /nonexistent: No such file or directory"):
         client.arguments  # noqa: B018
 
 

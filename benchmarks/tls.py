@@ -1,0 +1,136 @@
+"""TLS against plain connections of one broker, which accepts both: sends, handshakes, and what handshakes that
+stop half-way cost the others.
+
+The certificate has an RSA key of 2,048 bits, the most costly of the usual ones for a server.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import product
+from pathlib import Path
+from threading import Event, Thread
+
+import trustme
+
+from benchmarks.broker import cpu_of_one
+from benchmarks.harness import Measured, cluster, cpu_seconds, have_memory, median_of, resident_mib
+from benchmarks.load import connect, drive, send_frames
+from benchmarks.neighbours import BESIDE, computing, percentile, round_trips
+
+ROUNDS = 5
+HANDSHAKE_SECONDS = 3.0
+HALF_OPEN = 2000
+QUIET_SECONDS = 3.0
+TARGET = "2 × quiet"
+
+Address = tuple[str, int]
+
+
+def tls() -> Iterator[Measured]:
+    """Handshakes and sends a second, CPU of the broker, p99 of others beside half-open handshakes."""
+    have_memory()
+    with tempfile.TemporaryDirectory() as folder:
+        settings, context = _certificate(Path(folder))
+        with cluster(Path(folder) / "store", **settings) as up:
+            host, _, port = up["broker"].rpartition(":")
+            address, pid = (host, int(port)), up["pid"]
+            yield from _sends(address, context, pid)
+            yield from _handshakes(address, context, pid)
+            yield from _half_open(address, context, pid)
+
+
+def _certificate(folder: Path) -> tuple[dict[str, object], ssl.SSLContext]:
+    """The properties of a server, and the context of a client that trusts it."""
+    authority = trustme.CA(key_type=trustme.KeyType.RSA)
+    issued = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.RSA)
+    issued.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    names = ("tls.server.certPath", "tls.server.keyPath")
+    return dict.fromkeys(names, folder / "server.pem"), context
+
+
+def _sends(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[Measured]:
+    frames = send_frames("Bench")
+    for in_flight in (64, 1):
+        name = f"send 1 KB, {in_flight} in flight"
+        rates: dict[bool, list[float]] = {False: [], True: []}
+        for _, secured in product(range(ROUNDS), rates):
+            rates[secured].append(
+                drive(address, frames, in_flight, 1.0, context if secured else None).per_second
+            )
+        plain, encrypted = (sorted(found)[ROUNDS // 2] for found in rates.values())
+        yield Measured(f"plain, {name}", plain, "msg/s")
+        yield Measured(f"TLS, {name}", encrypted, "msg/s", encrypted / plain, "plain")
+        least = cpu_of_one(address, frames, in_flight, pid)
+        most = cpu_of_one(address, frames, in_flight, pid, context)
+        yield Measured(f"plain, {name}, CPU", least, "µs")
+        yield Measured(f"TLS, {name}, CPU", most, "µs", most / least, "plain")
+
+
+def _handshakes(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[Measured]:
+    """Connections a second of one client that resumes nothing, and what one costs the broker."""
+    rates: dict[bool, float] = {}
+    costs: dict[bool, float] = {}
+    for secured in (False, True):
+        used, started, count = cpu_seconds(pid), time.perf_counter(), 0
+        while time.perf_counter() - started < HANDSHAKE_SECONDS:
+            connect(address, context if secured else None).close()
+            count += 1
+        rates[secured] = count / (time.perf_counter() - started)
+        costs[secured] = (cpu_seconds(pid) - used) / count * 1e6
+    yield Measured("handshakes of one client", rates[True], "/s", rates[True] / rates[False], "plain")
+    yield Measured("handshake, CPU", costs[True], "µs", costs[True] / costs[False], "plain connection")
+
+
+def _half_open(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[Measured]:
+    """Round trips of a plain client while others begin handshakes and stop."""
+    before = resident_mib(pid)
+    quiet = median_of(lambda: percentile(round_trips(address, QUIET_SECONDS), 99), 3)
+    with computing():
+        shared = percentile(round_trips(address, QUIET_SECONDS), 99)
+    with stopped_handshakes(address, context):
+        held = percentile(round_trips(address, QUIET_SECONDS), 99)
+    name = f"p99 beside {HALF_OPEN:,} half-open handshakes"
+    yield Measured(name, held, "ms", held / quiet, "quiet", TARGET)
+    yield Measured(name, held, "ms", held / shared, BESIDE)
+    yield Measured(f"memory after {HALF_OPEN:,} half-open handshakes", resident_mib(pid) - before, "MiB")
+
+
+@contextmanager
+def stopped_handshakes(address: Address, context: ssl.SSLContext) -> Iterator[None]:
+    """Opens connections and sends the first message of a handshake on each, spread over the block."""
+    hello, end = client_hello(context), Event()
+    with ExitStack() as stack:
+        opened = Thread(target=_open, args=(address, hello, stack, end))
+        opened.start()
+        try:
+            yield
+        finally:
+            end.set()
+            opened.join()
+
+
+def _open(address: Address, hello: bytes, stack: ExitStack, end: Event) -> None:
+    pause = QUIET_SECONDS / HALF_OPEN / 2
+    for _ in range(HALF_OPEN):
+        stack.enter_context(socket.create_connection(address)).sendall(hello)
+        if end.wait(pause):
+            return
+
+
+def client_hello(context: ssl.SSLContext) -> bytes:
+    """The first message of a client."""
+    outgoing = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="127.0.0.1")
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        return outgoing.read()
+    raise AssertionError("a handshake has an answer")
