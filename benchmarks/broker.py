@@ -66,7 +66,7 @@ def sends() -> Iterator[Measured]:
 def cpu_of_one(
     address: Address, frames: list[bytes], in_flight: int, pid: int, tls: ssl.SSLContext | None = None
 ) -> float:
-    """Microseconds of CPU that the broker takes for one message."""
+    """Microseconds of CPU that the broker takes for one request."""
 
     def measure() -> float:
         started, used = time.perf_counter(), cpu_seconds(pid)
@@ -107,6 +107,7 @@ def pulls() -> Iterator[Measured]:
             got.per_second * 32 / sent.per_second,
             "sends",
         )
+        yield Measured("pull 1 KB, 32 a reply, CPU", cpu_of_one(address, frames, 1, up["pid"]), "µs")
 
 
 def syncs() -> Iterator[Measured]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
@@ -31,6 +32,7 @@ from broker.net.handling import by_code, serve
 from broker.net.session import Session
 from codec.codes import RequestCode, ResponseCode
 from codec.headers.base import Header
+from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.operations import brokers as brokers_ops
 from codec.operations import clients as clients_ops
@@ -126,9 +128,11 @@ SEND_HEADERS: dict[int, type[Header]] = {
 def direct_readers(*, gated: bool = False) -> DirectReaders:
     """Readers of the most frequent requests, for the connections of one server. With a gate, signed requests
     keep their ext fields."""
-    header = SendMessageRequestHeaderV2 if gated else SignableSendHeader
-    operations = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
-    readers = [DirectReader(operation.code, header) for operation in operations]
+    send = SendMessageRequestHeaderV2 if gated else SignableSendHeader
+    sends = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
+    pulls = messages_ops.PULL_MESSAGE, messages_ops.LITE_PULL_MESSAGE
+    readers: list[DirectReader[Any]] = [DirectReader(operation.code, send) for operation in sends]
+    readers += [DirectReader(operation.code, PullMessageRequestHeader) for operation in pulls]
     return DirectReaders(readers, SEND_HEADERS)
 
 

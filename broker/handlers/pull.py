@@ -1,70 +1,51 @@
 """PULL_MESSAGE (11), LITE_PULL_MESSAGE (361) (Java class `PullMessageProcessor`).
 
 A pull that finds nothing new and may be suspended is held (services/holds.py) and tried once more when a
-message arrives or its time is over. It commits its offset at the first try only. Records are sent as views
-of the mapped files. SQL92 subscriptions are refused unless enablePropertyFilter is on. An expression in
-the request itself that does not compile lets everything pass, as in Java; one of a heartbeat is refused.
+message arrives or its time is over. It commits its offset at the first try only. A few records are sent in
+one piece with their head, more as views of the mapped files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, partial
-from typing import NamedTuple
+from functools import partial
 
 import trio
 
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
-from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
+from broker.filters import is_tag_type
 from broker.handlers.common import (
-    FAQ,
     Soon,
     after_flush,
     is_unflushed,
-    no_filtering,
-    no_topic,
     once_flushed,
     when_compiled,
 )
 from broker.handlers.offsets import commit
+from broker.handlers.pull_selection import Wanted, selection_of
 from broker.net.dispatch import failure_reply
 from broker.net.handling import Answered, Reply, Request, encoder
-from broker.net.session import Session
+from broker.net.transport import COALESCE_BYTES
 from broker.services.clients import watch_session
-from broker.services.creations import count_created
 from broker.services.holds import Hold
 from broker.services.put import store_offset_moved
 from broker.store.values import GetResult, GetStatus
-from codec.bodies.heartbeat import SubscriptionData
-from codec.codes import MASTER_ID, Perm, PullSysFlag, ResponseCode
-from codec.errors import SelectorError
+from codec.codes import MASTER_ID, PullSysFlag, ResponseCode
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.names import RETRY_PREFIX
 from codec.operations.messages import PULL_MESSAGE
-from codec.selector import ALL, parse_tags, tag_codes
+from codec.remoting.reply_head import ReplyHead
 
-_NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
 MAX_SUSPEND_MS = 3_600_000
 """A longer wait is cut: the client pulls again."""
 
 # Plain integers, because an operation on an IntFlag costs a call.
-COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = (
-    int(flag) for flag in (PullSysFlag.COMMIT_OFFSET, PullSysFlag.SUSPEND, PullSysFlag.SUBSCRIPTION)
-)
-READ = int(Perm.READ)
+COMMIT_OFFSET, SUSPEND = int(PullSysFlag.COMMIT_OFFSET), int(PullSysFlag.SUSPEND)
 
 PullRequest = Request[PullMessageRequestHeader, None]
 PullReply = Reply[PullMessageResponseHeader, bytes]
 _encode = encoder(PULL_MESSAGE)
-
-
-class Wanted(NamedTuple):
-    """The messages that a pull lets through: tag codes (None: all), and a selection by properties."""
-
-    codes: frozenset[int] | None = None
-    sql: SqlSelection | None = None
 
 
 _CODES = {
@@ -78,36 +59,76 @@ _CODES = {
 }
 
 
-LONGEST_TAGS = 32 * 1024
-"""Characters of the tags that a pull names."""
-CACHED_TEXT = 1024
-"""Characters: the cache keeps no longer expressions."""
+FOUND = GetStatus.FOUND
+_found_head = ReplyHead(
+    ResponseCode.SUCCESS,
+    PullMessageResponseHeader,
+    ("suggest_which_broker_id", "next_begin_offset", "min_offset", "max_offset"),
+    FOUND.name,
+).frame_head
+
+SHORT_BODY = COALESCE_BYTES
+"""Bytes of records that are sent in one piece with their head."""
 
 
 def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageResponseHeader, bytes]:
     """Replies with records, with a correction of the offset, or later."""
     if is_tag_type(request.header.expression_type):
-        return _pull(broker, request)
+        result = _found(broker, request)
+        if result is None:
+            return None
+        if _is_short(broker, request, result):
+            return _frame(broker, request, result)
+        return _replied(broker, request, result)
     return when_compiled(broker, [request.header.subscription], partial(_pull, broker, request))
 
 
 def _pull(broker: BrokerContext, request: PullRequest) -> Soon[PullMessageResponseHeader, bytes]:
+    result = _found(broker, request)
+    return None if result is None else _replied(broker, request, result)
+
+
+def _replied(
+    broker: BrokerContext, request: PullRequest, result: GetResult
+) -> Soon[PullMessageResponseHeader, bytes]:
+    return once_flushed(broker, _reply(broker, request.header, result), result.end)
+
+
+def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
+    """The result of a pull, which commits its offset; None if it is held."""
     header = request.header
     try:
-        wanted = _check(broker, request.session, header)
+        wanted = selection_of(broker, request.session, header)
     except Refusal as refusal:
         raise Refusal(refusal.code, refusal.remark, {}) from None
     result = _get(broker, header, wanted)
-    code = _code(result.status, header.queue_offset)
     if header.sys_flag & COMMIT_OFFSET and not broker.is_slave:
         with suppress(Refusal):  # it is logged; Java stores any offset
             commit(broker, request.session, header)
     broker.offsets.note_pull(header.consumer_group, header.topic, header.queue_id, header.queue_offset)
-    may_wait = header.sys_flag & SUSPEND and not request.command.is_oneway
-    if code == ResponseCode.PULL_NOT_FOUND and may_wait and _hold(broker, request, result, wanted):
-        return None
-    reply = _reply(broker, header, result)
-    return once_flushed(broker, reply, result.end)
+    if result.status is FOUND or not header.sys_flag & SUSPEND or request.command.is_oneway:
+        return result
+    is_awaited = _code(result.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND
+    return None if is_awaited and _hold(broker, request, result, wanted) else result
+
+
+def _is_short(broker: BrokerContext, request: PullRequest, result: GetResult) -> bool:
+    """True if `_frame` can write the reply."""
+    return (
+        result.status is FOUND
+        and result.size <= SHORT_BODY
+        and not request.command.serialize_type
+        and not is_unflushed(broker, result.end)
+    )
+
+
+def _frame(broker: BrokerContext, request: PullRequest, result: GetResult) -> bytes:
+    """The reply with records, of `_reply`, in one piece: to gather a few is cheaper than to send views."""
+    _count_found(broker, result)
+    suggested = _suggested(broker, request.header, result)
+    offsets = result.next_begin_offset, result.min_offset, result.max_offset
+    head = _found_head(result.size, request.command.opaque, suggested, *offsets)
+    return b"".join((head, *result.views))
 
 
 def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted: Wanted) -> bool:
@@ -160,7 +181,7 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
     header, session, command = request.header, request.session, request.command
     session.in_batch = True
     try:
-        result = _get(broker, header, _check(broker, session, header))
+        result = _get(broker, header, selection_of(broker, session, header))
         reply = _reply(broker, header, result)
         if is_unflushed(broker, result.end):
             session.spawn(_answer_once_flushed, broker, request, reply, result.end)
@@ -206,7 +227,7 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
     )
     took = broker.timer() - started
     broker.rates.longest_get_seconds = max(broker.rates.longest_get_seconds, took)
-    if result.status is GetStatus.FOUND:
+    if result.status is FOUND:
         queue, group = (header.topic, header.queue_id), header.consumer_group
         broker.statistics.got(*queue, group, result.count, result.size, int(took * 1000))
     if result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
@@ -224,13 +245,17 @@ def _reply(broker: BrokerContext, header: PullMessageRequestHeader, result: GetR
         max_offset=result.max_offset,
     )
     if code == ResponseCode.SUCCESS:
-        broker.rates.found += 1
-        broker.rates.transferred += result.count
+        _count_found(broker, result)
         return Reply(offsets, None, code, result.status.name, result.views)
     if code == ResponseCode.PULL_OFFSET_MOVED and not broker.is_slave:
         store_offset_moved(broker, header, result.next_begin_offset)
     broker.rates.missed += 1
     return Reply(offsets, None, code, result.status.name)
+
+
+def _count_found(broker: BrokerContext, result: GetResult) -> None:
+    broker.rates.found += 1
+    broker.rates.transferred += result.count
 
 
 def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> int:
@@ -239,120 +264,3 @@ def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: 
     if group is None:
         return MASTER_ID
     return group.which_broker_when_consume_slowly if result.slow else group.broker_id
-
-
-def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:
-    """The messages to let through; Refusal when the pull is not allowed."""
-    if not broker.config.broker_permission & READ:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
-    group, made = broker.groups.find(header.consumer_group)
-    if made:
-        count_created(broker, session, partial(broker.groups.remove, header.consumer_group))
-        broker.files.groups_changed()
-    if group is None:
-        remark = f"subscription group [{header.consumer_group}] does not exist, {FAQ}"
-        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-    if not group.consume_enable:
-        raise Refusal(
-            ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"
-        )
-    topic = broker.topics.get(header.topic)
-    if topic is None:
-        raise no_topic(header.topic, " ")
-    if not topic.perm & READ:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] pulling message is forbidden")
-    if not 0 <= header.queue_id < topic.read_queue_nums:
-        raise Refusal(
-            ResponseCode.SYSTEM_ERROR,
-            f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
-            f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{session.peer_text}]",
-        )
-    if header.sys_flag & SUBSCRIPTION:
-        return _wanted_by_header(broker, header)
-    return _wanted_by_group(broker, header, group.consume_broadcast_enable)
-
-
-def _wanted_by_header(broker: BrokerContext, header: PullMessageRequestHeader) -> Wanted:
-    if not is_tag_type(header.expression_type):
-        one = _filter_of_header(broker, header)
-        return _wanted_by_sql(broker, header.topic, header.expression_type, one)
-    if len(header.subscription or "") > LONGEST_TAGS:
-        remark = f"the tags have more than {LONGEST_TAGS} characters"
-        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
-    try:
-        return _wanted_by_tags(broker, header.topic, _codes_of_text(header.subscription or ALL))
-    except SelectorError:
-        raise _unreadable() from None
-
-
-def _unreadable() -> Refusal:
-    return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
-
-
-def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter | None:
-    text, kind = header.subscription, header.expression_type or ""
-    if not text:
-        raise _unreadable()
-    try:
-        return broker.filters.build(header.topic, header.consumer_group, text, kind, header.sub_version)
-    except SelectorError:
-        return None
-
-
-def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | None) -> Wanted:
-    """Selects by tags; messages of a retry topic also by the filters of their original topics."""
-    if broker.config.filter_support_retry and topic.startswith(RETRY_PREFIX):
-        return Wanted(codes, SqlSelection(broker.filters, topic, None, retry_topics=True))
-    return Wanted(codes)
-
-
-def _wanted_by_sql(broker: BrokerContext, topic: str, kind: str | None, one: ConsumerFilter | None) -> Wanted:
-    config = broker.config
-    if not config.enable_property_filter:
-        raise no_filtering(kind)
-    return Wanted(None, SqlSelection(broker.filters, topic, one, retry_topics=config.filter_support_retry))
-
-
-def _wanted_by_group(
-    broker: BrokerContext, header: PullMessageRequestHeader, broadcast_allowed: bool
-) -> Wanted:
-    group = broker.consumers.get(header.consumer_group)
-    if group is None:
-        raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
-    if not broadcast_allowed and group.is_broadcasting():
-        remark = f"the consumer group[{header.consumer_group}] can not consume by broadcast way"
-        raise Refusal(ResponseCode.NO_PERMISSION, remark)
-    subscription = group.subscriptions.get(header.topic)
-    if subscription is None:
-        raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ}")
-    if subscription.sub_version < header.sub_version:
-        raise Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-    if is_tag_type(subscription.expression_type):
-        return _wanted_by_tags(broker, header.topic, _codes_of_subscription(subscription))
-    one = _filter_of_group(broker, header)
-    return _wanted_by_sql(broker, header.topic, subscription.expression_type, one)
-
-
-def _filter_of_group(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter:
-    one = broker.filters.get(header.topic, header.consumer_group)
-    if one is None:
-        raise Refusal(ResponseCode.FILTER_DATA_NOT_EXIST, _NO_FILTER)
-    if one.client_version < header.sub_version:
-        raise Refusal(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
-    return one
-
-
-def _codes_of_subscription(subscription: SubscriptionData) -> frozenset[int] | None:
-    if subscription.sub_string == ALL:
-        return None
-    return frozenset(subscription.code_set)
-
-
-def _codes_of_text(expression: str) -> frozenset[int] | None:
-    return (_codes if len(expression) <= CACHED_TEXT else _codes.__wrapped__)(expression)
-
-
-@lru_cache(maxsize=4096)
-def _codes(expression: str) -> frozenset[int] | None:
-    tags = parse_tags(expression)
-    return tag_codes(tags) if tags else None

@@ -11,15 +11,13 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 
 from broker.disk import Disk
 from broker.store.consume_queue_ext import QueueExtension, Require
+from broker.store.entry_runs import MOST_AT_ONCE, pack_run
 from broker.store.holds import Hold
 from broker.store.mappings import Mappings
 from broker.store.queue_entries import (
@@ -37,14 +35,6 @@ from codec.store.file_names import RECOVERED_FILES
 
 _pack = ENTRY.struct.pack_into
 _unpack = ENTRY.struct.unpack
-MOST_AT_ONCE = 64
-"""Entries that are written at once."""
-
-
-@lru_cache(maxsize=MOST_AT_ONCE)
-def _run_of(count: int) -> struct.Struct:
-    """The layout of so many entries."""
-    return struct.Struct(">" + ENTRY.struct.format.lstrip(">") * count)
 
 
 class QueueGap(Exception):
@@ -138,7 +128,7 @@ class ConsumeQueue:
             for entry in entries:
                 self.append(*entry)
             return
-        _run_of(count).pack_into(self._view, position, *chain.from_iterable(entries))
+        pack_run(self._view, position, entries)
         self._position = end
         self.next_offset += count
         offset, size, _ = entries[-1]
@@ -383,24 +373,6 @@ class ConsumeQueue:
     def correct_min(self, physical_min: int) -> None:
         """Moves the minimum to the first entry whose record still exists."""
         self.min_offset = self.first_at(max(physical_min, 0))
-
-    def take_expired(self, physical_min: int, require: Require | None = None) -> list[Segment]:
-        """Takes out the files that end before `physical_min`, never the last one; then corrects the minimum.
-
-        The caller destroys them, extension files too. As `first_at`: nothing is changed while it may raise.
-        """
-        if not self.segments.segments:
-            return []
-        self.min_offset = self.first_at(max(physical_min, 0), require)
-        taken = []
-        expired_end = self.min_offset * ENTRY_SIZE
-        while len(self.segments.segments) > 1 and self.segments.segments[0].end <= expired_end:
-            taken.append(self.segments.take_first())
-        if self.extension is not None and self.min_offset < self.next_offset:
-            code = self.entry(self.min_offset)[2]
-            if is_address(code):
-                taken += self.extension.take_before(code)
-        return taken
 
     def release_views(self) -> None:
         self._view = memoryview(b"")

@@ -4,18 +4,23 @@
 The window is `max(16000, max_nums * 20)` bytes of entries, here at most 64,000, and ends with the queue file.
 A batch is full by count or bytes; the limits are smaller for records that are far behind the log's end ("in
 disk": more than 40 % of the machine's RAM). Neighbouring records are returned as one view.
+
+Most pulls take the next messages of a queue as they are. So the next entries are first looked at together: if
+the loop over them would take each, they are taken without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig, physical_memory
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
+from broker.store.entry_runs import MOST_AT_ONCE, EntryRun
 from broker.store.queue_entries import entries_at
 from broker.store.readiness import Chunk, Readiness
+from broker.store.segment import Segment
 from broker.store.values import GetResult, GetStatus
 from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.consume_queue_ext import HIGHEST_ADDRESS, ExtensionEntry
@@ -25,6 +30,7 @@ LONGEST_WINDOW = 64_000
 CLOSE_TOGETHER = 8
 """Records lie close together if they take at least one of so many bytes from the first to the last."""
 
+Place = tuple[Segment, int, int]
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
 AcceptsExtension = Callable[[ExtensionEntry | None], bool]
@@ -80,11 +86,17 @@ class Reader:
         if refusal is not None:
             status, begin = refusal
             return GetResult(status, begin, queue.min_offset, queue.next_offset, [])
-        return self._scan(queue, offset, max_nums, accepts_code, accepts_record, accepts_extension)
+        place = self._window(queue, offset, max_nums)
+        if accepts_record is None and accepts_extension is None:
+            batch = self._next_ones(place, max_nums, accepts_code)
+            if batch is not None:
+                return self._result(queue, offset, batch.count, batch, GetStatus.FOUND, False)
+        return self._scan(queue, place, offset, max_nums, accepts_code, accepts_record, accepts_extension)
 
     def _scan(
         self,
         queue: ConsumeQueue,
+        place: Place | None,
         offset: int,
         max_nums: int,
         accepts_code: AcceptsCode | None,
@@ -100,7 +112,7 @@ class Reader:
         # names of this function, since each record is looked at here
         count = total = low = high = physical = scanned = 0
         removed_before = last_end = -1
-        for physical, size, code in self._window(queue, offset, max_nums):
+        for physical, size, code in entries_at(place):
             if physical < removed_before:
                 scanned += 1
                 continue
@@ -145,6 +157,32 @@ class Reader:
         batch.count, batch.size = count, total
         return self._result(queue, offset, scanned, batch, status, physical < on_disk_before)
 
+    def _next_ones(
+        self, place: Place | None, max_nums: int, accepts_code: AcceptsCode | None
+    ) -> _Batch | None:
+        """The next records if all of them are wanted, are in memory and follow one another in one file of the
+        log, and do not fill a batch by their bytes; None otherwise."""
+        (most, most_bytes), _ = self._limits(max_nums)
+        present = 0 if place is None else place[2] // ENTRY_SIZE
+        if place is None or not present or not 0 < most < MOST_AT_ONCE:
+            return None
+        entries = EntryRun(place[0].view, place[1], present, most)
+        stretches, size = entries.stretches(), sum(entries.sizes)
+        if stretches is None or size > most_bytes:
+            return None
+        batch = _Batch(self._log)
+        starts, ends = batch.starts, batch.ends = stretches
+        on_disk_before = self._log.end - self._memory_limit
+        if starts[0] < on_disk_before or -1 < entries.following < on_disk_before:
+            return None
+        if not batch.goes_to(starts[0], ends[-1] - starts[0]):
+            return None
+        if accepts_code is not None and not all(map(accepts_code, entries.codes)):
+            return None
+        batch.files = [batch.file] * len(starts)
+        batch.count, batch.size = len(entries.sizes), size
+        return batch
+
     def _result(
         self,
         queue: ConsumeQueue,
@@ -178,14 +216,14 @@ class Reader:
         extension = queue.extended(address, self._readiness.require)
         return extension is None or accepts_code(extension.tags_code)
 
-    def _window(self, queue: ConsumeQueue, offset: int, max_nums: int) -> Iterator[tuple[int, int, int]]:
-        """The entries to look at; NotReady if they must be read from the disk."""
+    def _window(self, queue: ConsumeQueue, offset: int, max_nums: int) -> Place | None:
+        """The place of the entries to look at; NotReady if they must be read from the disk."""
         place = queue.place(
             offset, min(max(WINDOW_BYTES, max_nums * ENTRY_SIZE), LONGEST_WINDOW) // ENTRY_SIZE
         )
         if place is not None and self._readiness.strict and not self._readiness.knows(*place):
             self._readiness.require(*place, queue.written_in(place[0]))
-        return entries_at(place)
+        return place
 
     def _limits(self, max_nums: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Most records and bytes of a batch, in memory and on the disk."""

@@ -24,6 +24,7 @@ from broker.disk import Disk, Usage
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
+from broker.store.consume_queue_ext import Require
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.deleted_topics import DeletedTopics
 from broker.store.index import Index
@@ -31,6 +32,8 @@ from broker.store.readiness import InThread, Readiness
 from broker.store.segment import Segment
 from broker.store.statistics import Statistics
 from codec.names import LMQ_PREFIX, SystemTopic
+from codec.store.consume_queue import ENTRY_SIZE
+from codec.store.consume_queue_ext import is_address
 
 FIRST_RUN_S = 60
 MANUAL_RUNS = 20
@@ -154,7 +157,7 @@ class Retention:
         if self._index is not None:
             await self._destroy(self._index.take_expired(start))
         for queue in list(self._queues):
-            taken = await self._readiness.when_ready(queue.take_expired, start, self._readiness.require)
+            taken = await self._readiness.when_ready(_take_expired, queue, start, self._readiness.require)
             await self._destroy(taken)  # before the topic can be deleted and its names used again
         self._cleaned_up_to = start
 
@@ -249,3 +252,25 @@ class Retention:
         root = self.config.root
         _log.error("the disk of %s has %d MB left: the store refuses messages", root, free // 1_000_000)
         self._statistics.set_disk(self.usage.percent / 100, full=True)
+
+
+def _take_expired(queue: ConsumeQueue, physical_min: int, require: Require) -> list[Segment]:
+    """Takes out the files of a queue that end before `physical_min`, never the last one; then corrects the
+    minimum.
+
+    The caller destroys them, extension files too. As `ConsumeQueue.first_at`: nothing is changed while it may
+    raise.
+    """
+    files = queue.segments
+    if not files.segments:
+        return []
+    queue.min_offset = queue.first_at(max(physical_min, 0), require)
+    taken = []
+    expired_end = queue.min_offset * ENTRY_SIZE
+    while len(files.segments) > 1 and files.segments[0].end <= expired_end:
+        taken.append(files.take_first())
+    if queue.extension is not None and queue.min_offset < queue.next_offset:
+        code = queue.entry(queue.min_offset)[2]
+        if is_address(code):
+            taken += queue.extension.take_before(code)
+    return taken

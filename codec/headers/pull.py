@@ -8,7 +8,9 @@ from __future__ import annotations
 from codec.headers.base import GroupQueueRequestHeader, Header, Int32, Int64
 
 
-class PullMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
+class PullMessageRequestHeader(
+    GroupQueueRequestHeader, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     queue_offset: Int64
     max_msg_nums: Int32
     sys_flag: Int32

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from codec.errors import RemoteProtocolError
 from codec.headers.base import from_ext, to_ext
-from codec.headers.pull import PullMessageRequestHeader
+from codec.headers.pull import PullMessageRequestHeader, QueryMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.connection import Connection
 from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand, decode_frame, encode_frame
@@ -18,7 +19,8 @@ from tests.codec.values import structs
 
 CODE = 310
 READER = DirectReader(CODE, SendMessageRequestHeaderV2)
-DIRECT = DirectReaders([READER])
+PULL_CODE = 11
+DIRECT = DirectReaders([READER, DirectReader(PULL_CODE, PullMessageRequestHeader)])
 EXT = {
     "a": "group",
     "b": "Topic",
@@ -62,6 +64,29 @@ def test_the_header_comes_instead_of_the_ext_fields() -> None:
 def test_any_header_that_can_be_written(header: SendMessageRequestHeaderV2) -> None:
     frame = encode_frame(RemotingCommand(CODE, to_ext(header), b"hi", opaque=7))
     assert _received(frame).header == header
+
+
+@given(structs(PullMessageRequestHeader))
+def test_any_header_of_a_pull_that_can_be_written(header: PullMessageRequestHeader) -> None:
+    ext = to_ext(header)
+    plain, direct = decode_frame(_frame(ext, PULL_CODE)[4:]), _received(_frame(ext, PULL_CODE))
+    assert from_ext(PullMessageRequestHeader, plain.ext_fields) == header
+    assert (direct.header or from_ext(PullMessageRequestHeader, direct.ext_fields)) == header
+
+
+@given(
+    structs(PullMessageRequestHeader),
+    st.sampled_from(["AccessKey", "lo", "queueOffset", "subVersion"]),
+    st.sampled_from(["1", "true", "x", "", "-5", "007", "1e3", "9" * 19]),
+)
+def test_a_pull_with_any_text_in_a_field(header: PullMessageRequestHeader, name: str, text: str) -> None:
+    frame = _frame({**to_ext(header), name: text}, PULL_CODE)
+    plain, direct = decode_frame(frame[4:]), _received(frame)
+    if direct.header is None:
+        assert direct == plain
+    else:
+        assert direct.header == from_ext(PullMessageRequestHeader, plain.ext_fields)
+        assert name != "AccessKey"
 
 
 @pytest.mark.parametrize(
@@ -120,4 +145,4 @@ def test_a_broken_header_breaks_the_connection() -> None:
 
 def test_a_header_that_would_lose_ext_fields_is_refused() -> None:
     with pytest.raises(TypeError, match="forbid unknown fields"):
-        DirectReader(11, PullMessageRequestHeader)
+        DirectReader(12, QueryMessageRequestHeader)

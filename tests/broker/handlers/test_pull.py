@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+from broker.handlers import pull as handlers
 from codec.bodies.heartbeat import MessageModel
-from codec.codes import ResponseCode
+from codec.codes import ResponseCode, SerializeType
 from codec.errors import CorruptionError
+from codec.remoting.frame import RemotingCommand, decode_frame
+from codec.store.record import decode_records
 from tests.broker.support import Client, fake_broker, pull_header
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
@@ -414,3 +419,35 @@ async def test_tags_that_would_take_long_to_read_are_refused(tmp_path: Path) -> 
         assert (await client.pull("T", expression=tags)).code == 20
         refused = await client.pull("T", expression=f"{tags} || {tags}")
         assert (refused.code, refused.remark) == (23, "the tags have more than 32768 characters")
+
+
+async def test_a_reply_in_one_piece_equals_one_of_views(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for number in range(40):
+            size = 3000 * (number % 3)
+            assert (await client.send("T", bytes(size), queue_id=number % 2)).code == 0
+        limits = handlers.SHORT_BODY, -1
+        for offset, count, tags in product((0, 3, 19, 20, 21), (0, 1, 8, 32), ("*", "A || B")):
+            found = []
+            for limit in limits:
+                monkeypatch.setattr(handlers, "SHORT_BODY", limit)
+                found.append(await client.pull("T", 1, offset, count=count, expression=tags))
+            one, other = found
+            assert replace(one, opaque=0) == replace(other, opaque=0)
+
+
+async def test_few_records_leave_in_one_piece(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await fill(client)
+        command = RemotingCommand(11, pull_header("T", 0, 0), opaque=5)
+        frame: Any = broker.handlers[11](client.session, command)  # type: ignore[arg-type]
+        assert isinstance(frame, bytes)
+        assert len(decode_records(decode_frame(frame[4:]).body)) == 5
+        binary = RemotingCommand(11, pull_header("T", 0, 0), opaque=5, serialize_type=SerializeType.ROCKETMQ)
+        assert broker.handlers[11](client.session, binary) is None  # type: ignore[arg-type]
+        command, body = client.session.sent[-1]
+        assert (command.serialize_type, len(decode_records(body))) == (SerializeType.ROCKETMQ, 5)
