@@ -35,6 +35,7 @@ from codec.store.delay_levels import DelayLevels
 
 if TYPE_CHECKING:
     from broker.filters import FilterTable
+    from broker.ha.master import Master
     from broker.net.session import Session
     from broker.services.announcer import Announcer
     from broker.services.holds import Holds
@@ -81,6 +82,7 @@ class BrokerContext:
     rates: StoreRates
     files: TableFiles
     announcer: Announcer
+    ha: Master
     started: int
     config_version: DataVersion
     turns: Turns
@@ -107,6 +109,9 @@ class BrokerContext:
     send_replies: SendReplyFrames = field(init=False)
     is_slave: bool = field(init=False)
     sync_flush: bool = field(init=False)
+    is_sync_master: bool = field(init=False)
+    waits_for_store: bool = field(init=False)
+    """True when the reply to a send waits for the disk, for a slave, or for both."""
     takes_runs: bool = field(init=False)
     """True when plain sends can be stored together: none of them needs a check or a wait."""
 
@@ -127,8 +132,10 @@ class BrokerContext:
         self.config = config
         self.is_slave = config.broker_role == "SLAVE"
         self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
+        self.is_sync_master = config.broker_role == "SYNC_MASTER"
+        self.waits_for_store = self.sync_flush or self.is_sync_master
         self.takes_runs = not (
-            self.is_slave or self.sync_flush or config.start_accept_send_request_time_stamp
+            self.is_slave or self.waits_for_store or config.start_accept_send_request_time_stamp
         )
         self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         self.own_properties = OwnProperties(

@@ -18,6 +18,10 @@ class VipPortTaken(BrokerError):
     """The port of the VIP channel cannot be bound. The text says what to do."""
 
 
+class HaPortTaken(BrokerError):
+    """The port of replication cannot be bound. The text says what to do."""
+
+
 class RemoteTimeout(BrokerError):
     """The peer did not reply in time. A late reply is dropped."""
 

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import trio
+from msgspec.structs import replace
 
 from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig
@@ -25,10 +26,20 @@ from broker.context import BrokerContext
 from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 from broker.filters import Compiler, FilterTable
+from broker.ha.master import Master
 from broker.handlers import direct_readers, handler_table, run_table
 from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
-from broker.net.network import TCP, Listener, Network, open_listeners, own_address, packed_address
+from broker.net.network import (
+    TCP,
+    Listener,
+    Network,
+    open_ha_listener,
+    open_listeners,
+    own_address,
+    packed_address,
+    trio_listeners,
+)
 from broker.net.server import Server
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.net.turns import Jobs, Turns
@@ -97,9 +108,9 @@ async def open_broker(
 ) -> AsyncIterator[BrokerNode]:
     """Runs a broker, registered once, inside the block.
 
-    Without `needs_vip` a VIP port that is in use is only logged. Without `tls` only plain connections are
-    accepted. Raises ConfigError, OSError (it cannot
-    listen), VipPortTaken, StoreError (folder in use or damaged), ServiceFailed.
+    Without `needs_vip` a port of the VIP channel or of replication that is in use is only logged. Without
+    `tls` only plain connections are accepted. Raises ConfigError, OSError (it cannot listen), VipPortTaken,
+    HaPortTaken, StoreError (folder in use or damaged), ServiceFailed.
     """
     check_values(config)
     supervisor = supervisor or Supervisor()
@@ -113,8 +124,19 @@ async def open_broker(
         vip=config.vip_channel_enabled,
         needs_vip=needs_vip,
     )
+    ha_listener: Listener | None = None
     try:
         bound, port = listeners[0].address
+        ha_listener = open_ha_listener(
+            network,
+            config.bind_address,
+            config.listen_port,
+            config.server_socket_backlog,
+            is_needed=needs_vip or config.broker_role == "SYNC_MASTER",
+        )
+        if ha_listener is not None:
+            # Java sets it at each start, too, whatever its file says
+            config = replace(config, ha_listen_port=ha_listener.address[1])
         host = config.broker_ip1 or own_address(bound)
         settings = StoreConfig.of(config)
         store_host = await packed_address(host, port)
@@ -146,7 +168,16 @@ async def open_broker(
             try:
                 async with open_services(supervisor) as services:
                     await services.nursery.start(
-                        _run, broker, delays, registration, listeners, stop, in_thread, supervisor, acceptor
+                        _run,
+                        broker,
+                        delays,
+                        registration,
+                        listeners,
+                        ha_listener,
+                        stop,
+                        in_thread,
+                        supervisor,
+                        acceptor,
                     )
                     try:
                         yield BrokerNode(broker.address, settings.root, broker, supervisor.errors)
@@ -156,7 +187,7 @@ async def open_broker(
                 with trio.CancelScope(shield=True):
                     await broker.files.save_all()
     finally:
-        for listener in listeners:
+        for listener in [*listeners, *([ha_listener] if ha_listener is not None else [])]:
             listener.close()
 
 
@@ -228,6 +259,7 @@ def assemble(
             disk=disk,
             turns=turns,
         ),
+        ha=Master(lambda: broker.config, store, supervisor),
         announcer=Announcer(register if config.namesrv_addr else None),
         started=now_ms(),
         config_version=first_version(now_ms),
@@ -292,6 +324,7 @@ def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
     broker.store.set_bit_map(bit_map)
     delays.correct_offsets()
     broker.store.add_arrival_listener(broker.holds.arrived)
+    broker.store.add_arrival_listener(broker.ha.arrived)
     broker.store.add_arrival_listener(delays.arrived)
 
 
@@ -300,6 +333,7 @@ async def _run(
     delays: DelayService,
     registration: Registration,
     listeners: Sequence[Listener],
+    ha_listener: Listener | None,
     stop: trio.Event,
     in_thread: InThread,
     supervisor: Supervisor | None,
@@ -332,6 +366,9 @@ async def _run(
             await nursery.start(server.serve, [sock for one in listeners for sock in one.sockets])
             for listener in listeners:
                 listener.serve_with(server)
+            if ha_listener is not None:
+                await nursery.start(broker.ha.run, trio_listeners(ha_listener))
+                ha_listener.serve_with(broker.ha)
             if config.namesrv_addr:
                 await nursery.start(registration.peers.run)
                 await registration.register()

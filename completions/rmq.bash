@@ -7,7 +7,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" specs="" arguments="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import spark sql up broker namesrv acl controller profile cheat help"
+            commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
             options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
             values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
             files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
@@ -636,6 +636,13 @@ _rmq_describe() {
             files="--store --out --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
+        "mirror")
+            options="--store --once --interval --ha --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--store --interval --ha -j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--store --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            arguments="brokers"
+            ;;
         "up")
             options="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
             values="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
@@ -1159,7 +1166,7 @@ _rmq_describe() {
             values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
             files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
-            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
+            arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
             ;;
     esac
 }

@@ -107,7 +107,6 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
 _UNSUPPORTED: Sequence[tuple[str, Any, str]] = (
     ("acl_enable", True, "requests are not authenticated, every client can do everything"),
     ("broker_role", "SLAVE", "nothing is copied from a master, and this broker accepts no messages"),
-    ("broker_role", "SYNC_MASTER", "sends do not wait for a slave, messages are on this broker alone"),
     ("disable_consume_if_consumer_read_slowly", True, "a slow group continues to consume"),
     ("enable_d_leger_commit_log", True, "nothing is replicated"),
     ("transient_store_pool_enable", True, "messages are written to the mapped file directly"),

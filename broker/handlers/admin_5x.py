@@ -7,7 +7,7 @@ from __future__ import annotations
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Reply, Request
-from codec.bodies.controller import HARuntimeInfo
+from codec.bodies.controller import HAConnectionRuntimeInfo, HARuntimeInfo
 from codec.bodies.pop import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
 from codec.codes import ResponseCode
 from codec.message import RETRY_PREFIX
@@ -42,9 +42,27 @@ def request_modes(
 
 
 def ha_state(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, HARuntimeInfo]:
-    """907: a master without slaves."""
+    """907: the slaves of a master."""
     end = broker.store.commit_log_max_offset
-    return Reply(body=HARuntimeInfo(master=not broker.is_slave, master_commit_log_max_offset=end))
+    slaves = [
+        HAConnectionRuntimeInfo(
+            addr=one.address,
+            slave_ack_offset=max(one.acknowledged, 0),
+            diff=end - max(one.acknowledged, 0),
+            in_sync=end - one.acknowledged < broker.config.ha_slave_fallbehind_max,
+            transferred_byte_in_second=broker.ha.rate(one),
+            transfer_from_where=max(one.sent, 0),
+        )
+        for one in broker.ha.slaves
+    ]
+    return Reply(
+        body=HARuntimeInfo(
+            master=not broker.is_slave,
+            master_commit_log_max_offset=end,
+            in_sync_slave_nums=sum(one.in_sync for one in slaves),
+            ha_connection_info=slaves,
+        )
+    )
 
 
 def cold_data(_broker: BrokerContext, _request: Request[None, None]) -> Reply[None, bytes]:

@@ -2,7 +2,8 @@
 
 The header, not the code, says that a request is a batch. Every reply, refusals too, carries the region and
 whether traces are wanted. A topic name is checked once for each topic config. With SYNC_FLUSH the reply to
-a message that waits for the store is sent when its bytes are on the disk; such replies may overtake others.
+a message that waits for the store is sent when its bytes are on the disk, as SYNC_MASTER when a slave has
+them; such replies may overtake others.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps
 from broker.services.creations import count_created
-from broker.services.put import DELAY, put, put_batch
+from broker.services.put import DELAY, put, put_batch, safely_stored
 from broker.services.timer_properties import take_timer
 from broker.services.transactions import prepare
 from broker.store.batches import Batch
@@ -89,12 +90,12 @@ def send(
         raise put_refusal(broker, PutStatus.PROPERTIES_SIZE_EXCEEDED) from None
     if result.status is not PUT_OK:
         raise put_refusal(broker, result.status)
-    must_flush = broker.sync_flush and message.wait_store
-    if not must_flush:
+    must_wait = broker.waits_for_store and message.wait_store
+    if not must_wait:
         frame_of = broker.send_replies.by_kind[command.serialize_type]
         return frame_of(command.opaque, result.physical_offset, queue_id, result.queue_offset)
     reply = _reply(queue_id, result, f"{broker.id_prefix}{result.physical_offset:016X}")
-    return _flushed_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
+    return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
 
 
 def _reply(queue_id: int, result: AppendResult, msg_ids: str) -> SendReply:
@@ -123,8 +124,8 @@ def _store_batch(
         return _store_parts(broker, request, deque(parts), broker.store.barrier)
     result = _stored(broker, parts[0])
     reply = _reply(parts[0].queue_id, result, ",".join(_msg_ids(broker, result)))
-    if broker.sync_flush and parts[0].message.wait_store:
-        return _flushed_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
+    if broker.waits_for_store and parts[0].message.wait_store:
+        return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
     return reply
 
 
@@ -150,9 +151,9 @@ async def _store_parts(
                 msg_ids.append(",".join(_msg_ids(broker, last)))
                 await pace.step()
     reply = _reply(message.queue_id, first, ",".join(msg_ids))
-    flush_to = last.physical_offset + last.size
-    must_flush = broker.sync_flush and message.wait_store
-    return await _flushed_reply(broker, reply, flush_to if must_flush else None, barrier)
+    wait_for = last.physical_offset + last.size
+    must_wait = broker.waits_for_store and message.wait_store
+    return await _stored_reply(broker, reply, wait_for if must_wait else None, barrier)
 
 
 def _store_part(broker: BrokerContext, part: Batch) -> AppendResult:
@@ -173,11 +174,11 @@ def _msg_ids(broker: BrokerContext, result: AppendResult) -> Iterator[str]:
     return (f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets or ())
 
 
-async def _flushed_reply(
-    broker: BrokerContext, reply: SendReply, flush_to: int | None, barrier: Barrier | None
+async def _stored_reply(
+    broker: BrokerContext, reply: SendReply, wait_for: int | None, barrier: Barrier | None
 ) -> SendReply:
-    if flush_to is not None and not await broker.store.wait_flushed(flush_to):
-        reply = replace(reply, code=ResponseCode.FLUSH_DISK_TIMEOUT)
+    if wait_for is not None and (code := await safely_stored(broker, wait_for)) != ResponseCode.SUCCESS:
+        reply = replace(reply, code=code)
     if barrier is not None:
         await barrier()
     return reply

@@ -10,17 +10,24 @@ from typing import Protocol
 
 import trio
 
-from broker.errors import ConfigError, VipPortTaken
-from broker.net.server import Server
+from broker.errors import ConfigError, HaPortTaken, VipPortTaken
 from codec.errors import LocalProtocolError
 from codec.ids import pack_host
 
+HA_DISTANCE = 1
 WILDCARDS = frozenset(("", "0.0.0.0", "::"))
 VIP_DISTANCE = 2
 DOCUMENTATION_ADDRESS = ("192.0.2.1", 9)
 """An address of TEST-NET-1. Connecting a UDP socket to it selects a route and sends nothing."""
 
 _log = logging.getLogger(__name__)
+
+
+class Adopter(Protocol):
+    """A server of any protocol, as a listener sees it."""
+
+    async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> object:
+        """Serves a connection in the background. RemoteClosed if the server does not run."""
 
 
 class Listener(Protocol):
@@ -32,7 +39,7 @@ class Listener(Protocol):
     @property
     def sockets(self) -> Sequence[socket.socket]: ...
 
-    def serve_with(self, server: Server) -> None:
+    def serve_with(self, server: Adopter) -> None:
         """Passes connections to `server` from now on."""
 
     def close(self) -> None: ...
@@ -59,7 +66,7 @@ class TcpListener:
         bound_host, bound_port = sock.getsockname()[:2]
         self.address: tuple[str, int] = (bound_host, bound_port)
 
-    def serve_with(self, server: Server) -> None:
+    def serve_with(self, server: Adopter) -> None:
         """Does nothing: the server accepts from the socket."""
 
     def close(self) -> None:
@@ -101,6 +108,30 @@ def open_listeners(
             raise VipPortTaken(f"{text}; {remedy}") from error
         _log.warning("%s; clients with a VIP channel cannot send", text)
     return listeners
+
+
+def open_ha_listener(
+    network: Network, host: str, port: int, backlog: int, *, is_needed: bool
+) -> Listener | None:
+    """Binds the port for slaves: HA_DISTANCE above that of the server, or any free one if `port` is 0.
+
+    HaPortTaken when it cannot be bound, unless it is not needed.
+    """
+    wanted = port + HA_DISTANCE if port else 0
+    try:
+        return network.listen(host, wanted, backlog)
+    except (OSError, OverflowError) as error:
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "there is no such port"
+        text = f"port {wanted} of replication (listenPort + {HA_DISTANCE}): {reason}"
+        if is_needed:
+            raise HaPortTaken(f"{text}; choose another listenPort") from error
+        _log.warning("%s; slaves cannot connect", text)
+        return None
+
+
+def trio_listeners(listener: Listener) -> list[trio.SocketListener]:
+    """The sockets of a listener for what accepts with trio; none if connections are passed on."""
+    return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in listener.sockets]
 
 
 def own_address(bound: str) -> str:

@@ -58,6 +58,24 @@ def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     return _put(broker, message, broker.store.append)
 
 
+async def safely_stored(broker: BrokerContext, end: int) -> ResponseCode:
+    """SUCCESS once the log is as safe up to `end` as the broker promises: on the disk, on a slave.
+
+    FLUSH_DISK_TIMEOUT, or what replication says, which wins.
+    """
+    if not broker.is_sync_master:
+        return _flushed(await broker.store.wait_flushed(end))
+    if broker.sync_flush:
+        broker.store.want_flush()
+    code = await broker.ha.replicated(end)
+    flushed = _flushed(await broker.store.wait_flushed(end))
+    return flushed if code == ResponseCode.SUCCESS else code
+
+
+def _flushed(is_flushed: bool) -> ResponseCode:
+    return ResponseCode.SUCCESS if is_flushed else ResponseCode.FLUSH_DISK_TIMEOUT
+
+
 def put_batch(broker: BrokerContext, batch: Batch) -> AppendResult:
     """Stores a batch that was prepared."""
     return _put(broker, batch, broker.store.append_batch)

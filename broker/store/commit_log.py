@@ -114,12 +114,16 @@ class CommitLog:
         end = min(self._position + LOG_STEP // 2, self.segments.size)
         return (self._segment, end) if self._segment is not None and self._segment.reserved < end else None
 
+    def fits(self, size: int) -> bool:
+        """True if a run of so many bytes goes into the current file, blocks or not."""
+        return self._segment is not None and self._position + size + FILLER_HEAD_SIZE <= self._segment.size
+
     def unreserved(self, size: int) -> Reservation | None:
         """File and position up to which blocks are missing for a run, or for a filler if it does not fit."""
         if self._segment is None:
             return None
-        fits = self._position + size + FILLER_HEAD_SIZE <= self._segment.size
-        end = min(self._position + (size if fits else 0) + FILLER_HEAD_SIZE, self._segment.size)
+        reached = self._position + (size if self.fits(size) else 0) + FILLER_HEAD_SIZE
+        end = min(reached, self._segment.size)
         return (self._segment, end) if end > self._segment.reserved else None
 
     def shared_pages(self) -> list[Place]:

@@ -104,6 +104,10 @@ class Flusher:
         services.start("flush commit log", self._flush_log_at_times)
         services.start("flush consume queues", self._flush_queues_at_times)
 
+    def want(self) -> None:
+        """Has `_group_commit` flush the log at once."""
+        self._wanted.set()
+
     async def wait_flushed(self, end: int) -> bool:
         """SYNC_FLUSH: waits until the log is flushed up to `end`. False on time-out or if the disk failed."""
         if not self.config.sync_flush:

@@ -43,6 +43,9 @@ class Room:
         missing = self._log.unreserved(size)
         if missing is not None:
             return None if self._has_room(*missing, self._log.note_reserved) else NO_FILE
+        if self._log.fits(size):  # a worker has reserved the blocks, and not said so yet
+            self._log.note_reserved()
+            return None
         return self.next_file()
 
     def next_file(self) -> AppendResult | None:

@@ -245,6 +245,10 @@ class MessageStore:
         """Reserves a queue for the parts of a long batch."""
         return self._queues.holding(topic, queue_id)
 
+    def want_flush(self) -> None:
+        """SYNC_FLUSH: has the log flushed at once; `wait_flushed` waits for it."""
+        self._flusher.want()
+
     async def make_durable(self) -> bool:
         """Flushes the log as it is now, before a table is saved that depends on what was stored."""
         return await self._flusher.make_durable()
@@ -320,6 +324,11 @@ class MessageStore:
     @property
     def commit_log_max_offset(self) -> int:
         return self._log.end
+
+    @property
+    def commit_log_file_size(self) -> int:
+        """Bytes of each file of the commit log."""
+        return self._log.segments.size
 
     @property
     def flushed_offset(self) -> int:

@@ -52,6 +52,14 @@ class ConfigTable(Generic[ConfigT]):
         self.renew_version()
         return True
 
+    def replace_all(self, configs: Mapping[str, ConfigT], version: DataVersion) -> bool:
+        """Takes over the table of a master, unless it has that version already; True if it did."""
+        if version == self.version:
+            return False
+        self._configs.clear()
+        self._load(configs, version)
+        return True
+
     def renew_version(self) -> None:
         """Counts a change of what is registered, also of something outside the configs."""
         self.version = next_version(self.version, self._now_ms)

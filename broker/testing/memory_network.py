@@ -21,7 +21,8 @@ import trio
 from trio.testing import MemoryReceiveStream, MemorySendStream, memory_stream_pair
 
 from broker.errors import RemoteClosed
-from broker.net.server import Server
+from broker.ha.master import Master
+from broker.net.network import Adopter
 from codec.errors import RemoteProtocolError
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
 
@@ -52,13 +53,13 @@ class MemoryListener:
 
     def __init__(self, address: tuple[str, int], listeners: dict[tuple[str, int], MemoryListener]) -> None:
         self.address = address
-        self.server: Server | None = None
+        self.server: Adopter | None = None
         self.streams: WeakSet[MemoryStream] = WeakSet()
         self.refuses_until = -math.inf
         self._listeners = listeners
         listeners[address] = self
 
-    def serve_with(self, server: Server) -> None:
+    def serve_with(self, server: Adopter) -> None:
         self.server = server
 
     def close(self) -> None:
@@ -92,13 +93,14 @@ class MemoryNetwork:
         if listener is None or listener.server is None or trio.current_time() < listener.refuses_until:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         ours, theirs = memory_stream_pair()
-        near, far = (theirs, theirs) if self._on_request is None else memory_stream_pair()
+        hears = self._on_request is not None and not isinstance(listener.server, Master)
+        near, far = memory_stream_pair() if hears else (theirs, theirs)
         try:
             await listener.server.adopt(far, (HOST, next(self._client_ports)))
         except RemoteClosed:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)) from None
         listener.streams.add(theirs)
-        if self._on_request is not None:
+        if hears and self._on_request is not None:
             hear, speaking = partial(self._on_request, f"{host}:{port}"), trio.Lock()
             self._nursery.start_soon(_carry, _up(theirs, near, hear, speaking), theirs, near)
             self._nursery.start_soon(_carry, _down(near, theirs, speaking), near, theirs)

@@ -65,6 +65,7 @@ COMMANDS: dict[str, Entry] = {
         "rmqcli.commands.spark", "Prepare Spark clusters for `rmq export --spark` and the data source."
     ),
     "sql": Entry("rmqcli.commands.sql", "Query topics of a cluster or a store folder with SQL."),
+    "mirror": Entry("rmqcli.commands.mirror", "Keep a copy of a broker as a store folder."),
     "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
     "broker": Entry("rmqcli.commands.broker", "Run a broker; show, change and drain brokers."),
     "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server; show and change name servers."),

@@ -108,6 +108,8 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "StoreDamaged": ExitCode.CORRUPT,
         "StoreError": ExitCode.FAILED,
         "ConfigError": ExitCode.USAGE,
+        "PeerUnreachable": ExitCode.NO_CONNECTION,
+        "RemoteTimeout": ExitCode.TIMED_OUT,
         "BrokerError": ExitCode.FAILED,
     },
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 _SECTIONS: Mapping[str, frozenset[str]] = {
     "Messages": frozenset(("send", "request", "pull", "tail", "consume", "query", "id", "trace", "dlq")),
     "Administration": frozenset(),
-    "Files": frozenset(("inspect", "export", "import", "spark", "sql")),
+    "Files": frozenset(("inspect", "export", "import", "spark", "sql", "mirror")),
     "Servers": frozenset(("up", "broker", "namesrv")),
     "Help": frozenset(("cheat", "help")),
 }

@@ -197,7 +197,6 @@ def test_unsupported_features_are_reported_by_name() -> None:
         "aclEnable=true",
         "brokerRole=SLAVE",
     ]
-    assert len(unsupported(BrokerConfig(broker_role="SYNC_MASTER"))) == 1
 
 
 def test_a_slave_does_not_register_with_the_id_of_its_master() -> None:

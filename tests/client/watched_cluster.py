@@ -16,6 +16,7 @@ import trio
 
 from broker.config import BrokerConfig, NamesrvConfig
 from broker.namesrv.node import open_name_server
+from broker.net.server import Server
 from broker.net.session import Session
 from broker.node import BrokerNode, open_broker
 from broker.store.values import StoreMessage
@@ -260,7 +261,7 @@ class WatchedCluster:
 
     def sessions(self) -> set[Session]:
         """The open connections, as name server and brokers see them."""
-        servers = [listener.server for listener in self.network.listeners if listener.server is not None]
+        servers = [one.server for one in self.network.listeners if isinstance(one.server, Server)]
         return {session for server in servers for session in server.sessions}
 
     def push(self, group: str, command: RemotingCommand, broker: str = "a") -> None:

@@ -12,7 +12,7 @@ from broker.store import GetStatus, open_store
 from broker.store.readiness import CHUNK, KNOWN_CHUNKS, Readiness
 from broker.store.segment import Segment
 from broker.testing.disk import SimulatedDisk
-from tests.broker.store.support import HOST, LOG_SIZE, START_MS, Clock, inline, message, small_config
+from tests.broker.store.support import HOST, LOG_SIZE, START_MS, Clock, inline, loaded, message, small_config
 
 FOLDER = Path("/store")
 
@@ -120,3 +120,15 @@ async def test_queues_that_follow_the_log_read_cold_entries_in_a_worker(extended
         files = disk.list(config.consume_queue_folder / "TopicA" / "0")
         assert int(files[0].name) > 0
         assert disk.calls["load"], "of pages that the search for the first entry reads"
+
+
+def test_blocks_that_a_worker_reserved_do_not_end_a_file(tmp_path: Path) -> None:
+    """The worker's note comes later than its work: the writer looks at the blocks themselves."""
+    with loaded(small_config(tmp_path, mapped_file_size_commit_log=8 * 1024 * 1024)) as store:
+        store.append(message(0))
+        log = store._log
+        segment = log.segments.segments[0]
+        segment.reserve(5 * 1024 * 1024)
+        for number in range(1, 3000):
+            store.append(message(number, size=1000))
+        assert [one.start for one in log.segments.segments] == [0]

@@ -1,0 +1,227 @@
+"""The master's side of replication (Java classes `HAService`, `HAConnection`, `GroupTransferService`).
+
+A slave connects and reports the end of its log; from there on it gets what is written, in blocks of at most
+haTransferBatchSize bytes that end with a file at the latest, and a heartbeat when nothing was sent for
+haSendHeartbeatInterval. A slave that reports 0 gets the last file of the log, as from Java's master. The
+connection is closed when no report came for haHousekeepingInterval, and when a report lies behind the end of
+the log: that slave has records which this broker never had, or has lost.
+
+Whoever connects is served: replication knows neither TLS nor access control.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import trio
+
+from broker.config import BrokerConfig
+from broker.errors import RemoteClosed
+from broker.store import MessageStore
+from broker.store.values import Arrival
+from broker.supervisor import Services, Supervisor, open_services
+from codec.addresses import join_address
+from codec.codes import ResponseCode
+from codec.errors import RemoteProtocolError
+from codec.ha.frames import ReportReader, encode_block_header
+
+BLOCKS_AT_ONCE = 8
+RECEIVED_AT_ONCE = 4096
+MOST_SLAVES = 64
+_log = logging.getLogger(__name__)
+_BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
+
+
+@dataclass(slots=True, eq=False)
+class Slave:
+    """A connection of a slave. `acknowledged` is the end of its log as it was last reported, -1 before;
+    `sent` the offset of the next byte to send, `total` all bytes that were sent since `begun`, trio's time."""
+
+    address: str
+    stream: trio.abc.Stream
+    acknowledged: int = -1
+    sent: int = -1
+    total: int = 0
+    begun: float = field(default_factory=trio.current_time)
+    reported: trio.Event = field(default_factory=trio.Event)
+
+
+class Master:
+    """Serves slaves while `run` runs. `acknowledged` is the highest end that any slave has reported."""
+
+    def __init__(
+        self,
+        config: Callable[[], BrokerConfig],
+        store: MessageStore,
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._supervisor = supervisor
+        self._services: Services | None = None
+        self._written = trio.Event()
+        self._progress = trio.Event()
+        self.slaves: list[Slave] = []
+        self.acknowledged = 0
+
+    async def run(
+        self,
+        listeners: Sequence[trio.SocketListener] = (),
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Accepts and serves slaves until cancelled, then closes their connections."""
+        try:
+            async with open_services(self._supervisor) as services:
+                self._services = services
+                for listener in listeners:
+                    services.start("replication accept", partial(self._accept, listener, services))
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._services = None
+
+    def arrived(self, _arrivals: Sequence[Arrival]) -> None:
+        """Wakes what sends to slaves: an arrival listener of the store."""
+        if self.slaves:
+            self.wake()
+
+    def wake(self) -> None:
+        """Has everything sent that is written."""
+        written, self._written = self._written, trio.Event()
+        written.set()
+
+    @staticmethod
+    def rate(slave: Slave) -> int:
+        """Bytes a second that a slave got since it connected."""
+        return round(slave.total / max(trio.current_time() - slave.begun, 1.0))
+
+    async def replicated(self, end: int) -> ResponseCode:
+        """SUCCESS once a slave has the log up to `end`; FLUSH_SLAVE_TIMEOUT after slaveTimeout.
+
+        SLAVE_NOT_AVAILABLE at once without a slave, or if the log is haSlaveFallbehindMax ahead of all.
+        """
+        config = self._config()
+        behind = self._store.commit_log_max_offset - self.acknowledged
+        if not self.slaves or behind >= config.ha_slave_fallbehind_max:
+            return ResponseCode.SLAVE_NOT_AVAILABLE
+        with trio.move_on_after(config.slave_timeout / 1000):
+            while self.acknowledged < end:
+                await self._progress.wait()
+        return ResponseCode.SUCCESS if self.acknowledged >= end else ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+    # --- connections
+
+    async def _accept(self, listener: trio.SocketListener, services: Services) -> None:
+        while True:
+            stream = await listener.accept()
+            peer = stream.socket.getpeername()[:2]
+            services.nursery.start_soon(self.serve, stream, peer)
+
+    async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> None:
+        """Serves a connection that was accepted elsewhere, in the background. RemoteClosed unless `run`
+        runs."""
+        if self._services is None:
+            await trio.aclose_forcefully(stream)
+            raise RemoteClosed("replication is not running")
+        self._services.nursery.start_soon(self.serve, stream, peer)
+
+    async def serve(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> None:
+        """Serves a slave until its connection ends."""
+        slave = Slave(join_address(*peer), stream)
+        async with stream:
+            if len(self.slaves) >= MOST_SLAVES:
+                _log.warning("slave %s: not served, %d others are", slave.address, MOST_SLAVES)
+                return
+            self.slaves.append(slave)
+            _log.info("slave %s connected", slave.address)
+            why = "the connection ended"
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._send, slave, nursery.cancel_scope)
+                    why = await self._receive(slave)
+                    nursery.cancel_scope.cancel()
+            finally:
+                self.slaves.remove(slave)
+                _log.info("slave %s disconnected: %s", slave.address, why)
+
+    async def _receive(self, slave: Slave) -> str:
+        """Reads reports until the connection ends; returns the reason."""
+        reader = ReportReader()
+        while True:
+            limit = self._config().ha_housekeeping_interval / 1000
+            data: bytes | bytearray | None = None
+            with trio.move_on_after(limit):
+                try:
+                    data = await slave.stream.receive_some(RECEIVED_AT_ONCE)
+                except _BROKEN:
+                    return "the connection broke"
+            if data is None:
+                return f"it reported nothing for {limit:g} s"
+            if not data:
+                return "it closed the connection"
+            try:
+                end = reader.feed(data)
+            except RemoteProtocolError as error:
+                return str(error)
+            if end is not None and (refusal := self._note(slave, end)):
+                return refusal
+
+    def _note(self, slave: Slave, end: int) -> str:
+        """Notes the end of a slave's log; a text if that cannot be."""
+        own = self._store.commit_log_max_offset
+        if end > own:
+            return f"its log ends at {end} and the own at {own}: it has to remove what is behind"
+        slave.acknowledged = end
+        slave.reported.set()
+        if end > self.acknowledged:
+            self.acknowledged = end
+            progress, self._progress = self._progress, trio.Event()
+            progress.set()
+        return ""
+
+    # --- sending
+
+    async def _send(self, slave: Slave, connection: trio.CancelScope) -> None:
+        await slave.reported.wait()
+        slave.sent = slave.acknowledged or self._last_file()
+        if slave.sent < self._store.commit_log_min_offset:
+            _log.warning(
+                "slave %s continues at %d, which is deleted: the log begins at %d. It needs an empty store",
+                slave.address,
+                slave.sent,
+                self._store.commit_log_min_offset,
+            )
+        try:
+            while True:
+                written = self._written
+                blocks = await self._blocks(slave)
+                if blocks:
+                    await slave.stream.send_all(b"".join(blocks))
+                    continue
+                with trio.move_on_after(self._config().ha_send_heartbeat_interval / 1000) as pause:
+                    await written.wait()
+                if pause.cancelled_caught:
+                    await slave.stream.send_all(encode_block_header(slave.sent, 0))
+        except _BROKEN:
+            connection.cancel()
+
+    def _last_file(self) -> int:
+        end = self._store.commit_log_max_offset
+        return max(end - end % self._store.commit_log_file_size, self._store.commit_log_min_offset)
+
+    async def _blocks(self, slave: Slave) -> list[bytes]:
+        """Some blocks with their headers, which then count as sent; none if all is sent."""
+        blocks: list[bytes] = []
+        size = max(1, self._config().ha_transfer_batch_size)
+        while len(blocks) < BLOCKS_AT_ONCE * 2:
+            part = await self._store.when_ready(self._store.log_part, slave.sent, size)
+            if not part:
+                break
+            blocks += encode_block_header(slave.sent, len(part)), bytes(part)
+            slave.sent += len(part)
+            slave.total += len(part)
+        return blocks

@@ -1,0 +1,96 @@
+"""The requests of a slave to its master, and what it learns by them (Java class `SlaveSynchronize`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from broker.errors import BrokerError
+from broker.net.handling import command_of
+from broker.net.peers import Peers
+from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from codec.codes import ResponseCode
+from codec.headers.pull import ViewMessageRequestHeader
+from codec.operations.brokers import GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO
+from codec.operations.groups import GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+from codec.operations.messages import VIEW_MESSAGE_BY_ID
+from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET
+from codec.operations.operation import Operation
+from codec.operations.topics import GET_ALL_TOPIC_CONFIG
+from codec.remoting.frame import RemotingCommand
+from codec.remoting.signature import Signer
+
+TIMEOUT_SECONDS = 3.0
+ReplyT = TypeVar("ReplyT")
+RequestT = TypeVar("RequestT")
+BodyT = TypeVar("BodyT")
+
+
+class LogRange(NamedTuple):
+    """The offsets at which a commit log begins and ends."""
+
+    start: int
+    end: int
+
+
+class Tables(NamedTuple):
+    """The tables that a slave copies of its master, beside the commit log."""
+
+    topics: TopicConfigSerializeWrapper
+    offsets: ConsumerOffsetSerializeWrapper
+    delays: DelayOffsetSerializeWrapper
+    groups: SubscriptionGroupWrapper
+
+
+class MasterPeer:
+    """A master at `address` ("host:port"); `signer` signs the requests to it.
+
+    Every method raises BrokerError, or CodecError for what cannot be read.
+    """
+
+    def __init__(self, peers: Peers, address: str, signer: Signer | None = None) -> None:
+        self.address = address
+        self._peers = peers
+        self._signer = signer
+
+    async def tables(self) -> Tables:
+        """All tables, in Java's order."""
+        return Tables(
+            await self._ask(GET_ALL_TOPIC_CONFIG, None),
+            await self._ask(GET_ALL_CONSUMER_OFFSET, None),
+            await self._ask(GET_ALL_DELAY_OFFSET, None),
+            await self._ask(GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None),
+        )
+
+    async def log_range(self) -> LogRange:
+        """Begin and end of the commit log now."""
+        table = (await self._ask(GET_BROKER_RUNTIME_INFO, None)).table
+        try:
+            return LogRange(int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"]))
+        except (KeyError, ValueError):
+            raise BrokerError(f"{self.address} does not say where its commit log begins and ends") from None
+
+    async def properties(self) -> Mapping[str, str]:
+        """The configuration."""
+        return await self._ask(GET_BROKER_CONFIG, None)
+
+    async def record(self, offset: int) -> bytes | None:
+        """The record that begins at a commit-log offset; None if none does."""
+        header = ViewMessageRequestHeader(offset=offset)
+        reply = await self._request(VIEW_MESSAGE_BY_ID, header)
+        return bytes(reply.body) if reply.code == ResponseCode.SUCCESS else None
+
+    async def _ask(self, operation: Operation[RequestT, ReplyT, None, BodyT], header: RequestT) -> BodyT:
+        reply = await self._request(operation, header)
+        if reply.code != ResponseCode.SUCCESS:
+            raise BrokerError(f"{self.address} refused {operation.name} with {reply.code}: {reply.remark}")
+        return operation.decode_reply(reply).body
+
+    async def _request(
+        self, operation: Operation[RequestT, ReplyT, None, BodyT], header: RequestT
+    ) -> RemotingCommand:
+        command = command_of(operation, header, None)
+        if self._signer is not None:
+            self._signer.sign(command)
+        return await self._peers.request(self.address, command, TIMEOUT_SECONDS)

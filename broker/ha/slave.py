@@ -1,0 +1,191 @@
+"""The slave's side of replication (Java classes `HAClient`, `SlaveSynchronize`): the commit log follows that of
+a master, checked, and the tables follow every 10 s.
+
+Beyond Java's slave: the first report is sent at once; a master that is silent for haHousekeepingInterval is
+given up; a new store gets the whole log of its master, not its last file; before anything is copied, the end
+of the log is compared with the master's (agreement.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import msgspec
+import trio
+
+from broker.errors import BrokerError, ReplicaRefused, StoreDamaged
+from broker.ha.agreement import agree
+from broker.ha.peer import LogRange, MasterPeer
+from broker.net.network import Network
+from broker.net.peers import CONNECT_SECONDS
+from broker.store import MessageStore
+from broker.supervisor import open_services
+from codec.addresses import split_address
+from codec.errors import CodecError
+from codec.ha.frames import BlockReader, encode_report
+from codec.ha.records import RecordStream
+
+RETRY_SECONDS = 5.0
+RECEIVED_AT_ONCE = 256 * 1024
+KNOWN_BEGIN = b"\0"
+"""The first byte of every log: no record has 16 MiB."""
+_log = logging.getLogger(__name__)
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """The addresses ("host:port") of a master: for replication, and for requests if that is known."""
+
+    ha_address: str
+    address: str | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """The state of a slave, for those who show it. `received` counts bytes, `connections` those that were
+    opened; `trouble` is the reason why nothing is copied, empty while all is well. Times are trio's.
+    """
+
+    ha_address: str = ""
+    connections: int = 0
+    received: int = 0
+    last_read: float = 0.0
+    last_write: float = 0.0
+    trouble: str = "it was not tried yet"
+
+
+class Slave:
+    """Copies the commit log of the master that `seat` names, None while none is known, into a store."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        seat: Callable[[], Seat | None],
+        peer: Callable[[str], MasterPeer],
+        network: Network,
+        *,
+        report_ms: Callable[[], int],
+        silence_ms: Callable[[], int],
+    ) -> None:
+        """`report_ms` is the longest time between two reports, `silence_ms` that without a byte of the
+        master."""
+        self._store = store
+        self._seat = seat
+        self._peer = peer
+        self._network = network
+        self._report_ms = report_ms
+        self._silence_ms = silence_ms
+        self._reporting = trio.Lock()
+        self._moved = trio.Event()
+        self.progress = Progress()
+
+    async def reached(self, end: int) -> None:
+        """Returns once the log has everything before `end`, and a master agrees with it."""
+        while self.progress.trouble or self._end < end:
+            await self._moved.wait()
+
+    async def run(self) -> None:
+        """Follows until cancelled; whatever goes wrong is logged once, and tried again after 5 s."""
+        while True:
+            seat = self._seat()
+            if seat is None:
+                self._note("no master is known")
+            else:
+                with self._noting():
+                    await self._follow(seat)
+            await trio.sleep(RETRY_SECONDS)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except (BrokerError, CodecError, ReplicaRefused, StoreDamaged) as error:
+            self._note(str(error))
+        except trio.TooSlowError:
+            self._note(f"{self.progress.ha_address} is silent")
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self._note(f"{self.progress.ha_address}: {str(error) or type(error).__name__}")
+
+    def _note(self, trouble: str) -> None:
+        if trouble and trouble != self.progress.trouble:
+            _log.warning("replication: %s", trouble)
+        self.progress.trouble = trouble
+        self._move()
+
+    def _move(self) -> None:
+        moved, self._moved = self._moved, trio.Event()
+        moved.set()
+
+    async def _follow(self, seat: Seat) -> None:
+        self.progress.ha_address = seat.ha_address
+        there = None
+        if seat.address is not None:
+            master = self._peer(seat.address)
+            there = await master.log_range()
+            await agree(self._store, master, there)
+        with trio.fail_after(CONNECT_SECONDS):
+            try:
+                stream = await self._network.open_stream(*split_address(seat.ha_address))
+            except ValueError as error:
+                raise BrokerError(f"{seat.ha_address}: {error}") from None
+        async with stream:
+            self.progress.connections += 1
+            _log.info("replication: connected to %s, from offset %d on", seat.ha_address, self._end)
+            await self._copy(stream, self._first_offset(there))
+
+    @property
+    def _end(self) -> int:
+        return self._store.commit_log_max_offset
+
+    def _first_offset(self, there: LogRange | None) -> int:
+        """The offset from which on bytes are asked for.
+
+        A report of 0 would bring the last file of the log only, which is why a new store reports where the
+        first one begins, and 1 where that is 0.
+        """
+        is_new = self._store.commit_log_min_offset == self._end
+        if not is_new or there is None:
+            return self._end
+        return there.start or min(there.end, len(KNOWN_BEGIN))
+
+    async def _copy(self, stream: trio.abc.Stream, first: int) -> None:
+        """Reads blocks until the connection ends; raises what ended it."""
+        blocks, records = BlockReader(), None
+        if first:
+            known = KNOWN_BEGIN[:first] if first == len(KNOWN_BEGIN) else b""
+            records = RecordStream(first - len(known), known)
+        async with open_services() as services:
+            await self._report(stream, first)
+            self._note("")
+            services.nursery.start_soon(self._report_at_times, stream)
+            while True:
+                with trio.fail_after(self._silence_ms() / 1000):
+                    data = await stream.receive_some(RECEIVED_AT_ONCE)
+                if not data:
+                    raise BrokerError(f"{self.progress.ha_address} closed the connection")
+                self.progress.last_read = trio.current_time()
+                self.progress.received += len(data)
+                before = self._end
+                for part in blocks.feed(data):
+                    records = records or RecordStream(part.offset)
+                    for run in records.feed(*part):
+                        await self._store.when_ready(self._store.append_at, run.offset, run.data)
+                if self._end != before:
+                    self._move()
+                    await self._report(stream, self._end)
+
+    async def _report(self, stream: trio.abc.Stream, end: int) -> None:
+        async with self._reporting:
+            self.progress.last_write = trio.current_time()
+            await stream.send_all(encode_report(end))
+
+    async def _report_at_times(self, stream: trio.abc.Stream) -> None:
+        while True:
+            due = self.progress.last_write + self._report_ms() / 1000
+            if trio.current_time() < due:
+                await trio.sleep_until(due)
+            else:
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the reader sees it, too
+                    await self._report(stream, self._end)

@@ -1,0 +1,76 @@
+"""The tables of a slave follow those of its master (Java class `SlaveSynchronize`).
+
+Topics and groups are replaced when their version differs. Committed offsets are merged: the master's win, and
+what only the slave has stays. Nothing is copied while no master answers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from broker.errors import BrokerError
+from broker.ha.peer import MasterPeer, Tables
+from broker.services.table_files import TableFiles
+from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from codec.errors import CodecError
+
+FIRST_SECONDS = 3.0
+PERIOD_SECONDS = 10.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class TableCopies:
+    """Copies of the tables of the master that `master` returns, None while none is known.
+
+    `copied` is the time (trio's) when they were last equal, None before.
+    """
+
+    topics: TopicTable
+    groups: GroupTable
+    offsets: OffsetTable
+    delays: DelayOffsets
+    files: TableFiles
+    master: Callable[[], MasterPeer | None]
+    trouble: str = ""
+    copied: float | None = None
+
+    async def run(self, first: float = FIRST_SECONDS) -> None:
+        """Copies every 10 s; a failure is logged once, until it works again."""
+        await trio.sleep(first)
+        while True:
+            await self.copy()
+            await trio.sleep(PERIOD_SECONDS)
+
+    async def copy(self) -> bool:
+        """Copies once; False, and nothing is changed, if the master does not answer."""
+        master = self.master()
+        if master is None:
+            return False
+        try:
+            self._take(await master.tables())
+        except (BrokerError, CodecError) as error:
+            if str(error) != self.trouble:
+                _log.warning("topics, groups and offsets are not copied: %s", error)
+            self.trouble = str(error)
+            return False
+        self.trouble = ""
+        self.copied = trio.current_time()
+        return True
+
+    def _take(self, tables: Tables) -> None:
+        topics, groups = tables.topics, tables.groups
+        if self.topics.replace_all(topics.topic_config_table, topics.data_version):
+            self.files.topics_changed()
+        if self.groups.replace_all(groups.subscription_group_table, groups.data_version):
+            self.files.groups_changed()
+        for key, queues in tables.offsets.offset_table.items():
+            topic, _, group = key.partition("@")
+            for queue_id, offset in queues.items():
+                self.offsets.commit(group, topic, queue_id, offset)
+        for level, offset in tables.delays.offset_table.items():
+            self.delays.set(level, offset)

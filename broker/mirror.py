@@ -1,0 +1,177 @@
+"""A running copy of a broker as a store folder, without a broker in front of it.
+
+The commit log comes by the replication protocol, as to a slave; topics, groups, offsets and delay offsets by
+requests, every 10 s. Nothing is registered and nobody is served. The folder is that of a broker at any time:
+locked while the copy runs, recovered after a kill, and what it holds is what a broker would start with.
+
+Records are checked before they are stored, and the end of the copy is compared with the broker at each
+connection. Retention keeps everything: what the broker deletes stays in the copy.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from broker.clock import NowMs, system_now_ms
+from broker.config import BrokerConfig
+from broker.disk import REAL, Disk
+from broker.filters import Compiler, FilterTable
+from broker.ha.peer import LogRange, MasterPeer
+from broker.ha.slave import RETRY_SECONDS, Seat, Slave
+from broker.ha.tables import TableCopies
+from broker.net.network import HA_DISTANCE, TCP, Network, packed_address
+from broker.net.peers import Peers
+from broker.services.table_files import TableFiles
+from broker.store import MessageStore, open_store
+from broker.store.config import StoreConfig
+from broker.store.readiness import InThread
+from broker.store.segment_list import adopted_size
+from broker.supervisor import Supervisor, open_services
+from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from codec.addresses import join_address, split_address
+from codec.remoting.signature import Signer
+from codec.selector import BloomFilter, Dialect
+
+_JAVA = BrokerConfig()
+KEPT_HOURS = 100 * 366 * 24
+OFFSETS_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A copy that runs. `master` is asked for what the broker holds, `slave` says how the copy does."""
+
+    store: MessageStore
+    master: MasterPeer
+    slave: Slave
+    tables: TableCopies
+
+    async def log_range(self) -> LogRange:
+        """Begin and end of the broker's log now. BrokerError, CodecError."""
+        return await self.master.log_range()
+
+    async def caught_up(self, end: int) -> None:
+        """Returns once the copy has the log up to `end`, and tables that are not older."""
+        await self.slave.reached(end)
+        while True:
+            if await self.tables.copy():
+                return
+            await trio.sleep(RETRY_SECONDS)
+
+
+@asynccontextmanager
+async def open_mirror(
+    address: str,
+    root: Path,
+    *,
+    ha_address: str | None = None,
+    signer: Signer | None = None,
+    tls: ssl.SSLContext | None = None,
+    now_ms: NowMs = system_now_ms,
+    network: Network = TCP,
+    in_thread: InThread = trio.to_thread.run_sync,
+    disk: Disk = REAL,
+    supervisor: Supervisor | None = None,
+) -> AsyncIterator[Mirror]:
+    """Copies the broker at `address` ("host:port") into the folder `root` inside the block.
+
+    `ha_address` is that of its replication port, which it says itself otherwise. `signer` signs requests, and
+    `tls` is for the connection that carries them; replication itself knows neither. Raises BrokerError (the
+    broker does not answer), CodecError, OSError, StoreError (folder in use or damaged), ServiceFailed.
+    """
+    supervisor = supervisor or Supervisor()
+    peers = Peers("mirror", network=network, supervisor=supervisor, tls=lambda: tls)
+    async with open_services(supervisor) as connections:
+        await connections.nursery.start(peers.run)
+        master = MasterPeer(peers, address, signer)
+        properties = await master.properties()
+        seat = Seat(ha_address or _ha_address(address, properties.get("haListenPort", "")), address)
+        config = await in_thread(_store_config, disk, root, properties)
+        async with open_store(
+            config,
+            now_ms=now_ms,
+            store_host=await packed_address(*split_address(address)),
+            in_thread=in_thread,
+            supervisor=supervisor,
+            disk=disk,
+        ) as store:
+            tables = _tables(root, now_ms, in_thread, disk, master)
+            await in_thread(tables.files.load)
+            slave = Slave(
+                store,
+                lambda: seat,
+                lambda _address: master,
+                network,
+                report_ms=lambda: _JAVA.ha_send_heartbeat_interval,
+                silence_ms=lambda: _JAVA.ha_housekeeping_interval,
+            )
+            try:
+                async with open_services(supervisor) as services:
+                    tables.files.start(
+                        services, store.make_durable, offsets_ms=OFFSETS_MS, delays_ms=OFFSETS_MS
+                    )
+                    services.start("copy of the log", slave.run)
+                    services.start("copy of the tables", lambda: tables.run(first=0))
+                    yield Mirror(store, master, slave, tables)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await tables.files.save_all()
+
+
+def _ha_address(address: str, port: str) -> str:
+    host, own = split_address(address)
+    return join_address(host, _number(port) or own + HA_DISTANCE)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and int(text) else None
+
+
+def _store_config(disk: Disk, root: Path, properties: Mapping[str, str]) -> StoreConfig:
+    """The settings of the copy. Files have the sizes of the broker's, or of those that are there already."""
+
+    def told(name: str, default: int) -> int:
+        return _number(properties.get(name, "")) or default
+
+    queues = [queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic)]
+    queue_size = max((adopted_size(disk, queue) or 0 for queue in queues), default=0)
+    return StoreConfig(
+        root=root,
+        file_reserved_time=KEPT_HOURS,
+        clean_file_forcibly_enable=False,
+        mapped_file_size_commit_log=adopted_size(disk, root / "commitlog")
+        or told("mappedFileSizeCommitLog", _JAVA.mapped_file_size_commit_log),
+        mapped_file_size_consume_queue=queue_size
+        or told("mappedFileSizeConsumeQueue", _JAVA.mapped_file_size_consume_queue),
+        max_hash_slot_num=told("maxHashSlotNum", _JAVA.max_hash_slot_num),
+        max_index_num=told("maxIndexNum", _JAVA.max_index_num),
+        message_delay_level=properties.get("messageDelayLevel", _JAVA.message_delay_level),
+    )
+
+
+def _tables(root: Path, now_ms: NowMs, in_thread: InThread, disk: Disk, master: MasterPeer) -> TableCopies:
+    topics, groups = TopicTable(now_ms, auto_create=False), GroupTable(now_ms, auto_create=False)
+    offsets, delays = OffsetTable(), DelayOffsets()
+    filters = FilterTable(
+        now_ms,
+        bloom=BloomFilter.of(_JAVA.max_error_rate_of_bloom_filter, _JAVA.expect_consumer_num_use_filter),
+        forget_after_ms=_JAVA.filter_data_clean_time_span,
+        compiler=Compiler(Dialect.V4_9, in_thread),
+    )
+    files = TableFiles(
+        root,
+        topics=topics,
+        groups=groups,
+        offsets=offsets,
+        delays=delays,
+        filters=filters,
+        in_thread=in_thread,
+        disk=disk,
+    )
+    return TableCopies(topics, groups, offsets, delays, files, lambda: master)

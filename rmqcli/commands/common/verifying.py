@@ -1,0 +1,26 @@
+"""The verification of a store folder, for commands that do it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rmqcli.cli.errors import Ended
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.settings import Settings
+
+
+def verify_folder(settings: Settings, path: Path, jobs: int | None, *, silent: bool = False) -> None:
+    """Verify a store folder and print the report, unless `silent`; raise Ended if it is damaged."""
+    from rmqcli.render.progress import progress
+    from rmqcli.render.store_view import show_store_report
+    from rmqcli.store.verify.commit_log import workers_for
+    from rmqcli.store.verify.store import log_of, verify_store
+
+    begin = time.monotonic()
+    with workers_for(log_of(path), jobs) as workers:
+        report = verify_store(path, lambda part, size: progress(f"verify {part}", size, sizes=True), workers)
+    if not silent:
+        show_store_report(settings, report, time.monotonic() - begin)
+    if not report.sound:
+        raise Ended(ExitCode.CORRUPT, summary=f"{path} is damaged")

@@ -1,0 +1,183 @@
+"""`rmq mirror`: a running copy of a broker as a store folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from typer import Argument, Option
+
+from rmqcli.cli.command import command, single_command
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.verifying import verify_folder
+
+if TYPE_CHECKING:
+    from broker.mirror import Mirror
+
+app = single_command()
+
+GIVE_UP_SECONDS = 20.0
+"""Time without a connection, or with a refusal, after which --once fails."""
+
+BrokerArgument = Annotated[
+    str, Argument(metavar="BROKER", help="Name of the broker, or host:port of its master.")
+]
+StoreOption = Annotated[Path, Option("--store", metavar="DIR", help="Folder of the copy.")]
+OnceOption = Annotated[bool, Option("--once", help="Stop when the copy has what the broker has now.")]
+IntervalOption = Annotated[
+    float, Option("--interval", metavar="SECONDS", min=0.1, help="Time between two lines of output.")
+]
+HaOption = Annotated[
+    str | None,
+    Option("--ha", metavar="HOST:PORT", help="Replication port; default: the one that the broker tells."),
+]
+VerifyOption = Annotated[
+    bool, Option("--verify", help="Verify the whole copy at the end, as `rmq inspect verify` does.")
+]
+JobsOption = Annotated[
+    int | None,
+    Option("--jobs", "-j", metavar="N", min=1, help="Number of verifying processes; default: one per core."),
+]
+
+
+@command(
+    app,
+    "mirror",
+    example="""rmq mirror broker-a --store /backup/broker-a
+rmq mirror broker-a --store /backup/broker-a --once --verify
+rmq mirror 10.0.0.5:10911 --store copy --interval 60 --json""",
+)
+def mirror(
+    broker: BrokerArgument,
+    settings: Settings,
+    *,
+    store: StoreOption,
+    once: OnceOption = False,
+    interval: IntervalOption = 10.0,
+    ha: HaOption = None,
+    verify: VerifyOption = False,
+    jobs: JobsOption = None,
+) -> None:
+    """Keep a copy of a broker of 4.9 or 5.x as a store folder, until Ctrl-C or SIGTERM.
+
+    The copy follows the broker as a slave does, and is a store at any time: `rmq up --store DIR` starts a
+    broker with it. Every record is checked before it is stored. Called again it continues; what the broker
+    deletes stays. Piped output, a line at a time: state, offset of the copy, end of the broker's log, bytes
+    behind, bytes a second. With --json, a document for each line, and none of --verify. While the broker
+    cannot be reached, the state says why.
+    """
+    from rmqcli.commands.common.serving import log_to_stderr
+
+    log_to_stderr(settings)
+    target = _Target(broker if ":" in broker else _address(settings, broker), store.absolute(), ha)
+    run_async(lambda: _run(settings, target, once=once, interval=interval))
+    if verify:
+        verify_folder(settings, target.folder, jobs, silent=settings.json)
+
+
+class _Target(NamedTuple):
+    """The address of the broker, the folder, and the address of the replication port if it is given."""
+
+    address: str
+    folder: Path
+    ha: str | None
+
+
+def _address(settings: Settings, name: str) -> str:
+    masters = with_admin(settings, lambda admin: admin.brokers.masters(brokers=[name]))
+    return masters[name]
+
+
+async def _run(settings: Settings, target: _Target, *, once: bool, interval: float) -> None:
+    import trio
+
+    from broker.mirror import open_mirror
+    from rmqcli.commands.common.serving import Stop, raise_descriptor_limit, share_one_heap
+
+    raise_descriptor_limit()
+    share_one_heap()
+    stop = Stop()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(stop.watch, nursery.cancel_scope)
+        options = settings.client_options
+        credentials, tls = options.get("credentials"), options.get("tls")
+        async with open_mirror(
+            target.address,
+            target.folder,
+            ha_address=target.ha,
+            signer=None if credentials is None else credentials.signer(),
+            tls=None if tls is None else tls.context(),
+        ) as running:
+            async with trio.open_nursery() as work:
+
+                async def end_with(event: Callable[[], Awaitable[None]]) -> None:
+                    await event()
+                    work.cancel_scope.cancel()
+
+                work.start_soon(end_with, stop.event.wait)
+                work.start_soon(_show_at_times, settings, running, interval)
+                if once:
+                    work.start_soon(_give_up, running)
+                    work.start_soon(end_with, lambda: _caught_up(running))
+            await _show(settings, running, 0)
+        nursery.cancel_scope.cancel()
+
+
+async def _caught_up(running: Mirror) -> None:
+    await running.caught_up((await running.log_range()).end)
+
+
+async def _give_up(running: Mirror) -> None:
+    """Fail once there was trouble for a while."""
+    import trio
+
+    since = trio.current_time()
+    while True:
+        await trio.sleep(1)
+        if not running.slave.progress.trouble:
+            since = trio.current_time()
+        elif trio.current_time() - since > GIVE_UP_SECONDS:
+            raise CommandError(running.slave.progress.trouble, ExitCode.FAILED)
+
+
+async def _show_at_times(settings: Settings, running: Mirror, interval: float) -> None:
+    import trio
+
+    while True:
+        before, begun = running.store.commit_log_max_offset, time.monotonic()
+        await trio.sleep(interval)
+        copied = running.store.commit_log_max_offset - before
+        await _show(settings, running, copied / (time.monotonic() - begun))
+
+
+async def _show(settings: Settings, running: Mirror, rate: float) -> None:
+    """Print a line about the copy."""
+    from broker.errors import BrokerError
+    from codec.errors import CodecError
+    from rmqcli.render import Output
+    from rmqcli.render.text import size, tsv_line
+
+    end = running.store.commit_log_max_offset
+    state = running.slave.progress.trouble or running.tables.trouble or "follows"
+    try:
+        there = (await running.log_range()).end
+    except (BrokerError, CodecError) as error:
+        there, state = None, running.slave.progress.trouble or str(error)
+    behind = None if there is None else max(there - end, 0)
+    output = Output()
+    if settings.json:
+        names = "state", "copied", "end", "behind", "bytesPerSecond"
+        output.json(dict(zip(names, (state, end, there, behind, round(rate)), strict=True)))
+    elif settings.terminal:
+        lag = "?" if behind is None else size(behind)
+        output.line(
+            f"{time.strftime('%H:%M:%S')}  {state}, {size(end)} copied, {lag} behind, {size(round(rate))}/s"
+        )
+    else:
+        output.line(tsv_line((state, end, there, behind, round(rate))))
+    output.flush()

@@ -1,0 +1,145 @@
+"""What a master sends to slaves, and what its senders learn (Java 4.9.8: `HAConnection`, recorded by a proxy)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import broker
+from broker.testing.in_memory import MemoryCluster
+from rmqcli.client import Admin, SendStatus
+from tests.broker.ha.support import hand_slave, send
+
+FILE = 16 * 1024
+
+
+def log_bytes(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
+
+
+async def test_a_slave_gets_the_bytes_of_the_files(autojump_clock: Any, tmp_path: Path) -> None:
+    async with broker.embedded_in_memory(store=tmp_path, mapped_file_size_commit_log=FILE) as cluster:
+        await send(cluster, 100, 500)
+        async with hand_slave(cluster) as slave:
+            assert await slave.receive(15)
+            assert slave.parts == []  # nothing comes before the first report
+            await slave.report(1)
+            await slave.receive()
+            await send(cluster, 20, 500)
+            await slave.receive()
+            log, end = log_bytes(tmp_path), 1 + len(slave.log)
+            assert slave.log == log[1:end]
+            assert not any(log[end:])
+            for offset, data in slave.parts:
+                assert offset // FILE == (offset + len(data) - 1) // FILE
+            before = len(slave.parts)
+            for _ in range(3):
+                assert await slave.receive(6)
+                await slave.report(end)
+            assert slave.parts[before:] == [(end, b"")] * 3
+
+
+async def test_the_first_report(autojump_clock: Any, tmp_path: Path) -> None:
+    async with broker.embedded_in_memory(store=tmp_path, mapped_file_size_commit_log=FILE) as cluster:
+        await send(cluster, 100, 500)
+        log = log_bytes(tmp_path)
+        for first, begin in ((0, len(log) - 2 * FILE), (77, 77), (FILE, FILE)):
+            async with hand_slave(cluster) as slave:
+                await slave.report(first)
+                await slave.receive()
+                assert slave.parts[0].offset == begin
+                assert log[begin:].startswith(slave.log)
+
+
+@pytest.mark.parametrize("seconds", [0, 12])
+async def test_a_silent_slave_is_given_up(autojump_clock: Any, seconds: int) -> None:
+    async with broker.embedded_in_memory() as cluster, hand_slave(cluster) as slave:
+        if seconds:
+            await trio.sleep(seconds)
+            await slave.report(0)
+        assert await slave.receive(19.9)
+        assert not await slave.receive(0.2)
+
+
+async def test_a_slave_ahead_and_a_hostile_one(autojump_clock: Any) -> None:
+    async with broker.embedded_in_memory(broker_role="SYNC_MASTER") as cluster:
+        for number in (1, 2**62):
+            async with hand_slave(cluster) as slave:
+                await slave.report(number)
+                assert not await slave.receive()
+        rng = random.Random(1)
+        for _ in range(50):
+            async with hand_slave(cluster) as slave:
+                await slave.stream.send_all(b"\xff" + rng.randbytes(rng.randrange(7, 60)))
+                assert not await slave.receive()
+        assert (await send(cluster)).status is SendStatus.SLAVE_NOT_AVAILABLE
+
+
+async def sent_with(cluster: MemoryCluster, answers: bool, **properties: str) -> tuple[SendStatus, float]:
+    """The status of one send, and how long it took, with a slave that confirms or does not."""
+    async with hand_slave(cluster) as slave, trio.open_nursery() as nursery:
+
+        async def follow() -> None:
+            end = 1
+            await slave.report(0)
+            while True:
+                assert await slave.receive(0.1)
+                log = slave.parts[-1].offset + len(slave.parts[-1].data) if slave.parts else 0
+                if answers and log >= end:
+                    await slave.report(log)
+                    end = log + 1
+
+        nursery.start_soon(follow)
+        await trio.sleep(1)
+        begun = trio.current_time()
+        result = await send(cluster, 1, 50, **properties)
+        assert result.queue_offset >= 0
+        nursery.cancel_scope.cancel()
+    return result.status, trio.current_time() - begun
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_senders_wait_for_a_slave(autojump_clock: Any, flush: str) -> None:
+    settings: dict[str, Any] = {"broker_role": "SYNC_MASTER", "flush_disk_type": flush, "slave_timeout": 2000}
+    async with broker.embedded_in_memory(**settings) as cluster:
+        assert (await send(cluster)).status is SendStatus.SLAVE_NOT_AVAILABLE
+        assert (await send(cluster, WAIT="false")).status is SendStatus.SEND_OK
+        status, seconds = await sent_with(cluster, answers=True)
+        assert status is SendStatus.SEND_OK
+        assert seconds < 1
+        status, seconds = await sent_with(cluster, answers=False)
+        assert status is SendStatus.FLUSH_SLAVE_TIMEOUT
+        assert seconds == pytest.approx(2, abs=0.5)
+        assert (await sent_with(cluster, answers=False, WAIT="false"))[0] is SendStatus.SEND_OK
+
+
+async def test_a_slave_too_far_behind_counts_as_none(autojump_clock: Any) -> None:
+    settings: dict[str, Any] = {"broker_role": "SYNC_MASTER", "ha_slave_fallbehind_max": 1000}
+    async with broker.embedded_in_memory(**settings) as cluster:
+        await send(cluster, 20, 100)
+        assert (await sent_with(cluster, answers=False))[0] is SendStatus.SLAVE_NOT_AVAILABLE
+        assert (await sent_with(cluster, answers=True))[0] is SendStatus.SEND_OK
+
+
+async def test_an_async_master_never_waits(autojump_clock: Any) -> None:
+    async with broker.embedded_in_memory() as cluster:
+        assert (await send(cluster)).status is SendStatus.SEND_OK
+
+
+async def test_slaves_are_shown(autojump_clock: Any) -> None:
+    async with broker.embedded_in_memory() as cluster, hand_slave(cluster) as slave:
+        await send(cluster)
+        await slave.report(0)
+        await slave.receive()
+        await slave.report(len(slave.log))
+        await slave.receive()
+        async with Admin(**cluster.client()) as admin:
+            seats = await admin.brokers.seats()
+            (state,) = (await admin.replication.states(seats, failures={})).values()
+        (one,) = state.ha_connection_info
+        assert (one.slave_ack_offset, one.diff, one.in_sync) == (len(slave.log), 0, True)
+        assert state.in_sync_slave_nums == 1
