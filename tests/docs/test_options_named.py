@@ -8,23 +8,10 @@ from pathlib import Path
 import pytest
 
 from rmqcli.cli.app import command_tree
+from rmqcli.cli.help import is_global
 
 DOCS = Path(__file__).parents[2] / "docs"
-_EVERYWHERE = {
-    "--namesrv",
-    "--profile",
-    "--json",
-    "--color",
-    "--verbose",
-    "--timeout",
-    "--map",
-    "--confirm",
-    "--help",
-    "--columns",
-    "--sort",
-    "--header",
-    "--csv",
-}
+_EVERYWHERE = {"--columns", "--sort", "--header", "--csv", "--help"}
 
 
 def section(page: str, title: str | None = None) -> str:
@@ -45,7 +32,7 @@ def options(name: str) -> set[tuple[str, ...]]:
     with root.make_context("rmq", [name], resilient_parsing=True) as context:
         command = root.get_command(context, name)
     commands = getattr(command, "commands", {name: command}).values()
-    every = {(*p.opts, *p.secondary_opts) for one in commands for p in one.params}
+    every = {(*p.opts, *p.secondary_opts) for one in commands for p in one.params if not is_global(p)}
     return {names for names in every if names[0].startswith("-") and not _EVERYWHERE & set(names)}
 
 

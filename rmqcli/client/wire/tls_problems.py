@@ -30,6 +30,6 @@ def tls_problem(error: BaseException | None) -> tuple[TlsProblem | None, str]:
     if any(word in text for word in _OF_CLIENT):
         return (
             TlsProblem.CLIENT_CERTIFICATE,
-            f"TLS: it wants another certificate of this client, or any: {reason}",
+            f"TLS: it wants a certificate of this client that it knows: {reason}",
         )
     return None, f"TLS: {reason}"
