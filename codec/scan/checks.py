@@ -18,6 +18,7 @@ from codec.properties import PropertyName
 from codec.scan.arrays import Array
 from codec.scan.blocks import BLOCK_RECORDS
 from codec.scan.columns import find_bad_crc, fixed_columns, placed_columns
+from codec.scan.dispatch_sums import RecordSums
 from codec.scan.entries import EntryColumns, LogViews, by_file, entry_columns
 from codec.scan.index_chains import time_differences
 from codec.scan.property_checks import equal_to, texts_parse
@@ -36,9 +37,16 @@ _ENDLESS = (-(1 << 63), (1 << 63) - 1, 0)
 
 
 def skip_sound_records(
-    data: memoryview, base: int, start: int, stop: int, max_rows: int = BLOCK_RECORDS
+    data: memoryview,
+    base: int,
+    start: int,
+    stop: int,
+    max_rows: int = BLOCK_RECORDS,
+    sums: RecordSums | None = None,
 ) -> tuple[int, int]:
-    """Skips blocks of sound records that start in [start, stop); returns their end and count."""
+    """Skips blocks of sound records that start in [start, stop); returns their end and count. The sums, if
+    given, are those of the records too.
+    """
     position, count = start, 0
     while True:
         walk = scan_positions(data, position, stop, max_rows=max_rows)
@@ -46,15 +54,17 @@ def skip_sound_records(
             return position, count
         for at in range(0, len(walk.positions), _CHECKED_RECORDS):
             places = walk.positions[at : at + _CHECKED_RECORDS]
-            if not _are_sound(data, base, places):
+            if not _are_sound(data, base, places, sums):
                 return int(places[0]), count
             count += len(places)
         position = walk.end
 
 
-def _are_sound(data: memoryview, base: int, positions: Array) -> bool:
+def _are_sound(data: memoryview, base: int, positions: Array, sums: RecordSums | None) -> bool:
     rows = placed_columns(data, base, positions)
-    return rows is not None and not find_bad_crc(data, rows) and _properties_parse(data, rows)
+    if rows is None or find_bad_crc(data, rows):
+        return False
+    return _properties_parse(data, rows) if sums is None else sums.add(data, rows)
 
 
 def skip_parsing(data: memoryview, start: int, stop: int) -> tuple[int, int]:

@@ -63,6 +63,9 @@ class FixedColumns:
     def first(self, count: int) -> FixedColumns:
         return FixedColumns(self._prefixes[:count], {name: self[name][:count] for name in SPANS})
 
+    def chosen(self, numbers: Array) -> FixedColumns:
+        return FixedColumns(self._prefixes[numbers], {name: self[name][numbers] for name in SPANS})
+
 
 def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
     """Reads the records at these positions. Raises CorruptionError(position) at the first damaged one."""

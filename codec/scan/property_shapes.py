@@ -42,12 +42,20 @@ class _Shape(NamedTuple):
         return [end - begin for begin, end in self.values]
 
 
-class _Group(NamedTuple):
+class ShapedTexts(NamedTuple):
     """Texts of one shape: their numbers, and their values without gaps, an item for each text."""
 
     shape: _Shape
     rows: Array
     values: Array
+
+    def column(self, name: bytes) -> Array | None:
+        """Returns the value of one name in each text as a row of bytes; None if they do not have it."""
+        if name not in self.shape.names:
+            return None
+        number = self.shape.names.index(name)
+        begin, widths = sum(self.shape.widths[:number]), self.shape.widths
+        return self.values.view(np.uint8).reshape(-1, sum(widths))[:, begin : begin + widths[number]]
 
 
 class AlikePairs(NamedTuple):
@@ -68,7 +76,7 @@ class AlikePairs(NamedTuple):
 
 def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
     """Splits those of the texts data[start:end] that have a common shape."""
-    groups = list(_groups(data, starts, ends - starts))
+    groups = list(shaped_texts(data, starts, ends - starts))
     if len(groups) == 1 and len(groups[0].rows) == len(starts):
         return _of_one_shape(*groups[0])
     numbers = np.full(len(starts), -1, dtype=np.int64)
@@ -78,7 +86,8 @@ def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
     return _joined(groups, rows, numbers[rows])
 
 
-def _groups(data: Array, starts: Array, lengths: Array) -> Iterator[_Group]:
+def shaped_texts(data: Array, starts: Array, lengths: Array) -> Iterator[ShapedTexts]:
+    """Yields the texts data[start : start + length] that have a common shape."""
     common = np.flatnonzero(np.bincount(lengths) >= LEAST_ROWS).tolist()
     if len(common) > _MOST_LENGTHS:
         return
@@ -98,11 +107,11 @@ def _shape_of_most(texts: Array) -> _Shape | None:
     return shape if shape is not None and _alike(shape, texts).mean() >= _MOST else None
 
 
-def _group(shape: _Shape, rows: Array, texts: Array) -> _Group:
+def _group(shape: _Shape, rows: Array, texts: Array) -> ShapedTexts:
     alike = _alike(shape, texts)
     if not alike.all():
         rows, texts = rows[alike], texts[alike]
-    return _Group(shape, rows, _values(shape, texts))
+    return ShapedTexts(shape, rows, _values(shape, texts))
 
 
 def _shape_of(text: bytes) -> _Shape | None:
@@ -163,7 +172,7 @@ def _of_one_shape(shape: _Shape, rows: Array, values: Array) -> AlikePairs:
     )
 
 
-def _joined(groups: list[_Group], rows: Array, numbers: Array) -> AlikePairs:
+def _joined(groups: list[ShapedTexts], rows: Array, numbers: Array) -> AlikePairs:
     """Joins groups; `numbers` holds the group of each row."""
     names = list(dict.fromkeys(name for group in groups for name in group.shape.names))
     counts = np.array([len(group.shape.names) for group in groups], dtype=np.int64)

@@ -99,18 +99,33 @@ def record_tags_codes(properties: JoinedProperties) -> Array:
 def key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array, Array]:
     """Returns (record, hash) of each index key, unsorted: the last UNIQ_KEY and tokens of the last KEYS."""
     tokens = _tokens(properties)
-    heads = np.fromiter(map(_topic_hash, topics), dtype=np.uint64, count=len(topics))
-    lengths = tokens.stops - tokens.starts
+    heads = np.fromiter(map(_topic_hash, topics), dtype=np.uint32, count=len(topics))
     tails, plain = _java_hashes(properties.data, tokens)
-    hashes = ((heads[tokens.rows] * _POWERS[lengths].astype(np.uint64) + tails) & np.uint64(_MASK)).astype(
-        np.int64
-    )
-    hashes = np.where(hashes > 1 << 31, (1 << 32) - hashes, hashes)
-    hashes[hashes == 1 << 31] = 0
+    hashes = keys_of_topic(heads[tokens.rows], tails.astype(np.uint32), tokens.stops - tokens.starts)
     for place in np.flatnonzero(~plain).tolist():
         topic = str(topics[tokens.rows[place]], "utf-8", "replace")
         hashes[place] = index_key_hash(topic, _text_of(properties, tokens, place))
     return tokens.rows, hashes
+
+
+def keys_of_topic(heads: Array, tails: Array, lengths: Any) -> Array:
+    """Returns the hashes of index keys, made of those of "TOPIC#" and of keys of so many bytes (both 32 bits)."""
+    hashes: Array = (heads * _POWERS[lengths] + tails).astype(np.int64)
+    hashes = np.where(hashes > 1 << 31, (1 << 32) - hashes, hashes)
+    hashes[hashes == 1 << 31] = 0
+    return hashes
+
+
+def topic_heads(data: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
+    """Returns the hash of "TOPIC#" for each topic data[start:end] (32 bits), and a mask where it holds: ASCII."""
+    hashes, plain = _java_hashes(data, Values(starts, starts, ends))
+    return hashes.astype(np.uint32) * np.uint32(31) + np.uint32(ord("#")), plain
+
+
+def column_hashes(units: Array) -> Array:
+    """Returns the `String.hashCode` (32 bits) of each row of ASCII bytes."""
+    hashes: Array = np.einsum("ij,j->i", units.astype(np.uint32), _POWERS[: units.shape[1]][::-1])
+    return hashes
 
 
 def ordered_key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array, Array]:
@@ -129,7 +144,7 @@ def _java_hashes(data: Array, values: Values) -> tuple[Array, Array]:
     for length in distinct(lengths):
         chosen = np.flatnonzero(lengths == length)
         units = bytes_at(data, values.starts[chosen], length)
-        hashes[chosen] = (units * _POWERS[length - 1 :: -1]).sum(axis=1, dtype=np.uint32)
+        hashes[chosen] = column_hashes(units)
         plain[chosen] = units.max(axis=1) < 128
     return hashes, plain
 

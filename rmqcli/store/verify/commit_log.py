@@ -6,8 +6,8 @@ into parts at such records; a part counts only when the one before it ends where
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from codec.errors import CorruptionError
 from codec.properties import properties_problem
@@ -17,22 +17,32 @@ from rmqcli.store.read.commit_log import CommitLogFiles, next_record, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
+from rmqcli.store.verify.sums import LogSums
 from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Progress, Workers, usable_cores
+
+if TYPE_CHECKING:
+    from codec.scan.dispatch_sums import DispatchKey, RecordSums
 
 PART_BYTES = 32 * 1024 * 1024
 """Bytes of a file that one process checks at a time."""
+_FILES_TOGETHER = 16
+"""Files whose parts are checked before their sums are added up."""
 _CUT_REACH = 32 * 1024
 _CUT_SEARCH = 8 * 1024 * 1024
 _BLOCK_RECORDS = 4096
 
 
 class LogPart(NamedTuple):
-    """The records of a file that start in [begin, end); `cost` is the bytes there that are not holes."""
+    """The records of a file that start in [begin, end); `cost` is the bytes there that are not holes.
+
+    With a `key` their fingerprints are summed.
+    """
 
     file: NamedFile
     begin: int
     end: int
     cost: int
+    key: DispatchKey | None = None
 
 
 class Checked(NamedTuple):
@@ -40,6 +50,7 @@ class Checked(NamedTuple):
 
     report: Report
     end: int | None
+    sums: RecordSums | None = None
 
 
 def workers_for(log: CommitLogFiles, jobs: int | None = None) -> Workers:
@@ -56,18 +67,38 @@ def verify_commit_log(
     progress: Progress = lambda size: None,
     workers: Workers = ALONE,
     part_bytes: int = PART_BYTES,
+    sums: LogSums | None = None,
 ) -> Report:
-    """Checks magic, lengths, CRC, offset and properties of all records. `progress`: bytes without holes."""
-    parts = [parts_of(file, part_bytes) for file in log.files]
-    found = iter(workers.run(verify_part, [part for several in parts for part in several], progress))
-    used = sum(part.cost for several in parts for part in several)
-    report = Report(files=len(log.files), size=sum(file.size for file in log.files), used=used)
-    for number, file in enumerate(log.files):
-        end = _joined(list(zip(parts[number], found, strict=False)), report)
-        if end is not None and number + 1 < len(log.files):
-            with mapped(file) as data:
-                _check_end(file, data, end, log.files[number + 1], report)
+    """Checks magic, lengths, CRC, offset and properties of all records. `progress`: bytes without holes.
+
+    `sums` receives the sums of the sound records.
+    """
+    report = Report(files=len(log.files), size=sum(file.size for file in log.files))
+    key = None if sums is None else sums.key
+    for first in range(0, len(log.files), _FILES_TOGETHER):
+        some = range(first, min(first + _FILES_TOGETHER, len(log.files)))
+        parts = [parts_of(log.files[number], part_bytes) for number in some]
+        report.used += sum(part.cost for several in parts for part in several)
+        tasks = [part._replace(key=key) for several in parts for part in several]
+        found = iter(list(zip(tasks, workers.run(verify_part, tasks, progress), strict=True)))
+        for number, several in zip(some, parts, strict=True):
+            counted = _counted(list(islice(found, len(several))))
+            _merge(counted, log, number, report, sums)
     return report
+
+
+def _merge(
+    counted: list[Checked], log: CommitLogFiles, number: int, report: Report, sums: LogSums | None
+) -> None:
+    """Merges what counts of the parts of a file, and checks how the file ends."""
+    for checked in counted:
+        report.merge(checked.report)
+        if sums is not None and checked.sums is not None:
+            sums.add(number, checked.sums)
+    end = counted[-1].end if counted else 0
+    if end is not None and number + 1 < len(log.files):
+        with mapped(log.files[number]) as data:
+            _check_end(log.files[number], data, end, log.files[number + 1], report)
 
 
 def parts_of(file: NamedFile, part_bytes: int) -> list[LogPart]:
@@ -92,37 +123,49 @@ def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
     return None
 
 
-def _joined(found: list[tuple[LogPart, Checked]], report: Report) -> int | None:
-    """Merges the reports of a file's parts; returns where its records end."""
+def _counted(found: list[tuple[LogPart, Checked]]) -> list[Checked]:
+    """Returns the results of a file's parts that count: each begins where the one before it ends."""
+    counted: list[Checked] = []
     end: int | None = 0
     for part, checked in found:
         if end is None or end >= part.end > part.begin:
             continue
         if end != part.begin:  # what seemed a record is inside one, or past the end
             checked = verify_part(part._replace(begin=end))
-        report.merge(checked.report)
+        counted.append(checked)
         end = checked.end
-    return end
+    return counted
 
 
 def verify_part(part: LogPart) -> Checked:
-    report = Report()
+    report, sums = Report(), _sums_of(part)
     with mapped(part.file) as data:
         end: int | None = part.begin
         while True:
             assert end is not None
-            end = _skip_sound(part, data, end, report)
+            end = _skip_sound(part, data, end, report, sums)
             before, end = end, _look(part, data, end, report)
             if end is None or end == before or end >= part.end:
-                return Checked(report, end)
+                return Checked(report, end, sums)
 
 
-def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) -> int:
+def _sums_of(part: LogPart) -> RecordSums | None:
+    if part.key is None:
+        return None
+    from codec.scan.dispatch_sums import RecordSums
+
+    base = part.file.base or 0
+    return RecordSums(part.key, base + part.begin, base + part.end)
+
+
+def _skip_sound(
+    part: LogPart, data: memoryview, position: int, report: Report, sums: RecordSums | None
+) -> int:
     if not is_vectorised() or part.file.base is None:
         return position
     from codec.scan.checks import skip_sound_records
 
-    end, count = skip_sound_records(data, part.file.base, position, part.end)
+    end, count = skip_sound_records(data, part.file.base, position, part.end, sums=sums)
     report.items += count
     return end
 

@@ -24,41 +24,14 @@ from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.peek import Peek, Sliced, peeked, without_last_hole
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
+from rmqcli.store.verify.queue_parts import PART_ENTRIES, QueuePart, QueueParts, shared_out
+from rmqcli.store.verify.summed_parts import SummedParts
+from rmqcli.store.verify.sums import LogSums
 from rmqcli.store.workers import ALONE, Progress, Workers
 
-PART_ENTRIES = 1 << 17
 _BLOCK_ENTRIES = 1 << 13
-_TASK_BYTES = PART_ENTRIES * ENTRY.size
-_TASK_PARTS = 512
-"""Parts, of as many queues, that are checked with one mapping of the log."""
 _FEW_ENTRIES = 16
 """Entries that are checked faster one by one than together."""
-
-
-class QueuePart(NamedTuple):
-    """Entries [begin, end) of a queue file; `last` is the commit-log offset before them."""
-
-    queue: Queue
-    file: NamedFile
-    begin: int
-    end: int
-    last: int
-
-    @property
-    def size(self) -> int:
-        return (self.end - self.begin) * ENTRY.size
-
-
-class QueueParts(NamedTuple):
-    """Parts of queues of one commit log, whose files are mapped once for all of them."""
-
-    parts: list[QueuePart]
-    log: CommitLogFiles | None
-    check_crc: bool
-
-    @property
-    def cost(self) -> int:
-        return sum(part.size for part in self.parts)
 
 
 class Repairs:
@@ -116,40 +89,39 @@ def verify_queues(
     *,
     check_crc: bool,
     repairs: Repairs = NO_REPAIRS,
+    sums: LogSums | None = None,
 ) -> Report:
-    """Checks each queue against its commit log; CRCs need no check when the log was found sound."""
+    """Checks each queue against its commit log; CRCs need no check when the log was found sound.
+
+    `sums` are those of the sound records of the log, if all queues have the same.
+    """
     report = Report()
     tasks: list[QueueParts] = []
     for log, group in groupby(queues, itemgetter(1)):
         parts: list[QueuePart] = []
+        summed = None if sums is None else SummedParts(sums)
         for queue, _ in group:
             files = queue.files.files
             report.files += len(files)
             report.size += sum(file.size for file in files)
             _check_gaps(files, report)
-            mine = list(_parts(queue, report, repairs))
             used = sum(map(data_size, files))
             report.used += used
-            progress(used - sum(part.size for part in mine))
-            parts += mine
-        tasks += [QueueParts(some, log, check_crc) for some in _shared_out(parts)]
+            for part, raw in _parts(queue, report, repairs):
+                used -= part.size
+                if summed is None:
+                    parts.append(part)
+                else:
+                    summed.add(part, raw)
+            progress(used)
+        if summed is not None:
+            parts, sound = summed.remaining()
+            report.items += sound
+            progress(sound * ENTRY.size)
+        tasks += [QueueParts(some, log, check_crc) for some in shared_out(parts)]
     for found in workers.run(verify_parts, tasks, progress):
         report.merge(found)
     return report
-
-
-def _shared_out(parts: list[QueuePart]) -> Iterator[list[QueuePart]]:
-    """Yields tasks of several small parts."""
-    some: list[QueuePart] = []
-    size = 0
-    for part in parts:
-        if size + part.size > _TASK_BYTES or len(some) == _TASK_PARTS:
-            yield some
-            some, size = [], 0
-        some.append(part)
-        size += part.size
-    if some:
-        yield some
 
 
 def _check_gaps(files: list[NamedFile], report: Report) -> None:
@@ -160,8 +132,10 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
             )
 
 
-def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[QueuePart]:
-    """Yields the written entries in parts; bytes that are not zero after an entry of size 0 are damage."""
+def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[QueuePart, bytes]]:
+    """Yields the written entries in parts, and their bytes; bytes that are not zero after an entry of size 0 are
+    damage.
+    """
     last = -1
     ended: tuple[NamedFile, int] | None = None
     for file in queue.files.files:
@@ -169,7 +143,7 @@ def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[QueuePart
         count = 0 if ended else _written(data)
         for begin in range(0, count, PART_ENTRIES):
             end = min(begin + PART_ENTRIES, count)
-            yield QueuePart(queue, file, begin, end, last)
+            yield QueuePart(queue, file, begin, end, last), data[begin * ENTRY.size : end * ENTRY.size]
             last = _last_offset(data, begin, end, last)
         where, position = ended or (file, count * ENTRY.size)
         if data[count * ENTRY.size :].strip(b"\0"):

@@ -17,30 +17,12 @@ from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.index import IndexGeometry, geometry_of, index_files
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
+from rmqcli.store.verify.index_parts import PART_ITEMS, IndexPart, remaining
+from rmqcli.store.verify.sums import LogSums
 from rmqcli.store.workers import Progress, Workers
 
-PART_ITEMS = 1 << 18
 _BLOCK_ITEMS = 1 << 14
 _HEADER_BYTES = 40
-
-
-class IndexPart(NamedTuple):
-    """Items [begin, end) of a file with this many slots; `last` is the highest commit-log offset before them.
-
-    `since` is the time (ms) that their times count from, None if the header has a wrong one.
-    """
-
-    file: NamedFile
-    slots: int
-    begin: int
-    end: int
-    last: int
-    log: CommitLogFiles
-    since: int | None
-
-    @property
-    def cost(self) -> int:
-        return (self.end - self.begin) * ITEM.size
 
 
 class IndexFinding(NamedTuple):
@@ -65,10 +47,12 @@ def verify_index(
     crashed: bool,
     live: bool = False,
     flushed: int,
+    sums: LogSums | None = None,
 ) -> IndexFinding:
     """Checks every file of a folder. Raises FileNotFoundError without any.
 
-    `flushed` is the index time of the checkpoint (ms). With `live` a broker runs on the folder.
+    `flushed` is the index time of the checkpoint (ms). With `live` a broker runs on the folder. `sums` are
+    those of the sound records of the log.
     """
     found = IndexFinding(Report(), [], {}, [])
     parts: list[IndexPart] = []
@@ -80,13 +64,31 @@ def verify_index(
         found.report.used += used
         progress(used - sum(part.cost for part in mine))
         parts += mine
-    reports = dict(zip(parts, workers.run(verify_part, parts, progress), strict=True))
+    reports = _reports(parts, workers, progress, sums)
     chains = [_chains(list(mine), reports, found) for _, mine in groupby(parts, attrgetter("file"))]
     of_chains = workers.run(_verify_chains, chains, progress)
     for chain, links in zip(chains, of_chains, strict=True):
         for report in (*(reports[part] for part in parts if part.file == chain.file), links):
             _count(report, chain.file, found)
     return found
+
+
+def _reports(
+    parts: list[IndexPart], workers: Workers, progress: Progress, sums: LogSums | None
+) -> dict[IndexPart, Report]:
+    """Compares the items of all parts with their records, one by one where the sums of both differ."""
+    reports = {part: Report() for part in parts}
+    rest = [(part, part) for part in parts]
+    if sums is not None:
+        rest = []
+        for part, (some, sound) in zip(parts, remaining(parts, workers, sums), strict=True):
+            reports[part].items += sound
+            progress(sound * ITEM.size)
+            rest += [(part, one) for one in some]
+    found = workers.run(verify_part, [one for _, one in rest], progress)
+    for (part, _), report in zip(rest, found, strict=True):
+        reports[part].merge(report)
+    return reports
 
 
 def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: IndexFinding) -> _Chains:

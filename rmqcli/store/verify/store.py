@@ -45,8 +45,9 @@ from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, s
 from rmqcli.store.verify.recovery import dispatched_again_from, known_checkpoint
 from rmqcli.store.verify.rules import Rule
 from rmqcli.store.verify.sequences import check_batches, repeats, sequences_of
+from rmqcli.store.verify.sums import LogSums, sums_for
 from rmqcli.store.verify.timers import lost_timers
-from rmqcli.store.workers import ALONE, Workers
+from rmqcli.store.workers import ALONE, Progress, Workers
 from rmqcli.words import many
 
 
@@ -101,11 +102,12 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
     if not folder.live:
         found.remarks += _odd_lengths(folder.log.files)
     with steps("commitlog", _used(folder.log.files)) as advance:
-        found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers)
+        sums = sums_for(folder.log, store / "index")
+        found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers, sums=sums)
     with steps("consumequeue", sum(_used(queue.files.files) for queue in folder.queues)) as advance:
-        found.parts["consumequeue"] = _queues(folder, found, workers, advance)
+        found.parts["consumequeue"] = _queues(folder, found, workers, advance, sums)
     with steps("index", _used(_index_files(store))) as advance:
-        found.parts["index"] = _index(folder, found, workers, advance)
+        found.parts["index"] = _index(folder, found, workers, advance, sums)
     topics_with_batches = batch_topics(store)
     if topics_with_batches and found.parts["commitlog"].sound and not folder.live:
         found.parts[batch_queue.FOLDER] = _batches(folder, topics_with_batches)
@@ -162,7 +164,9 @@ def _index_files(store: Path) -> list[NamedFile]:
         return []
 
 
-def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
+def _queues(
+    folder: _Folder, found: StoreReport, workers: Workers, progress: Progress, sums: LogSums | None
+) -> Report:
     store, queues, log, crashed, live = folder
     if not log.files:
         return _without_log(store, queues, found)
@@ -177,7 +181,12 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
     begin = log.files[0].base or 0
     repairs = Repairs(dispatched_again_from(log, known_checkpoint(store)) if crashed else None, begin)
     report = verify_queues(
-        [(queue, log) for queue in queues], workers, progress, check_crc=not of_log.sound, repairs=repairs
+        [(queue, log) for queue in queues],
+        workers,
+        progress,
+        check_crc=not of_log.sound,
+        repairs=repairs,
+        sums=sums,
     )
     for file, position in repairs.holes:
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
@@ -262,7 +271,9 @@ def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report
     return report
 
 
-def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
+def _index(
+    folder: _Folder, found: StoreReport, workers: Workers, progress: Progress, sums: LogSums | None
+) -> Report:
     store, crashed = folder.path, folder.crashed
     of_log = found.parts["commitlog"]
     if not folder.log.files:
@@ -275,7 +286,14 @@ def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Call
         return Report()
     flushed = known_checkpoint(store).index_msg_timestamp
     result = verify_index(
-        store / "index", folder.log, workers, progress, crashed=crashed, live=folder.live, flushed=flushed
+        store / "index",
+        folder.log,
+        workers,
+        progress,
+        crashed=crashed,
+        live=folder.live,
+        flushed=flushed,
+        sums=sums,
     )
     for file in result.growing:
         found.remarks.append(f"{file.path.name}: the broker is writing this index file: not checked")

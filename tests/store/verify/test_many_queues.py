@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codec.store.consume_queue import ENTRY
 from codec.store.file_names import file_name
-from rmqcli.store import CommitLogFiles
+from rmqcli.store import CommitLogFiles, queue_folders, verify_consume_queues
 from rmqcli.store.read import commit_log
 from rmqcli.store.read.files import NamedFile, mapping
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.rebuild import build
 from rmqcli.store.repair.shape import Shape
-from rmqcli.store.verify import consume_queues
+from rmqcli.store.verify import consume_queues, index, queue_parts
+from rmqcli.store.verify.queue_parts import QueuePart
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
 
@@ -46,12 +48,42 @@ def test_the_log_is_mapped_for_many_queues_at_once(store: Path, monkeypatch: pyt
         return mapping(file)
 
     monkeypatch.setattr(commit_log, "mapping", noted)
-    monkeypatch.setattr(consume_queues, "_TASK_PARTS", QUEUES // 2)
+    monkeypatch.setattr(queue_parts, "_TASK_PARTS", QUEUES // 2)
+    assert verify_consume_queues(queue_folders(store)).items == RECORDS
+    assert len(seen) == 2
+
+
+def test_sound_entries_and_items_are_not_compared_one_by_one(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their sums are compared, so a look at their records is as wrong as a longer time."""
+    for module in (consume_queues, index):
+        monkeypatch.setattr(module, "_verify_block", None)
     report = verify_store(store)
-    assert report.parts["consumequeue"].items == RECORDS
-    of_queues = 2
-    of_index = 2  # of the header, and of the items
-    assert len(seen) == of_queues + of_index
+    assert report.sound
+    assert [report.parts[name].items for name in ("commitlog", "consumequeue", "index")] == [RECORDS] * 3
+
+
+def test_damage_leads_to_the_entries_of_its_sums(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One entry is wrong; of 40 queues at most the few that share its sum are compared."""
+    path = store / "consumequeue" / "TopicA" / "7" / file_name(0)
+    sound, compared = path.read_bytes(), []
+    verify_part = consume_queues._verify_part
+
+    def noted(part: QueuePart, check: Any) -> None:
+        compared.append(part.queue.queue_id)
+        verify_part(part, check)
+
+    monkeypatch.setattr(consume_queues, "_verify_part", noted)
+    with path.open("r+b") as file:
+        file.seek(ENTRY.size + 19)
+        file.write(b"\x01")
+    report = verify_store(store)
+    path.write_bytes(sound)
+    assert [finding.position for finding in report.findings] == [ENTRY.size]
+    assert report.parts["consumequeue"].items == RECORDS - 1
+    assert 7 in compared
+    assert len(compared) < QUEUES // 4
 
 
 @pytest.mark.parametrize("few", [0, 1000])

@@ -10,7 +10,8 @@ import pytest
 
 from rmqcli.store.read.vectorised import is_vectorised, vectorising
 from rmqcli.store.repair import salvage
-from rmqcli.store.verify.store import StoreReport, verify_store
+from rmqcli.store.verify.store import verify_store
+from tests.store.damage import damage, said
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -18,29 +19,6 @@ SEEDS = 16
 SALVAGES = 8
 _BLOCK = 8
 _KINDS = ("commitlog", "consumequeue", "index")
-
-
-def said(report: StoreReport) -> dict[str, object]:
-    parts = {name: (part.items, part.damaged, part.findings) for name, part in report.parts.items()}
-    return parts | {"remarks": report.remarks}
-
-
-def used_bytes(path: Path) -> int:
-    """Returns the bytes up to the last that is not zero."""
-    return max(len(path.read_bytes().rstrip(b"\0")), 1)
-
-
-def damage(path: Path, chance: random.Random) -> None:
-    """Flips a bit, or writes noise, zeros or other bytes of the file, somewhere in its used bytes."""
-    data = bytearray(path.read_bytes())
-    begin = chance.randrange(used_bytes(path))
-    size = min(int(2 ** chance.uniform(0, 11)), len(data) - begin)
-    elsewhere = chance.randrange(len(data) - size + 1)
-    flipped = bytes([data[begin] ^ 1 << chance.randrange(8)])
-    kinds = (flipped, chance.randbytes(size), bytes(size), bytes(data[elsewhere : elsewhere + size]))
-    chosen = chance.choice(kinds)
-    data[begin : begin + len(chosen)] = chosen
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])
