@@ -18,7 +18,15 @@ try:
 except ImportError:
     from zlib import crc32 as crc32_whole
 
-__all__ = ["CRC_BITS", "crc32", "crc32_whole", "index_key_hash", "java_string_hash", "tags_code"]
+__all__ = [
+    "CRC_BITS",
+    "crc32",
+    "crc32_whole",
+    "index_key_hash",
+    "index_key_hashes",
+    "java_string_hash",
+    "tags_code",
+]
 
 Key = TypeVar("Key")
 
@@ -63,9 +71,22 @@ def index_key_hash(topic: str, key: str) -> int:
             value = _short_keys[topic, key]
     except KeyError:
         value = _learn(topic, key)
-    if value > 0x80000000:
-        return 0x100000000 - value
-    return value if value < 0x80000000 else 0
+    return value if value < 0x80000000 else 0x100000000 - value if value > 0x80000000 else 0
+
+
+def index_key_hashes(topic: str, keys: Sequence[str]) -> list[int]:
+    """As `index_key_hash` of each: at once, if they have their heads in common."""
+    head = keys[0][:-TAIL] if keys else ""
+    base = _heads.get((topic, head))
+    if base is None or [key[:-TAIL] for key in keys].count(head) < len(keys):
+        return [index_key_hash(topic, key) for key in keys]
+    try:
+        values = [base + _tails[key[-TAIL:]] & MASK for key in keys]
+    except KeyError:
+        return [index_key_hash(topic, key) for key in keys]
+    return [
+        value if value < 0x80000000 else 0x100000000 - value if value > 0x80000000 else 0 for value in values
+    ]
 
 
 @lru_cache(maxsize=4096)

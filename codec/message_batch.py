@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import construct
@@ -38,6 +39,8 @@ _SHORT = struct.Struct(">h")
 _HEAD_SIZE = HEAD.size
 SMALLEST_ITEM = HEAD.size + _SHORT.size
 """Bytes of an item without body and properties."""
+MOST_MISSES = 4
+"""Items of other lengths in so many looks; then the rest of a batch is read one by one."""
 _read_head = HEAD.unpack_from
 _read_short = _SHORT.unpack_from
 _read_total = HEAD.part("total_size").unpack_from
@@ -87,19 +90,74 @@ def count_batch(data: Buffer) -> Iterator[int]:
 
 
 def walk_batch(data: Buffer) -> Iterator[tuple[int, bytes, bytes]]:
-    """As `decode_batch`, item by item, each a plain tuple: the hot path of batches."""
-    position, length = 0, len(data)
-    while position < length:
-        try:
-            total, _, _, flag, body_length = _read_head(data, position)
-        except struct.error:
-            raise BodyError(f"batch item at {position} is cut short") from None
-        end = position + total
-        body_start = position + _HEAD_SIZE
-        body_end = body_start + body_length
-        if not body_start <= body_end <= end - 2 or end > length:
-            raise BodyError(f"batch item at {position} has {total} bytes with a body of {body_length}")
-        if _read_short(data, body_end)[0] != end - body_end - 2:
-            raise BodyError(f"the lengths of the batch item at {position} do not add up to its size")
-        yield flag, bytes(data[body_start:body_end]), bytes(data[body_end + 2 : end])
-        position = end
+    """As `decode_batch`, item by item, each a plain tuple."""
+    position = 0
+    while position < len(data):
+        flag, body, properties, position = _item_at(data, position)
+        yield flag, body, properties
+
+
+def walk_together(data: Buffer, most: int) -> Iterator[list[tuple[int, bytes, bytes]]]:
+    """As `walk_batch`, at most so many items at a time: the hot path of batches.
+
+    Items as long as the one before them, in all their parts, are read in one call.
+    """
+    position = misses = 0
+    items: list[tuple[int, bytes, bytes]] = []
+    while position < len(data):
+        count = (
+            min(most, (len(data) - position) // len_of(items[-1])) if items and misses < MOST_MISSES else 0
+        )
+        items = _alike(data, position, items[-1], count) if count > 1 else []
+        position += sum(map(len_of, items))
+        if not items:
+            misses += 1
+            limit = most if misses > 1 else 1
+            try:
+                while position < len(data) and len(items) < limit:
+                    flag, body, properties, position = _item_at(data, position)
+                    items.append((flag, body, properties))
+            except BodyError:
+                yield items
+                raise
+        yield items
+
+
+def _item_at(data: Buffer, position: int) -> tuple[int, bytes, bytes, int]:
+    """Flag, body and properties of the item at a position, and where it ends."""
+    try:
+        total, _, _, flag, body_length = _read_head(data, position)
+    except struct.error:
+        raise BodyError(f"batch item at {position} is cut short") from None
+    end = position + total
+    body_start = position + _HEAD_SIZE
+    body_end = body_start + body_length
+    if not body_start <= body_end <= end - 2 or end > len(data):
+        raise BodyError(f"batch item at {position} has {total} bytes with a body of {body_length}")
+    if _read_short(data, body_end)[0] != end - body_end - 2:
+        raise BodyError(f"the lengths of the batch item at {position} do not add up to its size")
+    return flag, bytes(data[body_start:body_end]), bytes(data[body_end + 2 : end]), end
+
+
+def len_of(item: tuple[int, bytes, bytes]) -> int:
+    """The bytes of an item."""
+    return SMALLEST_ITEM + len(item[1]) + len(item[2])
+
+
+def _alike(
+    data: Buffer, position: int, like: tuple[int, bytes, bytes], count: int
+) -> list[tuple[int, bytes, bytes]]:
+    """The next items, if their parts have the lengths of those of an item; none otherwise."""
+    lengths = len_of(like), len(like[1]), len(like[2])
+    part = memoryview(data)[position : position + count * lengths[0]]
+    totals, flags, body_lengths, bodies, text_lengths, texts = zip(
+        *_layout_of(*lengths[1:]).iter_unpack(part), strict=True
+    )
+    found = totals.count(lengths[0]), body_lengths.count(lengths[1]), text_lengths.count(lengths[2])
+    return list(zip(flags, bodies, texts, strict=True)) if found == (count, count, count) else []
+
+
+@lru_cache(maxsize=256)
+def _layout_of(body_length: int, text_length: int) -> struct.Struct:
+    """The layout of an item whose parts have these lengths: `BATCH_ITEM` without magic and CRC."""
+    return struct.Struct(f">i8xii{body_length}sh{text_length}s")

@@ -84,6 +84,10 @@ class Master:
         finally:
             self._services = None
 
+    def wants(self, _topic: str, _queue_id: int) -> bool:
+        """True while a slave is connected."""
+        return bool(self.slaves)
+
     def arrived(self, _arrivals: Sequence[Arrival]) -> None:
         """Wakes what sends to slaves: an arrival listener of the store."""
         if self.slaves:

@@ -43,6 +43,10 @@ class DelayService:
         self._arrivals = [trio.Event() for _ in broker.delay_levels.delays_ms]
         self._refused: dict[int, int] = {}
 
+    def wants(self, topic: str, _queue_id: int) -> bool:
+        """True for delayed messages."""
+        return topic == SystemTopic.SCHEDULE
+
     def arrived(self, arrivals: Sequence[Arrival]) -> None:
         """Wakes the levels of new delayed messages: an arrival listener of the store."""
         for message, _ in arrivals:

@@ -131,6 +131,10 @@ class Holds:
             self._wake.set()
         return True
 
+    def wants(self, topic: str, queue_id: int) -> bool:
+        """True if pulls of a queue are held."""
+        return (topic, queue_id) in self._queues
+
     def arrived(self, arrivals: Sequence[Arrival]) -> None:
         """Wakes the pulls that messages are for: an arrival listener of the store."""
         queues, arrived = self._queues, self._arrived

@@ -11,17 +11,23 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from broker.store.batches import LONG_PROPERTIES, MAX_PROPERTIES_BYTES, Batch, prepare_batch
+from broker.store.batches import LONG_PROPERTIES, MAX_PROPERTIES_BYTES, Batch, StoredBatch, prepare_batch
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
-from broker.store.late_arrivals import LateArrivals
+from broker.store.news import News
 from broker.store.readiness import Readiness
 from broker.store.room import NO_FILE, Room
 from broker.store.statistics import Statistics
-from broker.store.values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
+from broker.store.values import (
+    AppendResult,
+    Arrival,
+    BitMapOf,
+    PutStatus,
+    StoreMessage,
+)
 from codec.codes import MessageSysFlag
 from codec.errors import LocalProtocolError
 from codec.names import SystemTopic
@@ -69,9 +75,8 @@ class Appender:
         self.configure(config)
         self._topics: dict[str, bytes] = {}
         self._in_batch = False
-        self._arrivals: list[Arrival] = []
-        self.listeners: list[ArrivalListener] = []
-        self.late = LateArrivals(index, self.listeners, self.half_stored)
+        self.news = News(index, self.half_stored)
+        self.late = self.news.late
         self.bit_map: BitMapOf | None = None
         self.delay_levels = DelayLevels(config.message_delay_level)
 
@@ -108,7 +113,7 @@ class Appender:
         except OSError as error:
             return self.half_stored(error)
         if not self._in_batch:
-            self.announce()
+            self.news.announce()
         return result
 
     def append_run(self, messages: Sequence[StoreMessage]) -> list[AppendResult]:
@@ -183,9 +188,9 @@ class Appender:
         self._statistics.last_store_timestamp = results[0].store_timestamp
         for queue, offset, size, code in entries:
             queue.append(offset, size, code)
-        self._arrivals += zip(messages, results, strict=False)
+        self.news.add(zip(messages, results, strict=False))
         if not self._in_batch:
-            self.announce()
+            self.news.announce()
         return results
 
     def prepare_batch(self, message: StoreMessage) -> Generator[None, None, list[Batch]]:
@@ -202,7 +207,7 @@ class Appender:
         if batch.is_long and self._readiness.strict:
             self.late.require_room()
         queue = self._queue(batch.topic, batch.queue_id)
-        if not self._room.is_ready(queue, len(batch.items), batch.hold):
+        if not self._room.is_ready(queue, len(batch.rows), batch.hold):
             return NO_FILE
         first, begin, timestamp = queue.next_offset, self._log.end, self._now_ms()
         topic = self._topics.get(batch.topic) or self._sized_topic(batch.topic)
@@ -212,34 +217,32 @@ class Appender:
         self._statistics.last_store_timestamp = timestamp
         offsets = tuple(accumulate(sizes[:-1], initial=begin))
         try:
-            queue.append_run(self._entries(batch.items, queue, offsets, sizes, timestamp))
+            queue.append_run(self._entries(batch, queue, offsets, sizes, timestamp))
         except OSError as error:
             return self.half_stored(error)
-        results = [
-            AppendResult(_PUT_OK, offset, size, number, timestamp)
-            for number, (offset, size) in enumerate(zip(offsets, sizes, strict=True), first)
-        ]
-        if batch.is_long:
-            self._come_late(zip(batch.items, results, strict=True), batch.weight)
-        else:
-            self._arrivals += zip(batch.items, results, strict=True)
+        self.news.add_batch(StoredBatch(batch, offsets, sizes, first, timestamp))
         if not self._in_batch:
-            self.announce()
+            self.news.announce()
         return AppendResult(_PUT_OK, begin, len(records), first, timestamp, offsets)
 
     def _entries(
         self,
-        items: Sequence[StoreMessage],
+        batch: Batch,
         queue: ConsumeQueue,
         offsets: Sequence[int],
         sizes: Sequence[int],
         timestamp: int,
     ) -> list[tuple[int, int, int]]:
-        """The queue entries of messages: offset, size and tags code."""
-        if queue.extension is None and items[0].topic != _SCHEDULE:
-            codes = [item.tags_code for item in items]
+        """The queue entries of a batch: offset, size and tags code."""
+        if queue.extension is None and batch.topic != _SCHEDULE:
+            codes = batch.codes
         else:
-            codes = [self.entry_code(item, queue, timestamp) for item in items]
+            messages = list(batch.messages())
+            codes = [self.entry_code(message, queue, timestamp) for message in messages]
+            batch.rows = [
+                (*row[:3], message.tags_code, *row[4:])
+                for row, message in zip(batch.rows, messages, strict=True)
+            ]
         return list(zip(offsets, sizes, codes, strict=True))
 
     def begin_batch(self) -> None:
@@ -248,36 +251,13 @@ class Appender:
 
     def end_batch(self) -> None:
         self._in_batch = False
-        self.announce()
+        self.news.announce()
 
     def add_arrivals(self, arrivals: Iterable[Arrival]) -> None:
         """Adds index items, and calls the listeners, for records that have their queue entries."""
-        self._arrivals += arrivals
+        self.news.add(arrivals)
         if not self._in_batch:
-            self.announce()
-
-    def announce(self) -> None:
-        """Adds index items, and calls the listeners, for what was stored since the last call."""
-        if not self._arrivals:
-            return
-        arrivals, self._arrivals = self._arrivals, []
-        if self.late:
-            self.late.add(arrivals)
-            return
-        if self._index is not None:
-            try:
-                self._index.add_arrivals(arrivals)
-            except OSError as error:
-                self.half_stored(error)
-        for listener in self.listeners:
-            listener(arrivals)
-
-    def _come_late(self, arrivals: Iterable[Arrival], weight: int) -> None:
-        """Leaves arrivals to the service, behind those before them."""
-        if self._arrivals:
-            before, self._arrivals = self._arrivals, []
-            self.late.add(before)
-        self.late.add(arrivals, weight)
+            self.news.announce()
 
     def _sized_topic(self, topic: str) -> bytes:
         """The name behind a byte with its length; empty for one that is too long."""
@@ -337,9 +317,9 @@ class Appender:
             result.physical_offset, result.size, self.entry_code(message, queue, result.store_timestamp)
         )
         if len(message.properties_text) > LONG_PROPERTIES:
-            self._come_late((arrival,), len(message.properties_text))
+            self.news.add_late((arrival,), len(message.properties_text))
         else:
-            self._arrivals.append(arrival)
+            self.news.add((arrival,))
 
     def index_only(self, arrival: Arrival) -> None:
         """Adds the index items of a record without a queue entry."""

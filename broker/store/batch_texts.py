@@ -7,6 +7,11 @@ refuse: a value of letters and digits cannot change how the rest reads.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import repeat
+
 from broker.errors import IllegalBatch
 from codec.hashing import tags_code
 from codec.properties import (
@@ -17,13 +22,13 @@ from codec.properties import (
     decode_properties,
     sound_text,
 )
+from codec.store.dispatch import index_keys
 
-BatchText = tuple[bytes, int, dict[str, str]]
-"""The stored text, the tags code and the properties."""
+BatchText = tuple[bytes, int, tuple[str, ...]]
+"""The stored text, the tags code and the keys of the index."""
 
 _END = PROPERTY_SEPARATOR.encode()
 _NAME = (PropertyName.UNIQ_KEY + NAME_VALUE_SEPARATOR).encode()
-_UNIQ_KEY = str(PropertyName.UNIQ_KEY)
 _MOST_MISSES = 4
 """Texts in a row that differ elsewhere; then the rest of the batch is read in full."""
 
@@ -36,29 +41,43 @@ class BatchTexts:
         "_before",
         "_code",
         "_common",
-        "_from",
+        "_cut",
+        "_keys",
         "_misses",
-        "_others",
         "_size",
         "_tail",
-        "_to",
     )
 
     def __init__(self, common: bytes) -> None:
         self._common = common
         self._before = self._after = self._tail = b""
-        self._from = self._to = self._code = self._misses = 0
+        self._code = self._misses = 0
+        self._cut = _cut(0, 0, 0)
         self._size = -1
-        self._others: dict[str, str] = {}
+        self._keys: tuple[str, ...] = ()
 
     def read(self, own: bytes) -> BatchText:
         """The text of a message with that of the batch behind it. IllegalBatch, LocalProtocolError."""
-        if len(own) == self._size and own.startswith(self._before) and own.endswith(self._after):
-            value = own[self._from : self._to]
-            if value.isalnum():
-                self._misses = 0
-                return own + self._tail, self._code, {**self._others, _UNIQ_KEY: value.decode()}
+        alike = self.read_alike((own,))
+        if alike is not None:
+            return alike[0]
         return self._learned(own) if self._misses < _MOST_MISSES else self._read(own)[1]
+
+    def read_alike(self, owns: Sequence[bytes]) -> list[BatchText] | None:
+        """As `read` of each, if all differ from the text before in that value only; None otherwise."""
+        if {*map(len, owns)} != {self._size}:
+            return None
+        count = len(owns)
+        befores, values, afters = zip(*map(self._cut, owns), strict=True)
+        if befores.count(self._before) < count or afters.count(self._after) < count:
+            return None
+        if not all(map(bytes.isalnum, values)):
+            return None
+        self._misses = 0
+        texts = [own + self._tail for own in owns] if self._tail else owns
+        names = _END.join(values).decode().split(PROPERTY_SEPARATOR)
+        keys = [(name, *self._keys) for name in names] if self._keys else zip(names, strict=True)
+        return list(zip(texts, repeat(self._code), keys, strict=False))
 
     def _read(self, own: bytes) -> tuple[bytes, BatchText]:
         """The joined text, and what is read of it. Of one that does not parse, the pairs that Java reads are
@@ -69,7 +88,7 @@ class BatchTexts:
             name = min(TIMERS & properties.keys())
             raise IllegalBatch(f"a message of a batch has the property {name}: send it alone")
         code = tags_code(properties.get(PropertyName.TAGS))
-        return text, (sound_text(text, properties), code, properties)
+        return text, (sound_text(text, properties), code, tuple(index_keys(properties)))
 
     def _learned(self, own: bytes) -> BatchText:
         self._misses += 1
@@ -82,9 +101,15 @@ class BatchTexts:
         is_pair = begin == 0 or (begin > 0 and own[begin - 1 : begin] == _END)
         if is_pair and found[0] is text and own[at:end].isalnum() and text.count(_NAME) == 1:
             self._before, self._after, self._tail = own[:at], own[end:], text[len(own) :]
-            self._from, self._to, self._size = at, end, len(own)
-            self._code, self._others = found[1], found[2]
+            self._cut, self._size = _cut(at, end - at, len(own) - end), len(own)
+            self._code, self._keys = found[1], found[2][1:]
         return found
+
+
+@lru_cache(maxsize=256)
+def _cut(before: int, value: int, after: int) -> Callable[[bytes], tuple[bytes, bytes, bytes]]:
+    """Cuts texts into parts of so many bytes."""
+    return struct.Struct(f"{before}s{value}s{after}s").unpack
 
 
 def _joined(own: bytes, common: bytes) -> bytes:

@@ -6,17 +6,19 @@ messages of its queue wait until the whole batch is stored (`ConsumeQueues.holdi
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from broker.errors import IllegalBatch
 from broker.store.batch_texts import BatchTexts
 from broker.store.holds import Hold
-from broker.store.values import AppendResult, PutStatus, StoreMessage
-from codec.hashing import CRC_BITS, crc32_whole
+from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
+from codec.hashing import crc32
 from codec.layout import Buffer
-from codec.message_batch import SMALLEST_ITEM, count_batch, walk_batch
+from codec.message_batch import SMALLEST_ITEM, count_batch, walk_together
+from codec.properties import decode_properties
 from codec.store.record_encoder import RecordEncoder
 
 MOST_MESSAGES = 32768
@@ -30,20 +32,27 @@ LONG_PROPERTIES = 2048
 """Bytes of properties of a message; the index items of longer ones are added later, in steps."""
 PART_PROPERTIES = 4 * LONG_PROPERTIES
 """The same for all messages of a part."""
+TOGETHER = 16
+"""Messages that are looked at together."""
 PART_MESSAGES = 64
 PART_BYTES = 128 * 1024
 """A part of a batch ends with the message that reaches one of these."""
 
 
+BatchItem = tuple[int, bytes, bytes]
+"""Flag, body and text of the properties, as sent."""
+BatchRow = tuple[int, bytes, bytes, int, tuple[str, ...], int]
+"""A message of a batch: flag, body, text of its properties, tags code, keys of the index, CRC of the body."""
+
+
 class Batch(msgspec.Struct):
-    """A batch, or a part of a long one, ready to be stored: its messages, the CRC of each body, and the bytes of
-    all bodies and properties. `refusal` says why it cannot be stored; `hold` is that of the batch on its
-    queue.
+    """A batch, or a part of a long one, ready to be stored: what its messages have in common, the rest by rows,
+    and the bytes of all bodies and properties. `refusal` says why it cannot be stored; `hold` is that of the
+    batch on its queue.
     """
 
     message: StoreMessage
-    items: list[StoreMessage] = []
-    crcs: list[int] = []
+    rows: list[BatchRow] = []
     size: int = 0
     weight: int = 0
     """Bytes of properties, whose keys become index items."""
@@ -63,16 +72,48 @@ class Batch(msgspec.Struct):
         """True when its index items are added later."""
         return self.weight > PART_PROPERTIES
 
-    def add(self, flag: int, body: bytes, text: bytes, code: int, properties: dict[str, str]) -> bool:
-        """Adds a message, with the tags code and the properties of a text. True if the part is full: the next
-        message belongs into another one."""
-        common, items = self.message, self.items
-        items.append(
-            StoreMessage(
+    @property
+    def is_full(self) -> bool:
+        """True if the next message belongs into another part."""
+        return self.size >= PART_BYTES or len(self.rows) >= PART_MESSAGES
+
+    def add(self, row: BatchRow) -> None:
+        """Adds a message."""
+        self.rows.append(row)
+        weight = len(row[2])
+        self.weight += weight
+        self.size += len(row[1]) + weight
+
+    def add_all(self, rows: Sequence[BatchRow]) -> bool:
+        """Adds messages if no other part is needed for any of them; False otherwise."""
+        weight = sum(len(row[2]) for row in rows)
+        size = self.size + weight + sum(len(row[1]) for row in rows)
+        if self.is_full or size >= PART_BYTES or len(self.rows) + len(rows) > PART_MESSAGES:
+            return False
+        self.rows += rows
+        self.weight += weight
+        self.size = size
+        return True
+
+    @property
+    def codes(self) -> list[int]:
+        """The tags code of each message."""
+        return [row[3] for row in self.rows]
+
+    @property
+    def keys(self) -> list[tuple[str, ...]]:
+        """The keys of each message, for the index."""
+        return [row[4] for row in self.rows]
+
+    def messages(self) -> Iterator[StoreMessage]:
+        """The messages, each made when it is asked for: storing them needs none."""
+        common = self.message
+        for flag, body, text, code, _, _ in self.rows:
+            yield StoreMessage(
                 common.topic,
                 common.queue_id,
                 body,
-                properties,
+                decode_properties(text),
                 text,
                 common.born_timestamp,
                 common.born_host,
@@ -83,22 +124,13 @@ class Batch(msgspec.Struct):
                 code,
                 common.wait_store,
             )
-        )
-        self.crcs.append(crc32_whole(body) & CRC_BITS)
-        weight = len(text)
-        self.weight += weight
-        self.size = size = self.size + len(body) + weight
-        return size >= PART_BYTES or len(items) >= PART_MESSAGES
 
     def records(
         self, encoder: RecordEncoder, topic: bytes, queue_offset: int, begin: int, timestamp: int
     ) -> tuple[bytes, list[int]]:
         """The records, stored from an offset of the queue and of the log on, and the size of each."""
         common = self.message
-        items = (
-            (item.flag, item.body, item.properties_text, crc)
-            for item, crc in zip(self.items, self.crcs, strict=True)
-        )
+        flags, bodies, texts, _, _, crcs = zip(*self.rows, strict=True)
         return encoder.run(
             topic,
             common.queue_id,
@@ -110,8 +142,29 @@ class Batch(msgspec.Struct):
             timestamp,
             common.reconsume_times,
             common.prepared_transaction_offset,
-            items,
+            flags,
+            bodies,
+            texts,
+            crcs,
         )
+
+
+class StoredBatch(NamedTuple):
+    """A part of a batch that was stored: the offset of each record, and its size, from a queue offset on."""
+
+    batch: Batch
+    offsets: Sequence[int]
+    sizes: Sequence[int]
+    queue_offset: int
+    timestamp: int
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """The arrivals, each made when it is asked for."""
+        places = zip(self.offsets, self.sizes, strict=True)
+        for number, (message, (offset, size)) in enumerate(
+            zip(self.batch.messages(), places, strict=True), self.queue_offset
+        ):
+            yield message, AppendResult(PutStatus.PUT_OK, offset, size, number, self.timestamp)
 
 
 def prepare_batch(
@@ -130,22 +183,47 @@ def prepare_batch(
     yield from _check_count(message.body)
     _check_numbers(message, topic, encoder)
     parts: list[Batch] = []
-    part, is_full, in_step = Batch(message), True, 0
-    read = BatchTexts(message.properties_text).read
-    for flag, body, own in walk_batch(message.body):
-        text, code, properties = read(own)
-        weight = len(text)
-        if weight > MAX_PROPERTIES_BYTES:
-            return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
-        if is_full:
-            part = Batch(message)
-            parts.append(part)
-        is_full = part.add(flag, body, text, code, properties)
-        in_step += MESSAGE_BYTES + weight
-        if in_step >= STEP_BYTES:
-            in_step = 0
-            yield
+    texts, in_step = BatchTexts(message.properties_text), 0
+    for items in walk_together(message.body, TOGETHER):
+        while items:
+            rows = _alike(items, texts)
+            if rows is not None and parts and parts[-1].add_all(rows):
+                yield
+                break
+            taken = rows or [_row(items[0], texts)]
+            del items[: len(taken)]
+            for row in taken:
+                weight = len(row[2])
+                if weight > MAX_PROPERTIES_BYTES:
+                    return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
+                if not parts or parts[-1].is_full:
+                    parts.append(Batch(message))
+                parts[-1].add(row)
+                in_step += MESSAGE_BYTES + weight
+                if in_step >= STEP_BYTES:
+                    in_step = 0
+                    yield
     return parts or [_refused(message, PutStatus.MESSAGE_ILLEGAL)]
+
+
+def _alike(items: list[BatchItem], texts: BatchTexts) -> list[BatchRow] | None:
+    """The rows of items whose texts are alike; None if one of them is not."""
+    flags, bodies, owns = zip(*items, strict=True)
+    read = texts.read_alike(owns)
+    return (
+        None
+        if read is None
+        else [
+            (flag, body, text, code, properties, crc32(body))
+            for flag, body, (text, code, properties) in zip(flags, bodies, read, strict=True)
+        ]
+    )
+
+
+def _row(item: BatchItem, texts: BatchTexts) -> BatchRow:
+    """The row of any item. IllegalBatch, LocalProtocolError."""
+    flag, body, own = item
+    return flag, body, *texts.read(own), crc32(body)
 
 
 def _refused(message: StoreMessage, status: PutStatus) -> Batch:

@@ -9,8 +9,8 @@ gathered until a worker has created it (`deferred`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from broker.errors import StoreSizeMismatch
 from broker.store.index_file import IndexFile, IndexItem, Piece
 from broker.store.segment import DISK_FULL, Segment
 from broker.store.values import Arrival
-from codec.hashing import index_key_hash
+from codec.hashing import index_key_hash, index_key_hashes
 from codec.store.dispatch import index_keys
 from codec.store.file_names import index_file_name, index_file_name_after
 from codec.store.index_file import index_file_size
@@ -157,6 +157,16 @@ class Index:
             offset, timestamp = result.physical_offset, result.store_timestamp
             for key in index_keys(properties):
                 put((index_key_hash(topic, key), offset, timestamp))
+        if len(self._pending) >= BATCH:
+            self.drain()
+
+    def add_batch(
+        self, topic: str, keys: Sequence[tuple[str, ...]], offsets: Sequence[int], timestamp: int
+    ) -> None:
+        """The same for the messages of a batch, given the keys of each."""
+        places = [offset for offset, of_one in zip(offsets, keys, strict=True) for _ in of_one]
+        hashes = index_key_hashes(topic, [*chain.from_iterable(keys)])
+        self._pending += zip(hashes, places, repeat(timestamp))
         if len(self._pending) >= BATCH:
             self.drain()
 

@@ -243,7 +243,7 @@ class Replica:
     def cut(self, end: int) -> None:
         """Removes the records from `end` on, where one begins, with their queue entries, and all index files
         that know any of them: `index_again` is for the others. Blocks; no flush may run meanwhile. OSError."""
-        self._appender.announce()
+        self._appender.news.announce()
         self._appender.late.finish()
         for segment in self._log.segments.segments:
             segment.found_size = segment.size  # it was written since it was found

@@ -40,7 +40,7 @@ from broker.store.search import KeySearch, Search
 from broker.store.segment_list import SegmentList, adopted_size
 from broker.store.statistics import Statistics
 from broker.store.unsupported import refuse_unsupported
-from broker.store.values import ArrivalListener, BitMapOf, QueryResult
+from broker.store.values import ArrivalListener, BitMapOf, QueryResult, WantsArrivals
 from broker.supervisor import Services, Supervisor, open_services
 
 _log = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class MessageStore:
 
     async def stop(self) -> None:
         """Flushes everything and removes the abort file, unless the disk refused."""
-        self._appender.announce()
+        self._appender.news.announce()
         self._appender.late.finish()
         try:
             if not self.stats.damaged:
@@ -281,9 +281,12 @@ class MessageStore:
         """Offset and size of the last record that a queue knows and that ends at or before `end`."""
         return self._search.last_before(end)
 
-    def add_arrival_listener(self, listener: ArrivalListener) -> None:
-        """Has `listener` called before `append` or `end_batch` returns. It must not raise."""
-        self._appender.listeners.append(listener)
+    def add_arrival_listener(self, listener: ArrivalListener, wants: WantsArrivals | None = None) -> None:
+        """Has `listener` called before `append` or `end_batch` returns. It must not raise.
+
+        Of a queue that it does not want it may hear all the same.
+        """
+        self._appender.news.add_listener(listener, wants)
 
     def set_bit_map(self, bit_map: BitMapOf) -> None:
         """Has `bit_map` called for each message whose queue has an extension. It must not raise."""
@@ -300,7 +303,7 @@ class MessageStore:
 
     def search(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeySearch:
         """The same in steps; `found` gives the messages."""
-        self._appender.announce()
+        self._appender.news.announce()
         if self._appender.late:
             if self._readiness.strict:
                 raise NotReady(self._appender.late.settled)

@@ -79,6 +79,9 @@ Arrival = tuple[StoreMessage, AppendResult]
 ArrivalListener = Callable[[Sequence[Arrival]], None]
 """Called with messages in the order in which they were stored."""
 
+WantsArrivals = Callable[[str, int], bool]
+"""False when a listener needs to hear nothing of a topic and queue now."""
+
 
 class GetResult(NamedTuple):
     """Records of one queue: `views` of the mapped files, which together are the `count` records.

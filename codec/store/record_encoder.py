@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate, chain, count, repeat
+from operator import add
 from typing import Final
 
 from codec.errors import LocalProtocolError
@@ -125,37 +127,46 @@ class RecordEncoder:
         store_timestamp: int,
         reconsume_times: int,
         prepared_transaction_offset: int,
-        items: Iterable[tuple[int, bytes | memoryview, bytes, int]],
+        flags: Sequence[int],
+        bodies: Sequence[bytes | memoryview],
+        properties: Sequence[bytes],
+        body_crcs: Sequence[int],
     ) -> tuple[bytes, list[int]]:
-        """The records of messages that follow one another in queue and log, and the size of each.
+        """The records of messages that follow one another in queue and log, and the size of each: as many
+        `pieces`, by columns.
 
-        `items` are flags, bodies, properties and CRCs of the bodies. Raises LocalProtocolError like `pieces`.
+        Raises LocalProtocolError like `pieces`.
         """
-        records: list[bytes | memoryview] = []
-        sizes: list[int] = []
-        pieces = self.pieces
-        for flag, body, properties, crc in items:
-            size, record = pieces(
-                sized_topic,
-                queue_id,
-                flag,
-                queue_offset,
-                physical_offset,
-                sys_flag,
-                born_timestamp,
-                born_host,
-                store_timestamp,
-                reconsume_times,
-                prepared_transaction_offset,
-                body,
-                properties,
-                crc,
+        try:
+            pack, bits, size = self._packers[len(born_host)]
+            body_lengths, properties_lengths = list(map(len, bodies)), list(map(len, properties))
+            size += len(sized_topic) + 2
+            sizes = [size + length for length in map(add, body_lengths, properties_lengths)]
+            prefixes = map(
+                pack,
+                sizes,
+                repeat(self._magic),
+                body_crcs,
+                repeat(queue_id),
+                flags,
+                count(queue_offset),
+                accumulate(sizes, initial=physical_offset),
+                repeat(sys_flag & ~HOST_BITS | bits),
+                repeat(born_timestamp),
+                repeat(born_host),
+                repeat(store_timestamp),
+                repeat(self._store_host),
+                repeat(reconsume_times),
+                repeat(prepared_transaction_offset),
+                body_lengths,
             )
-            records += record
-            sizes.append(size)
-            queue_offset += 1
-            physical_offset += size
-        return b"".join(records), sizes
+            topics = map(sized_topic.__add__, map(_pack_properties_length, properties_lengths))
+            pieces = zip(prefixes, bodies, topics, properties, strict=True)
+            return b"".join(chain.from_iterable(pieces)), sizes
+        except KeyError:
+            raise LocalProtocolError(f"a host of {len(born_host)} bytes") from None
+        except struct.error as error:
+            raise LocalProtocolError(f"a number does not fit the record: {error}") from None
 
 
 _encoder_of = lru_cache(maxsize=64)(RecordEncoder)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.errors import LocalProtocolError
+from codec.hashing import crc32
 from codec.store.record_encoder import RecordEncoder, record_size
 from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, RECORD, STORE_HOST_V6
 from tests.codec.samples import HOSTS, INT32, INT64, make_record
@@ -96,3 +97,44 @@ def test_the_longest_topic(version: int, longest: int) -> None:
 
 def test_a_crc_that_is_given_is_written() -> None:
     assert RECORD.parse(make_record(body_crc=7)).body_crc == 7
+
+
+@given(
+    st.sampled_from([1, 2]),
+    st.tuples(INT32, INT64, INT64, INT32, INT64),
+    st.tuples(HOSTS, HOSTS),
+    st.tuples(INT64, INT32, INT64),
+    st.lists(st.tuples(INT32, st.binary(max_size=40), st.binary(max_size=40)), min_size=1, max_size=5),
+)
+def test_a_run_is_its_records_one_by_one(
+    version: int,
+    numbers: tuple[int, int, int, int, int],
+    hosts: tuple[bytes, bytes],
+    times: tuple[int, int, int],
+    messages: list[tuple[int, bytes, bytes]],
+) -> None:
+    queue_id, queue_offset, begin, sys_flag, born = numbers
+    encoder = RecordEncoder(hosts[0], version)
+    topic = encoder.sized_topic(b"Topic")
+    records: list[bytes | memoryview] = []
+    sizes: list[int] = []
+    offset = begin
+    flags, bodies, texts = zip(*messages, strict=True)
+    crcs = [crc32(body) for body in bodies]
+
+    def run() -> tuple[bytes, list[int]]:
+        columns = flags, bodies, texts, crcs
+        return encoder.run(topic, queue_id, queue_offset, begin, sys_flag, born, hosts[1], *times, *columns)
+
+    try:
+        for number, (flag, body, text) in enumerate(messages, queue_offset):
+            place = queue_id, flag, number, offset, sys_flag, born
+            size, pieces = encoder.pieces(topic, *place, hosts[1], *times, body, text)
+            records += pieces
+            sizes.append(size)
+            offset += size
+    except LocalProtocolError:
+        with pytest.raises(LocalProtocolError):
+            run()
+    else:
+        assert run() == (b"".join(records), sizes)

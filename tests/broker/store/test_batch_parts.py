@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import structs
 
 from broker.disk import REAL
 from broker.errors import IllegalBatch, NotReady
-from broker.store import MessageStore, PutStatus, StoreMessage
+from broker.store import Arrival, MessageStore, PutStatus, StoreMessage
 from broker.store.batches import PART_BYTES, PART_MESSAGES, Batch
 from broker.store.store import open_store
 from codec.errors import BodyError
 from codec.message import Message
-from codec.message_batch import count_batch, decode_batch, encode_batch
+from codec.message_batch import HEAD, count_batch, decode_batch, encode_batch
 from codec.properties import properties_problem
-from tests.broker.store.support import HOST, Clock, inline, message, small_config
+from tests.broker.store.support import HOST, Clock, inline, loaded, message, small_config
 
 LOG = 1 << 20
 
@@ -52,7 +56,7 @@ async def test_a_part_ends_with_so_many_messages_or_bytes(
 ) -> None:
     config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_message_size=LOG)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
-        assert [len(part.items) for part in parts_of(store, items, size)] == sizes
+        assert [len(part.rows) for part in parts_of(store, items, size)] == sizes
 
 
 async def test_a_queue_on_hold_takes_no_other_messages(tmp_path: Path) -> None:
@@ -108,7 +112,7 @@ async def test_too_many_items_are_counted_before_any_is_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.store.batches.MOST_MESSAGES", 4)
-    monkeypatch.setattr("broker.store.batches.walk_batch", None)
+    monkeypatch.setattr("broker.store.batches.walk_together", None)
     config = small_config(tmp_path)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
         with pytest.raises(IllegalBatch, match="4 messages at most"):
@@ -149,5 +153,101 @@ async def test_properties_that_do_not_parse_are_stored_as_java_reads_them(
         small_config(tmp_path), now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL
     ) as store:
         (part,) = batch_of(store, structs.replace(message(), body=body, properties_text=b""))
-        assert part.items[0].properties_text == stored
+        assert part.rows[0][2] == stored
         assert properties_problem(stored) is None
+
+
+MESSAGES = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0, 7]),
+        st.sampled_from([3, 3, 3, 0, 700]),
+        st.sampled_from(["", "TAGS\x01a", "TAGS\x01b\x02KEYS\x01k1 k2", "KEYS\x01k", "broken"]),
+        st.sampled_from(["UNIQ_KEY\x01{:032X}", "UNIQ_KEY\x01{:032X}", "UNIQ_KEY\x01{:X}", ""]),
+    ),
+    min_size=1,
+    max_size=90,
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(MESSAGES, min_size=1, max_size=2), st.sampled_from(["", "WAIT\x01true"]))
+def test_the_files_of_batches_are_those_of_single_messages(
+    batches: list[list[tuple[int, int, str, str]]], common: str
+) -> None:
+    """Log, queues and index, and what listeners hear, whatever the items have in common."""
+    sizes: dict[str, int] = {"mapped_file_size_commit_log": LOG, "mapped_file_size_consume_queue": 20 * 1000}
+    heard: list[list[Arrival]] = [[], []]
+    number = 0
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        roots = Path(one), Path(other)
+        with (
+            loaded(small_config(roots[0], **sizes), Clock()) as batched,
+            loaded(small_config(roots[1], **sizes), Clock()) as single,
+        ):
+            for store, arrivals in zip((batched, single), heard, strict=True):
+                store.add_arrival_listener(arrivals.extend)
+            for items in batches:
+                body = b""
+                for flag, size, text, key in items:
+                    number += 1
+                    own = "\x02".join(filter(None, (text, key.format(number)))).encode()
+                    body += encode_item(flag, bytes([number % 256]) * size, own)
+                sent = structs.replace(message(), body=body, properties_text=common.encode())
+                parts = batch_of(batched, sent)
+                for part in parts:
+                    assert batched.append_batch(part).status == PutStatus.PUT_OK
+                    for each in part.messages():
+                        assert single.append(each).status == PutStatus.PUT_OK
+            for store in (batched, single):
+                store._appender.late.finish()
+                assert store._index is not None
+                store._index.drain(may_create=True)
+        written = [
+            {str(path.relative_to(root)): path.read_bytes() for path in files_of(root)} for root in roots
+        ]
+    assert written[0].keys() - index_names(written[0]) == written[1].keys() - index_names(written[1])
+    assert sorted(written[0].values()) == sorted(written[1].values())
+    assert heard[0] == heard[1]
+
+
+def encode_item(flag: int, body: bytes, text: bytes) -> bytes:
+    total = HEAD.size + 2 + len(body) + len(text)
+    return HEAD.pack(total, 0, 0, flag, len(body)) + body + len(text).to_bytes(2, "big") + text
+
+
+def files_of(root: Path) -> list[Path]:
+    folders = root / "commitlog", root / "consumequeue", root / "index"
+    return [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
+def index_names(files: dict[str, bytes]) -> set[str]:
+    """Index files are named by the wall clock."""
+    return {name for name in files if name.startswith("index")}
+
+
+def test_of_a_queue_that_nobody_wants_to_hear_of_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[StoreMessage] = []
+    inner = Batch.messages
+
+    def counted(self: Batch) -> Iterator[StoreMessage]:
+        for each in inner(self):
+            made.append(each)
+            yield each
+
+    monkeypatch.setattr(Batch, "messages", counted)
+    heard: list[Arrival] = []
+    with loaded(small_config(tmp_path, mapped_file_size_commit_log=LOG)) as store:
+        store.add_arrival_listener(heard.extend, lambda topic, queue_id: (topic, queue_id) == ("TopicA", 1))
+        store.append_batch(parts_of(store, 5)[0])
+        assert (made, heard) == ([], [])
+        sent = structs.replace(message(queue_id=1), body=encode_item(0, b"b", b""), properties_text=b"")
+        store.append_batch(batch_of(store, sent)[0])
+        assert len(made) == len(heard) == 1
+        store.begin_batch()
+        store.append(message(2, queue_id=1))
+        store.append_batch(batch_of(store, sent)[0])
+        store.append(message(3, queue_id=1))
+        store.end_batch()
+    assert [result.queue_offset for _, result in heard] == [0, 1, 2, 3]

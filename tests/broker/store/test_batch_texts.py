@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker.errors import IllegalBatch
 from broker.store.batch_texts import BatchText, BatchTexts
 from codec.errors import LocalProtocolError
+from codec.hashing import tags_code
 
 COMMON = (b"", b"WAIT\x01true", b"TAGS\x01all\x02", b"UNIQ_KEY\x01whole")
 VALUES = st.sampled_from(["0A0B", "0a0D", "A\x01BC", "A\x02BC", "AB\x02\x01", "A BC", "ABé", "", "x"])
@@ -48,19 +49,33 @@ def test_as_each_alone(batch: list[tuple[tuple[str, str, str], str]], common: by
 
 def outcome(texts: BatchTexts, text: str) -> BatchText | str:
     try:
-        stored, code, properties = texts.read(text.encode())
+        return texts.read(text.encode())
     except (IllegalBatch, LocalProtocolError) as error:
         return str(error)
-    return stored, code, dict(sorted(properties.items()))
+
+
+@settings(max_examples=200)
+@given(BATCHES, st.sampled_from(COMMON))
+def test_texts_that_are_alike_are_read_together_as_each_alone(
+    batch: list[tuple[tuple[str, str, str], str]], common: bytes
+) -> None:
+    owns = [(before + name + value + after).encode() for (before, name, after), value in batch]
+    texts = BatchTexts(common)
+    outcome(texts, owns[0].decode(errors="replace"))
+    alike = texts.read_alike(owns)
+    assert alike is None or alike == [BatchTexts(common).read(own) for own in owns]
 
 
 def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = BatchTexts(b"WAIT\x01true")
     texts.read(b"UNIQ_KEY\x010A\x02TAGS\x01t")
     monkeypatch.setattr("broker.store.batch_texts.decode_properties", None)
-    stored, _, properties = texts.read(b"UNIQ_KEY\x010B\x02TAGS\x01t")
+    stored, code, keys = texts.read(b"UNIQ_KEY\x010B\x02TAGS\x01t")
     assert stored == b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true"
-    assert properties == {"UNIQ_KEY": "0B", "TAGS": "t", "WAIT": "true"}
+    assert (code, keys) == (tags_code("t"), ("0B",))
+    both = texts.read_alike([b"UNIQ_KEY\x010C\x02TAGS\x01t", b"UNIQ_KEY\x010D\x02TAGS\x01t"])
+    assert both is not None
+    assert [keys for _, _, keys in both] == [("0C",), ("0D",)]
 
 
 def test_a_batch_of_different_texts_is_not_learned_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,4 +83,4 @@ def test_a_batch_of_different_texts_is_not_learned_again_and_again(monkeypatch: 
     for number in range(4):
         texts.read(b"UNIQ_KEY\x010A\x02KEYS\x01%d" % number)
     monkeypatch.setattr(BatchTexts, "_learned", None)
-    assert texts.read(b"KEYS\x01k\x02UNIQ_KEY\x01u")[2] == {"KEYS": "k", "UNIQ_KEY": "u"}
+    assert texts.read(b"KEYS\x01k\x02UNIQ_KEY\x01u")[2] == ("u", "k")

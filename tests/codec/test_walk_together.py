@@ -1,0 +1,74 @@
+"""Items of a batch that are read together equal those that are read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.errors import BodyError
+from codec.hashing import index_key_hash, index_key_hashes
+from codec.message_batch import HEAD, walk_batch, walk_together
+
+LENGTHS = st.tuples(st.integers(0, 5), st.integers(0, 5))
+ITEMS = st.lists(LENGTHS, min_size=1, max_size=3).flatmap(
+    lambda known: st.lists(
+        st.tuples(st.sampled_from(known), st.integers(-(2**31), 2**31 - 1), st.integers(1, 6)), max_size=8
+    )
+)
+"""Lengths that come several times in a row."""
+
+
+def encoded(items: list[tuple[tuple[int, int], int, int]]) -> bytes:
+    parts = []
+    for (body_length, text_length), flag, times in items:
+        total = HEAD.size + 2 + body_length + text_length
+        for number in range(times):
+            body, text = bytes([number]) * body_length, bytes([64 + number]) * text_length
+            parts.append(HEAD.pack(total, number, flag, flag, body_length) + body)
+            parts.append(text_length.to_bytes(2, "big") + text)
+    return b"".join(parts)
+
+
+def outcome(items: Iterable[tuple[int, bytes, bytes]]) -> tuple[list[tuple[int, bytes, bytes]], str]:
+    """The items up to an error, and the error."""
+    found: list[tuple[int, bytes, bytes]] = []
+    try:
+        found.extend(items)
+    except BodyError as error:
+        return found, str(error)
+    return found, ""
+
+
+def together(data: bytes, most: int) -> Iterator[tuple[int, bytes, bytes]]:
+    for items in walk_together(data, most):
+        assert len(items) <= most
+        yield from items
+
+
+@given(ITEMS, st.sampled_from([1, 2, 16]))
+def test_any_items(items: list[tuple[tuple[int, int], int, int]], most: int) -> None:
+    data = encoded(items)
+    assert outcome(together(data, most)) == outcome(walk_batch(data))
+
+
+@given(ITEMS, st.integers(0), st.binary(max_size=6), st.sampled_from([2, 16]))
+def test_hostile_items(
+    items: list[tuple[tuple[int, int], int, int]], place: int, change: bytes, most: int
+) -> None:
+    data = encoded(items)
+    at = place % (len(data) + 1)
+    data = data[:at] + change + data[at + place % 7 :]
+    assert outcome(together(data, most)) == outcome(walk_batch(data))
+
+
+KEYS = st.sampled_from(
+    ["", "k", "0A0B", "0A0B0000", "0A0B0001", "0A0BFFFF", "0A0C0001", "0A0Bäöü€", "0A0B😀"]
+)
+
+
+@given(st.lists(KEYS | st.text(max_size=8), max_size=8), st.sampled_from(["T", "Topic", "ü"]))
+def test_hashes_of_many_keys(keys: list[str], topic: str) -> None:
+    expected = [index_key_hash(topic, key) for key in keys]
+    assert index_key_hashes(topic, keys) == expected
