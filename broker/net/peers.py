@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import trio
 
-from broker.errors import PeerUnreachable, RemoteTimeout
+from broker.errors import PeerUnreachable, RemoteClosed, RemoteTimeout
 from broker.net.network import TCP, Network
 from broker.net.server import Server
 from broker.net.session import Session
@@ -35,6 +35,7 @@ class Peers:
         self._tls = tls
         self._sessions: dict[str, Session] = {}
         self._connecting: dict[str, trio.Lock] = {}
+        self._answered: set[str] = set()
 
     @property
     def is_running(self) -> bool:
@@ -52,7 +53,14 @@ class Peers:
         deadline = trio.current_time() + timeout_s
         with trio.move_on_at(deadline):
             session = await self._session(address)
-            return await session.request(command, deadline - trio.current_time())
+            try:
+                reply = await session.request(command, deadline - trio.current_time())
+            except RemoteClosed as error:
+                if address in self._answered or self._tls() is not None:
+                    raise
+                raise RemoteClosed(f"{error}; if it accepts only TLS, set tls.enable=true") from None
+            self._answered.add(address)
+            return reply
         raise RemoteTimeout(f"{address} did not answer code {command.code} in {timeout_s:g} s")
 
     async def _session(self, address: str) -> Session:
