@@ -34,6 +34,7 @@ from codec.remoting.send_frames import SendReplyFrames
 from codec.store.delay_levels import DelayLevels
 
 if TYPE_CHECKING:
+    from broker.auth.control import AccessControl
     from broker.filters import FilterTable
     from broker.ha.master import Master
     from broker.net.session import Session
@@ -87,6 +88,8 @@ class BrokerContext:
     config_version: DataVersion
     turns: Turns
     jobs: Jobs
+    access: AccessControl | None = None
+    """None without access control."""
     timer: Timer = perf_counter
     """Measures how long puts and gets take."""
     checked_topics: dict[str, TopicConfig] = field(default_factory=dict)

@@ -19,6 +19,8 @@ from pathlib import Path
 import trio
 from msgspec.structs import replace
 
+from broker.auth.control import AccessControl
+from broker.auth.files import default_file
 from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig
 from broker.config.checks import check_values
@@ -162,6 +164,9 @@ async def open_broker(
                 acceptor,
             )
             delays = DelayService(broker)
+            if config.acl_enable:
+                broker.access = AccessControl(default_file(config), disk, in_thread, now_ms)
+                await broker.access.load()
             await in_thread(broker.files.load)
             listen_to_store(broker, delays)
             stop = trio.Event()
@@ -305,6 +310,8 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
     services.start("statistics", partial(broker.statistics.run, broker.turns))
     services.start("store rates", broker.rates.run)
     services.start("announcer", broker.announcer.run)
+    if broker.access is not None:
+        services.start("access control", broker.access.watch)
     broker.files.start(
         services,
         broker.store.make_durable,
@@ -356,7 +363,8 @@ async def _run(
                 handler_table(broker),
                 limits=ServerLimits.of(config),
                 batches=broker.store,
-                direct=direct_readers(),
+                direct=direct_readers(gated=broker.access is not None),
+                gate=None if broker.access is None else broker.access.gate,
                 runs=run_table(broker),
                 turns=broker.turns,
                 fast_failure=broker.fast_failure,

@@ -43,9 +43,13 @@ Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 ALWAYS_BLACK = frozenset(
-    {"configBlackList", "rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"}
+    {
+        *("configBlackList", "rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"),
+        *("aclEnable", "plainAclFile"),
+    }
 )
-"""Properties that no request can change, whatever configBlackList contains: they name files to write."""
+"""Properties that no request can change, whatever configBlackList contains: they name files to write, or who may
+do what."""
 ONLY_AT_START = frozenset(
     {
         "bindAddress",

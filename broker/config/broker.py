@@ -104,6 +104,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     transaction_check_max: int = 15
     transaction_check_interval: int = 60000
     acl_enable: bool = False
+    # ours: the file of accounts, below rocketmqHome if it is relative; conf/plain_acl.yml there by default
+    plain_acl_file: str | None = None
     store_reply_message_enable: bool = True
     enable_detail_stat: bool = True
     auto_delete_unused_stats: bool = False

@@ -92,8 +92,9 @@ class Disk(Protocol):
     def read_part(self, path: Path, position: int, length: int) -> bytes:
         """Bytes of a file; fewer where it ends. FileNotFoundError."""
 
-    def write(self, path: Path, content: bytes) -> None:
-        """Makes `content` the whole content, in place: a power cut leaves any mix of old and new pages."""
+    def write(self, path: Path, content: bytes, mode: int | None = None) -> None:
+        """Makes `content` the whole content, in place: a power cut leaves any mix of old and new pages. `mode`:
+        the permissions of the file."""
 
     def state(self, path: Path) -> FileState | None:
         """Size and time of a file or folder; None if there is none."""

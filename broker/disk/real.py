@@ -36,8 +36,10 @@ class RealDisk(DurableFolders):
         finally:
             os.close(fd)
 
-    def write(self, path: Path, content: bytes) -> None:
+    def write(self, path: Path, content: bytes, mode: int | None = None) -> None:
         with opened(path, os.O_RDWR | os.O_CREAT) as fd:
+            if mode is not None:
+                os.fchmod(fd, mode)
             written = 0
             while written < len(content):
                 written += os.pwrite(fd, content[written:], written)

@@ -21,11 +21,12 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-def save_table(disk: Disk, path: Path, content: bytes) -> None:
-    """Replaces the file and keeps the previous content as `.bak`. Blocks; OSError if the disk refuses."""
+def save_table(disk: Disk, path: Path, content: bytes, mode: int | None = None) -> None:
+    """Replaces the file and keeps the previous content as `.bak`. `mode`: the permissions of the new file.
+    Blocks; OSError if the disk refuses."""
     disk.make_folder(path.parent)
     fresh = path.with_name(path.name + ".tmp")
-    disk.write(fresh, content)
+    disk.write(fresh, content, mode)
     disk.sync_file(fresh)
     if disk.state(path) is not None:
         disk.replace(path, _backup(path))

@@ -9,6 +9,7 @@ from typing import Any
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers import (
+    accounts,
     admin_5x,
     admin_broker,
     admin_groups,
@@ -34,6 +35,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.headers.base import Header
 from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.operations import acl as acl_ops
 from codec.operations import brokers as brokers_ops
 from codec.operations import clients as clients_ops
 from codec.operations import groups as groups_ops
@@ -114,6 +116,10 @@ HANDLERS = by_code(
     serve(brokers_ops.DELETE_EXPIRED_COMMITLOG, admin_broker.delete_expired_files),
     serve(brokers_ops.GET_BROKER_HA_STATUS, admin_5x.ha_state),
     serve(brokers_ops.GET_COLD_DATA_FLOW_CTR_INFO, admin_5x.cold_data),
+    serve(acl_ops.UPDATE_AND_CREATE_ACL_CONFIG, accounts.update_account),
+    serve(acl_ops.DELETE_ACL_CONFIG, accounts.remove_account),
+    serve(acl_ops.GET_BROKER_CLUSTER_ACL_INFO, accounts.account_files),
+    serve(acl_ops.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, accounts.update_white_addresses),
     serve(pop_ops.SET_MESSAGE_REQUEST_MODE, admin_5x.set_request_mode),
     serve(pop_ops.GET_ALL_MESSAGE_REQUEST_MODE, admin_5x.request_modes),
 )

@@ -182,7 +182,7 @@ class SimulatedDisk(DurableFolders):
         self.call("read")
         return bytes(memoryview(self._file(path).buffer)[position : position + length])
 
-    def write(self, path: Path, content: bytes) -> None:
+    def write(self, path: Path, content: bytes, mode: int | None = None) -> None:
         self.call("write")
         file = self._create(path)
         self.allocate(file, range(-(-len(content) // PAGE)))

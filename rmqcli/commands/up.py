@@ -12,10 +12,11 @@ from typer import Option
 from broker.config import BrokerConfig, NamesrvConfig
 from broker.net.tls.acceptor import TlsAcceptor
 from codec.addresses import DEFAULT_NAMESRV_PORT, join_address, split_address
+from rmqcli.cli.account import account
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.configuration import Configuration
-from rmqcli.commands.common.listening import Listening, warn_of_open_server
+from rmqcli.commands.common.listening import Listening, warn_of_open_names, warn_of_open_server
 from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, open_own_metrics
 from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
 from rmqcli.extras import require
@@ -122,10 +123,17 @@ async def _start(
         stack, open_broker(config, needs_vip=False, tls=tls.broker), "the broker", address, "--port"
     )
     warn_of_address(broker.address, bound=host)
-    warn_of_open_server(host, namesrv.port, split_address(broker.address)[1])
+    if config.acl_enable:
+        warn_of_open_names(host, namesrv.port)
+    else:
+        warn_of_open_server(host, namesrv.port, split_address(broker.address)[1])
     names_told = told_address(host, namesrv.port, broker.address)
     words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
     asked = config.namesrv_addr or ""
-    words |= await open_own_metrics(stack, ports.metrics, host, asked, config.broker_name, tls.broker.peers)
+    own = {
+        "tls": tls.broker.peers,
+        "credentials": account(settings.given, settings.endpoint) if ports.metrics is not None else None,
+    }
+    words |= await open_own_metrics(stack, ports.metrics, host, asked, config.broker_name, own)
     lines = [f"{_TITLES.get(name, name):<13}{word}" for name, word in words.items()]
     announce(settings, words, "\n".join([*lines, "Press Ctrl-C to stop"]))

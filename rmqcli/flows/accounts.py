@@ -83,7 +83,7 @@ def explained(error: ClientError) -> ClientError:
     """Return the error, or a plain one where access control is off: there Java remarks a null pointer."""
     if not isinstance(error, BrokerRefused) or error.code not in _REFUSALS:
         return error
-    if error.remark and "accessvalidator" not in error.remark.lower():
+    if error.remark and OFF not in error.remark and "accessvalidator" not in error.remark.lower():
         return error
     text = f"{OFF} at {error.address}"
     return BrokerRefused(ResponseCode.SYSTEM_ERROR, text, error.address, error.request, concluded=True)

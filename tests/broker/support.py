@@ -318,7 +318,7 @@ def subscription(topic: str, expression: str = "*", version: int = 1) -> Subscri
 class SlowDisk(RealDisk):
     """The disk of this machine with slow writes, so that worker threads meet."""
 
-    def write(self, path: Path, content: bytes) -> None:
+    def write(self, path: Path, content: bytes, mode: int | None = None) -> None:
         super().write(path, content)
         time.sleep(0.05)
 

@@ -271,6 +271,12 @@ CASES: Mapping[RequestCode, Case] = {
     R.GET_COLD_DATA_FLOW_CTR_INFO: case(None, says('{"runtimeTable":{},"configTable":{}}')),
     R.SET_MESSAGE_REQUEST_MODE: case(None, refused("no POP consumption"), POP_MODE),
     R.GET_ALL_MESSAGE_REQUEST_MODE: case(None, says('{"messageRequestModeMap":{}}')),
+    R.UPDATE_AND_CREATE_ACL_CONFIG: case({"accessKey": "x"}, refused("aclEnable=false")),
+    R.DELETE_ACL_CONFIG: case({"accessKey": "x"}, refused("aclEnable=false")),
+    R.GET_BROKER_CLUSTER_ACL_INFO: case(None, refused("aclEnable=false")),
+    R.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: case(
+        {"globalWhiteAddrs": "", "aclFileFullPath": ""}, refused("aclEnable=false")
+    ),
     R.DELETE_EXPIRED_COMMITLOG: case(None, after(lambda c: c.store.max_offset("T", 0) == 3)),
 }
 

@@ -19,12 +19,6 @@ R = RequestCode
 LAST_CODE_OF_4 = 329
 LATER_ADDITIONS = {R.UPDATE_AND_CREATE_TOPIC_LIST, R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, R.GET_TIMER_CHECK_POINT, R.GET_TIMER_METRICS}  # fmt: skip
 """Numbers below it that came with 5.x."""
-ACL = {
-    R.UPDATE_AND_CREATE_ACL_CONFIG,
-    R.DELETE_ACL_CONFIG,
-    R.GET_BROKER_CLUSTER_ACL_INFO,
-    R.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
-}
 FILTER_SERVERS = {R.REGISTER_FILTER_SERVER}
 WITHOUT_PROCESSOR = {
     R.QUERY_BROKER_OFFSET,
@@ -72,13 +66,13 @@ def names(codes: Iterable[RequestCode]) -> list[str]:
 
 
 def test_every_request_of_4_9_to_a_broker_has_a_handler() -> None:
-    missing = of_4(to_brokers()) - set(HANDLERS) - ACL - FILTER_SERVERS
+    missing = of_4(to_brokers()) - set(HANDLERS) - FILTER_SERVERS
     assert names(missing) == []
 
 
 def test_the_exceptions_are_not_served_meanwhile() -> None:
-    assert names((ACL | FILTER_SERVERS | WITHOUT_PROCESSOR) & set(HANDLERS)) == []
-    assert to_brokers() >= (ACL | FILTER_SERVERS)
+    assert names((FILTER_SERVERS | WITHOUT_PROCESSOR) & set(HANDLERS)) == []
+    assert to_brokers() >= FILTER_SERVERS
     nameless = {code for code, operation in OPERATIONS.items() if operation.direction == ""}
     assert names(nameless) == names(WITHOUT_PROCESSOR)
 

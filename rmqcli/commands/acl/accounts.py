@@ -99,7 +99,8 @@ def set_account(
     """Create an account of 4.9, or change one: what is not given stays, except --admin.
 
     The secret key is asked for on a terminal, and always required, as brokers refuse an account without it.
-    Brokers read their files again after up to 5 seconds; until then permissions that are not given are DENY.
+    Java's brokers read their files again after up to 5 seconds; until then permissions that are not given are
+    DENY.
     Brokers that refuse or do not respond are reported, and the exit code is 3.
     """
     from rmqcli.flows.accounts import account_of, explained

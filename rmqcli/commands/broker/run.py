@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from codec.addresses import split_address
+from rmqcli.cli.account import account
 from rmqcli.cli.command import command
 from rmqcli.cli.endpoints import environment_name_servers
 from rmqcli.cli.exit_codes import usage_error
@@ -87,10 +88,15 @@ async def _start(
     address = f"{config.bind_address}:{config.listen_port}"
     node = await opened(stack, open_broker(config, tls=tls), "the broker", address, "--port")
     warn_of_address(node.address, bound=config.bind_address, namesrv=config.namesrv_addr)
-    warn_of_open_server(config.bind_address, split_address(node.address)[1])
+    if not config.acl_enable:
+        warn_of_open_server(config.bind_address, split_address(node.address)[1])
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
     asked = config.namesrv_addr or ""
-    words |= await open_own_metrics(stack, metrics, config.bind_address, asked, config.broker_name, tls.peers)
+    own = {
+        "tls": tls.peers,
+        "credentials": account(settings.given, settings.endpoint) if metrics is not None else None,
+    }
+    words |= await open_own_metrics(stack, metrics, config.bind_address, asked, config.broker_name, own)
     text = f"broker {config.broker_name} listening on {node.address}, store {node.store_path}"
     if "metrics" in words:
         text += f", metrics {words['metrics']}"

@@ -72,10 +72,24 @@ class Listening(OptionGroup):
 
 
 def warn_of_open_server(host: str, *ports: int) -> None:
-    """Warn that a server serves other machines, all of whose users are trusted."""
-    if kind_of(join_address(host, 1)) != "loopback":
+    """Warn that a server without access control serves other machines, all of whose users are trusted."""
+    if is_open(host):
         numbers = " and ".join(map(str, ports))
         warn(
             f"listening on {host} without access control: who reaches port {numbers} can read, write and "
-            f"administer everything; --host {LOCAL} serves this machine only"
+            f"administer everything; --host {LOCAL} serves this machine only, aclEnable=true wants accounts"
         )
+
+
+def warn_of_open_names(host: str, port: int) -> None:
+    """Warn that a name server, which never has access control, serves other machines."""
+    if is_open(host):
+        warn(
+            f"the name server has no access control: who reaches port {port} on {host} can register brokers and "
+            "change routes"
+        )
+
+
+def is_open(host: str) -> bool:
+    """True for an address that other machines may reach."""
+    return kind_of(join_address(host, 1)) != "loopback"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ssl
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -24,10 +24,10 @@ TIMEOUT = 3.0  # seconds for each server that is asked
 
 
 async def open_own_metrics(
-    stack: AsyncExitStack, port: int | None, host: str, namesrv: str, broker: str, tls: ssl.SSLContext | None
+    stack: AsyncExitStack, port: int | None, host: str, namesrv: str, broker: str, options: Mapping[str, Any]
 ) -> dict[str, str]:
     """Serve the metrics of one broker until the stack ends. Return its URL as {"metrics": …}; empty without a
-    port. `tls`: the context of its connections.
+    port. `options`: those of its client, TLS and account.
     """
     if port is None:
         return {}
@@ -36,7 +36,7 @@ async def open_own_metrics(
     from rmqcli.metrics.collect import collect
     from rmqcli.metrics.server import open_metrics
 
-    admin = await stack.enter_async_context(Admin(namesrv=namesrv, namespace="", timeout=TIMEOUT, tls=tls))
+    admin = await stack.enter_async_context(Admin(namesrv=namesrv, namespace="", timeout=TIMEOUT, **options))
     server = open_metrics(host, port, lambda: collect(admin, brokers=[broker]))
     bound = await opened(stack, server, "the metrics server", f"{host}:{port}", "--metrics")
     return {"metrics": f"http://{host}:{bound}/metrics"}

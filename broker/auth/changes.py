@@ -1,0 +1,87 @@
+"""Changes of accounts by requests: the file is read, rewritten as a whole with mode 0600, and in force when the
+request has its reply (4.9.8 takes up to 5 s)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from broker.auth.control import AccessControl
+from broker.auth.files import Loaded, read_files
+from broker.disk import save_table
+from broker.errors import ConfigError
+from codec.acl.account_file import AccountFile, FileVersion, parse_file
+from codec.acl.addresses import parse_rule
+from codec.acl.errors import AclError
+from codec.acl.rewriting import file_text, with_account, with_white, without_account
+
+OWNER_ONLY: Final = 0o600
+
+Change = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+class NoAccount(AclError):
+    """No file has the account."""
+
+
+async def put_account(access: AccessControl, given: Mapping[str, Any], now_ms: int) -> None:
+    """Creates an account in plain_acl.yml, or changes it in the file that has it. AclError, OSError."""
+    await _change(access, _file_of(str(given.get("accessKey"))), lambda old: with_account(old, given), now_ms)
+
+
+async def delete_account(access: AccessControl, key: str, now_ms: int) -> None:
+    """Deletes an account from the file that has it. NoAccount, AclError, OSError."""
+
+    def choose(found: Loaded) -> Path | None:
+        path = _file_of(key)(found)
+        if path is None:
+            raise NoAccount(key)
+        return path
+
+    await _change(access, choose, lambda old: without_account(old, key), now_ms)
+
+
+async def set_white(access: AccessControl, addresses: Collection[str], path: str, now_ms: int) -> None:
+    """Replaces the global white addresses of a file, by default plain_acl.yml. AclError, OSError."""
+    for one in addresses:
+        parse_rule(one)
+
+    def choose(found: Loaded) -> Path | None:
+        if not path or Path(path) == access.default:
+            return access.default
+        if found.file(path) is None:
+            raise AclError(f"{path} is none of the files of accounts")
+        return Path(path)
+
+    await _change(access, choose, lambda old: with_white(old, addresses), now_ms)
+
+
+def _file_of(key: str) -> Callable[[Loaded], Path | None]:
+    def choose(found: Loaded) -> Path | None:
+        entry = found.rules.accounts.get(key)
+        return None if entry is None else Path(entry[1])
+
+    return choose
+
+
+async def _change(
+    access: AccessControl, choose: Callable[[Loaded], Path | None], change: Change, now_ms: int
+) -> None:
+    """Changes the file that `choose` names, None: plain_acl.yml, and puts it into force."""
+    async with access.changing:
+        try:
+            contents = await access.in_thread(read_files, access.disk, access.default)
+        except ConfigError as error:
+            raise AclError(str(error)) from None
+        found = Loaded(contents, now_ms)
+        path = choose(found) or access.default
+        old = found.file(str(path)) or AccountFile(str(path))
+        text = file_text(change(old.document), FileVersion(old.version.counter + 1, now_ms))
+        parse_file(str(path), text)
+        fresh = {**contents, path: text}
+        if path == access.default:  # it is the last one
+            fresh[path] = fresh.pop(path)
+        after = Loaded(fresh, now_ms)
+        await access.in_thread(save_table, access.disk, path, text, OWNER_ONLY)
+        access.use(after)

@@ -1,0 +1,149 @@
+"""The gate before all handlers of a broker, and its rules, which follow the files of accounts.
+
+The files are read again every `WATCH_SECONDS`, and compared by content. A change that cannot be used is
+logged and the rules stay as they were; a file that becomes empty, as while an editor writes it, keeps its
+accounts.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from broker.auth.files import NOTHING, Loaded, loaded, read_files
+from broker.clock import NowMs
+from broker.disk import Disk
+from broker.errors import ConfigError, Refusal
+from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
+from broker.net.session import Session
+from broker.store.readiness import InThread
+from codec.acl.account_file import Account
+from codec.acl.addresses import read_address
+from codec.acl.decision import Attempt, Need, decide
+from codec.acl.errors import AclError
+from codec.acl.needs import ADMIN_CODES, needs_of, needs_of_heartbeat
+from codec.bodies.base import decode_body
+from codec.bodies.heartbeat import HeartbeatData
+from codec.bodies.in_steps import decode_body_in_steps
+from codec.codes import RequestCode, ResponseCode
+from codec.errors import BodyError, CodecError
+from codec.headers.base import to_ext
+from codec.remoting.command import RemotingCommand
+from codec.remoting.signature import ACCESS_KEY, Mac, is_signed
+
+WATCH_SECONDS: Final = 0.5
+EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
+"""The beginning of Java's remark, by which clients know a refusal by access control."""
+
+_address_of = lru_cache(maxsize=4096)(read_address)
+_log = logging.getLogger("broker.auth")
+
+
+class AccessControl:
+    """The rules in force. Every request passes `gate`; `watch` is a service."""
+
+    def __init__(self, default: Path, disk: Disk, in_thread: InThread, now_ms: NowMs) -> None:
+        self.default = default
+        self.disk = disk
+        self.in_thread = in_thread
+        self.changing = trio.Lock()
+        self._now_ms = now_ms
+        self._loaded = NOTHING
+        self._macs: dict[str, Mac] = {}
+        self._refused: dict[Path, bytes] | None = None
+
+    @property
+    def current(self) -> Loaded:
+        return self._loaded
+
+    async def load(self) -> None:
+        """Reads the files at the start. ConfigError when one cannot be used."""
+        try:
+            contents = await self.in_thread(read_files, self.disk, self.default)
+        except OSError as error:
+            raise ConfigError(f"aclEnable=true: {error.filename}: {error.strerror}") from None
+        if not contents:
+            _log.warning("%s does not exist: no account may use this broker", self.default)
+        self.use(loaded(contents, self._now_ms()))
+
+    def use(self, found: Loaded) -> None:
+        """Puts rules into force."""
+        self._loaded = found
+        self._macs = {key: Mac(account.secret_key) for key, (account, _) in found.rules.accounts.items()}
+
+    async def watch(self) -> None:
+        """Follows changes of the files. OSError when they cannot be read."""
+        while True:
+            await trio.sleep(WATCH_SECONDS)
+            async with self.changing:
+                await self.follow()
+
+    async def follow(self) -> None:
+        """Reads the files once more. OSError."""
+        try:
+            contents = await self.in_thread(read_files, self.disk, self.default)
+        except ConfigError as error:
+            _log.error("%s; the accounts stay as they were", error)
+            return
+        before = self._loaded.contents
+        for path, content in contents.items():
+            if not content.strip() and before.get(path):
+                contents[path] = before[path]
+        if contents in (before, self._refused):
+            return
+        try:
+            self.use(Loaded(contents, self._now_ms()))
+        except AclError as error:
+            self._refused = contents
+            _log.error("%s; the accounts stay as they were", error)
+            return
+        self._refused = None
+        _log.info("%d accounts in %d files", len(self._loaded.rules.accounts), len(contents))
+
+    def gate(self, session: Session, command: RemotingCommand) -> None:
+        """Admits a request or raises Refusal."""
+        ext = command.ext_fields
+        if ext is None:
+            ext = {} if command.header is None else to_ext(command.header)
+        attempt = Attempt(
+            _address_of(session.peer[0]),
+            ext.get(ACCESS_KEY),
+            partial(_needs, command, ext),
+            command.code if command.code in ADMIN_CODES else None,
+            partial(self._is_signed, command),
+        )
+        try:
+            decision = decide(self._loaded.rules, attempt)
+        except CodecError as error:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"{EXCEPTION}{error}") from None
+        if decision.refusal:
+            _log.debug("%s: code %d: %s", session.peer_text, command.code, decision.refusal)
+            raise Refusal(ResponseCode.SYSTEM_ERROR, EXCEPTION + decision.refusal)
+
+    def _is_signed(self, command: RemotingCommand, account: Account) -> bool:
+        return is_signed(self._macs[account.access_key], command)
+
+
+def _needs(command: RemotingCommand, ext: dict[str, str]) -> tuple[Need, ...]:
+    if command.code != RequestCode.HEART_BEAT:
+        return needs_of(command.code, ext)
+    return needs_of_heartbeat(_heartbeat(bytes(command.body)))
+
+
+def _heartbeat(body: bytes) -> HeartbeatData:
+    """The body of a heartbeat, of the length that its handler accepts. CodecError."""
+    if len(body) > LONGEST_BODY:
+        raise BodyError(f"the body has {len(body)} bytes, {LONGEST_BODY} is the limit")
+    if len(body) <= LONGEST_ODD_BODY:
+        return decode_body(HeartbeatData, body)
+    steps = decode_body_in_steps(HeartbeatData, body)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: HeartbeatData = end.value
+            return found

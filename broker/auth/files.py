@@ -1,0 +1,103 @@
+"""The files of accounts on the disk: plain_acl.yml and everything in the folder `acl` beside it (4.9.8
+`PlainPermissionManager`, `AclUtils`).
+
+The files of the folder come first, in the order of their paths; plain_acl.yml is last.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from broker.config import BrokerConfig, expand_path
+from broker.disk import Disk
+from broker.errors import ConfigError
+from codec.acl.account_file import MAX_FILE, AccountFile, parse_file
+from codec.acl.decision import Rules, duplicates, merged
+from codec.acl.errors import AclError
+
+ENDINGS: Final = (".yml", ".yaml")
+MOST_FILES: Final = 1000
+DEEPEST: Final = 8
+"""Folders below the folder of the files."""
+
+Contents = Mapping[Path, bytes]
+
+_log = logging.getLogger("broker.auth")
+
+
+def default_file(config: BrokerConfig) -> Path:
+    """The path of plain_acl.yml. ConfigError when nothing names it."""
+    home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
+    given = config.plain_acl_file
+    if given is None:
+        if not home:
+            raise ConfigError(
+                "aclEnable=true: no file of accounts is named: set plainAclFile=PATH, or rocketmqHome or "
+                "ROCKETMQ_HOME to the folder that has conf/plain_acl.yml"
+            )
+        return expand_path(home).absolute() / "conf" / "plain_acl.yml"
+    path = expand_path(given)
+    return path if path.is_absolute() or not home else expand_path(home).absolute() / path
+
+
+def read_files(disk: Disk, default: Path) -> dict[Path, bytes]:
+    """The contents of the files, in their order; without plain_acl.yml if there is none. Blocks.
+
+    OSError for one that cannot be read; ConfigError for too many or too long ones.
+    """
+    paths = _found(disk, default.parent / "acl", DEEPEST)
+    if disk.state(default) is not None:
+        paths.append(default)
+    if len(paths) > MOST_FILES:
+        raise ConfigError(f"{default.parent}/acl: {len(paths)} files of accounts, {MOST_FILES} is the limit")
+    return {path: _read(disk, path) for path in paths}
+
+
+def _read(disk: Disk, path: Path) -> bytes:
+    state = disk.state(path)
+    if state is not None and state.size > MAX_FILE:
+        raise ConfigError(f"{path}: {state.size} bytes, {MAX_FILE} is the limit")
+    return disk.read(path)
+
+
+def _found(disk: Disk, folder: Path, depth: int) -> list[Path]:
+    found: list[Path] = []
+    for path in disk.list(folder):
+        state = disk.state(path)
+        if state is None or path.name == "tools.yml":
+            continue
+        if not state.is_folder:
+            found += [path] if path.suffix in ENDINGS else []
+        elif depth:
+            found += _found(disk, path, depth - 1)
+    return found
+
+
+class Loaded:
+    """The files as they were read, and their rules."""
+
+    def __init__(self, contents: Contents, now_ms: int) -> None:
+        """Reads the files. AclError for one that is wrong."""
+        self.contents = dict(contents)
+        self.files = [parse_file(str(path), content, now_ms) for path, content in contents.items()]
+        self.rules: Rules = merged(self.files)
+        for key, path in duplicates(self.files):
+            _log.warning("%s: account %s is ignored: an earlier file has it", path, key)
+
+    def file(self, path: str) -> AccountFile | None:
+        return next((one for one in self.files if one.path == path), None)
+
+
+NOTHING: Final = Loaded({}, 0)
+
+
+def loaded(contents: Contents, now_ms: int) -> Loaded:
+    """The files at the start. ConfigError for one that is wrong: the broker must not run unprotected."""
+    try:
+        return Loaded(contents, now_ms)
+    except AclError as error:
+        raise ConfigError(f"aclEnable=true: {error}") from None

@@ -1,0 +1,103 @@
+"""Accounts of 4.9: codes 50 to 53 (Java class `AdminBrokerProcessor`)."""
+
+from __future__ import annotations
+
+from broker.auth.changes import NoAccount, delete_account, put_account, set_white
+from broker.auth.control import AccessControl
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from broker.net.handling import Reply, Request
+from codec.acl.account_file import FileVersion
+from codec.acl.errors import AclError
+from codec.codes import ResponseCode
+from codec.headers.acl import (
+    CreateAccessConfigRequestHeader,
+    DeleteAccessConfigRequestHeader,
+    GetBrokerAclConfigResponseHeader,
+    UpdateGlobalWhiteAddrsConfigRequestHeader,
+)
+from codec.remoting.json_header import write_json
+
+OFF = "access control is off (aclEnable=false)"
+
+
+def _access(broker: BrokerContext, code: int) -> AccessControl:
+    if broker.access is None:
+        raise Refusal(code, OFF)
+    return broker.access
+
+
+def _listed(text: str | None) -> list[str] | None:
+    """The entries of a list with commas; None if it is not given."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+async def update_account(
+    broker: BrokerContext, request: Request[CreateAccessConfigRequestHeader, None]
+) -> Reply[None, None]:
+    """50: creates an account, or changes what is given; `admin` is false if it is not given."""
+    failed, header = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED, request.header
+    access = _access(broker, failed)
+    given = {
+        "accessKey": header.access_key,
+        "secretKey": header.secret_key,
+        "whiteRemoteAddress": header.white_remote_address,
+        "admin": header.admin,
+        "defaultTopicPerm": header.default_topic_perm,
+        "defaultGroupPerm": header.default_group_perm,
+        "topicPerms": _listed(header.topic_perms),
+        "groupPerms": _listed(header.group_perms),
+    }
+    try:
+        await put_account(access, given, broker.now_ms())
+    except (AclError, OSError) as error:
+        raise Refusal(failed, str(error)) from None
+    return Reply()
+
+
+async def remove_account(
+    broker: BrokerContext, request: Request[DeleteAccessConfigRequestHeader, None]
+) -> Reply[None, None]:
+    """51: deletes an account."""
+    failed, key = ResponseCode.DELETE_ACL_CONFIG_FAILED, request.header.access_key
+    access = _access(broker, failed)
+    try:
+        await delete_account(access, key, broker.now_ms())
+    except NoAccount:
+        remark = f"The accesskey[{key}] corresponding to accessConfig has been deleted failed."
+        raise Refusal(failed, remark) from None
+    except (AclError, OSError) as error:
+        raise Refusal(failed, str(error)) from None
+    return Reply()
+
+
+async def update_white_addresses(
+    broker: BrokerContext, request: Request[UpdateGlobalWhiteAddrsConfigRequestHeader, None]
+) -> Reply[None, None]:
+    """53: replaces the global white addresses of a file."""
+    failed, header = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, request.header
+    access = _access(broker, failed)
+    addresses = _listed(header.global_white_addrs) or []
+    try:
+        await set_white(access, addresses, header.acl_file_full_path, broker.now_ms())
+    except (AclError, OSError) as error:
+        remark = f"The globalWhiteAddresses[{header.global_white_addrs}] has been updated failed. {error}"
+        raise Refusal(failed, remark) from None
+    return Reply()
+
+
+def account_files(
+    broker: BrokerContext, _request: Request[None, None]
+) -> Reply[GetBrokerAclConfigResponseHeader, None]:
+    """52: the versions of the files."""
+    access = _access(broker, ResponseCode.SYSTEM_ERROR)
+    versions = {file.path: file.version for file in access.current.files}
+    first = versions.get(str(access.default), FileVersion())
+    header = GetBrokerAclConfigResponseHeader(
+        version=write_json(first).decode(),
+        broker_name=broker.name,
+        broker_addr=broker.address,
+        cluster_name=broker.config.broker_cluster_name,
+        all_acl_file_version=write_json(versions).decode(),
+    )
+    return Reply(header)

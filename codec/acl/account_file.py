@@ -1,0 +1,200 @@
+"""Files of accounts, plain_acl.yml and those in the folder acl (4.9.8 `PlainAccessData`,
+`PlainPermissionManager`).
+
+Numbers are read as they are written, as Java does for members that are texts: 012345678 is a secret key of
+nine characters. Unknown members are ignored and kept. A file with a wrong member is refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntFlag
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from codec.acl.addresses import AddressRule, parse_rule
+from codec.acl.errors import AclError
+from codec.names import RETRY_PREFIX
+
+MAX_FILE: Final = 4 * 1024 * 1024
+"""Bytes of the longest file."""
+SHORTEST_KEY: Final = 7
+"""Characters of the shortest access key and secret key."""
+PLAIN: Final = "tag:yaml.org,2002:"
+
+
+class Permission(IntFlag):
+    """Java's bits; 2 (ANY) is in no file."""
+
+    DENY = 1
+    PUB = 4
+    SUB = 8
+
+
+PERMISSIONS: Final = {
+    "DENY": Permission.DENY,
+    "PUB": Permission.PUB,
+    "SUB": Permission.SUB,
+    "PUB|SUB": Permission.PUB | Permission.SUB,
+    "SUB|PUB": Permission.PUB | Permission.SUB,
+}
+"""The texts that a request may set. Any other text in a file is DENY."""
+
+
+class Account(msgspec.Struct, frozen=True):
+    """One account. `permissions` are those of topics, and of groups by the name of their retry topic."""
+
+    access_key: str
+    secret_key: str
+    white: AddressRule
+    admin: bool = False
+    default_topic: Permission = Permission.DENY
+    default_group: Permission = Permission.DENY
+    permissions: Mapping[str, Permission] = {}
+
+    def __repr__(self) -> str:
+        return f"Account({self.access_key!r})"
+
+
+class FileVersion(msgspec.Struct, frozen=True):
+    """The number of changes by requests, and the time of the last one in epoch ms."""
+
+    counter: int = 0
+    timestamp: int = 0
+
+
+class AccountFile(msgspec.Struct, frozen=True):
+    """A file; `document` is what it holds, for a rewrite."""
+
+    path: str
+    white: tuple[AddressRule, ...] = ()
+    accounts: tuple[Account, ...] = ()
+    version: FileVersion = FileVersion()
+    document: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"AccountFile({self.path!r}, {len(self.accounts)} accounts)"
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads scalars as texts, but null as None."""
+
+
+for _kind in ("int", "float", "bool", "timestamp", "binary"):
+    _Loader.add_constructor(PLAIN + _kind, lambda loader, node: node.value)
+
+
+def parse_file(path: str, content: bytes, loaded_ms: int = 0) -> AccountFile:
+    """The accounts in a file; an empty one has none. AclError names the file and what is wrong."""
+    try:
+        return _file(path, _document(content), loaded_ms)
+    except AclError as error:
+        raise AclError(f"{path}: {error}") from None
+
+
+def _document(content: bytes) -> dict[str, Any]:
+    if len(content) > MAX_FILE:
+        raise AclError(f"{len(content)} bytes, {MAX_FILE} is the limit")
+    try:
+        found = yaml.load(content, _Loader)
+    except yaml.MarkedYAMLError as error:  # its text would show lines of the file
+        at = error.problem_mark or error.context_mark
+        place = "" if at is None else f" at line {at.line + 1}, column {at.column + 1}"
+        raise AclError(f"not a YAML file{place}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        raise AclError("not a YAML file") from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise AclError("a map with globalWhiteRemoteAddresses and accounts is expected")
+    return found
+
+
+def _file(path: str, document: dict[str, Any], loaded_ms: int) -> AccountFile:
+    white = tuple(map(parse_rule, _texts(document, "globalWhiteRemoteAddresses")))
+    accounts: dict[str, Account] = {}
+    for number, members in enumerate(_list(document, "accounts"), 1):
+        if not isinstance(members, dict):
+            raise AclError(f"account {number}: a map is expected")
+        found = parse_account(members, f"account {number}")
+        accounts.setdefault(found.access_key, found)
+    return AccountFile(path, white, tuple(accounts.values()), _version(document, loaded_ms), document)
+
+
+def parse_account(members: Mapping[str, Any], name: str) -> Account:
+    """One account of a file. AclError, which says `name` or the access key."""
+    access_key, secret_key = _text(members, "accessKey", name), _text(members, "secretKey", name)
+    if not access_key or len(access_key) < SHORTEST_KEY:
+        raise AclError(f"{name}: accessKey has fewer than {SHORTEST_KEY} characters")
+    name = f"account {access_key}"
+    if not secret_key or len(secret_key) < SHORTEST_KEY:
+        raise AclError(f"{name}: secretKey has fewer than {SHORTEST_KEY} characters")
+    try:
+        white = parse_rule(_text(members, "whiteRemoteAddress", name) or "")
+    except AclError as error:
+        raise AclError(f"{name}: whiteRemoteAddress: {error}") from None
+    permissions: dict[str, Permission] = {}
+    for member, prefix in (("groupPerms", RETRY_PREFIX), ("topicPerms", "")):
+        for entry in _texts(members, member, name):
+            parts = entry.split("=")
+            if len(parts) != 2:
+                raise AclError(f"{name}: {member}: {entry!r}: NAME=PERMISSION is expected")
+            permissions[prefix + parts[0].strip()] = permission_of(parts[1])
+    return Account(
+        access_key,
+        secret_key,
+        white,
+        is_true(members.get("admin"), name),
+        permission_of(_text(members, "defaultTopicPerm", name)),
+        permission_of(_text(members, "defaultGroupPerm", name)),
+        permissions,
+    )
+
+
+def permission_of(text: str | None) -> Permission:
+    """The permission that a text of a file means."""
+    return PERMISSIONS.get((text or "").strip(), Permission.DENY)
+
+
+def is_true(value: object, name: str) -> bool:
+    """The value of `admin`. AclError for anything but a truth value."""
+    if value is None or value is False or value is True:
+        return bool(value)
+    text = str(value).strip().lower()
+    if text not in ("true", "false", "yes", "no", "on", "off"):
+        raise AclError(f"{name}: admin: true or false is expected")
+    return text in ("true", "yes", "on")
+
+
+def _version(document: Mapping[str, Any], loaded_ms: int) -> FileVersion:
+    found = document.get("dataVersion")
+    first = found[0] if isinstance(found, list) and found else None
+    try:
+        return FileVersion(int(first["counter"]), int(first["timestamp"]))  # type: ignore[index]
+    except (TypeError, KeyError, ValueError):
+        return FileVersion(0, loaded_ms)
+
+
+def _list(members: Mapping[str, Any], name: str) -> list[Any]:
+    found = members.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise AclError(f"{name}: a list is expected")
+    return found
+
+
+def _texts(members: Mapping[str, Any], name: str, owner: str = "") -> list[str]:
+    found = _list(members, name)
+    if not all(isinstance(text, str) for text in found):
+        raise AclError(f"{owner}{': ' if owner else ''}{name}: a list of texts is expected")
+    return found
+
+
+def _text(members: Mapping[str, Any], name: str, owner: str) -> str | None:
+    found = members.get(name)
+    if found is None or isinstance(found, str):
+        return found
+    raise AclError(f"{owner}: {name}: a text is expected")

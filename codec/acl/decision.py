@@ -1,0 +1,169 @@
+"""Decides who may do what (4.9.8 `PlainPermissionManager.validate`), with the line of a file that decides.
+
+The order: global white addresses; the access key; its white address; its signature; traces; requests for
+administrators; the permission for each resource, or the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from codec.acl.account_file import Account, AccountFile, Permission
+from codec.acl.addresses import Address, AddressRule
+from codec.names import RETRY_PREFIX, SystemTopic
+
+
+class Need(NamedTuple):
+    """A permission for a topic, or for a group by the name of its retry topic."""
+
+    name: str
+    permission: Permission
+
+    @property
+    def shown(self) -> str:
+        """As Java writes it: `topic:orders`, `group:billing`."""
+        if self.name.startswith(RETRY_PREFIX):
+            return f"group:{self.name.removeprefix(RETRY_PREFIX)}"
+        return f"topic:{self.name}"
+
+
+def on_topic(name: str, permission: Permission) -> Need:
+    """The need of a permission for a topic."""
+    return Need(name, permission)
+
+
+def on_group(name: str) -> Need:
+    """The need to consume as a group."""
+    return Need(RETRY_PREFIX + name, Permission.SUB)
+
+
+def _none() -> tuple[Need, ...]:
+    return ()
+
+
+def _is_signed(_account: Account) -> bool:
+    return True
+
+
+class Attempt(NamedTuple):
+    """A request. `needs` is called once its signature is right, which `signed` checks; `admin_code` is the code
+    of a request for administrators."""
+
+    address: Address | None
+    access_key: str | None
+    needs: Callable[[], tuple[Need, ...]] = _none
+    admin_code: int | None = None
+    signed: Callable[[Account], bool] = _is_signed
+
+
+class Decision(NamedTuple):
+    """`refusal` is Java's text, empty if the attempt is allowed; `line` says what decides."""
+
+    refusal: str
+    line: str
+
+    @property
+    def allowed(self) -> bool:
+        return not self.refusal
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The rules of all files: white addresses and accounts with the path of their file."""
+
+    white: tuple[tuple[AddressRule, str], ...] = ()
+    accounts: Mapping[str, tuple[Account, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"Rules({len(self.accounts)} accounts)"
+
+
+def merged(files: Iterable[AccountFile]) -> Rules:
+    """The rules of files in their order: the first one that has an access key wins."""
+    white: list[tuple[AddressRule, str]] = []
+    accounts: dict[str, tuple[Account, str]] = {}
+    for file in files:
+        white += [(rule, file.path) for rule in file.white]
+        for account in file.accounts:
+            accounts.setdefault(account.access_key, (account, file.path))
+    return Rules(tuple(white), accounts)
+
+
+def duplicates(files: Iterable[AccountFile]) -> list[tuple[str, str]]:
+    """The access keys that a later file has again, with that file."""
+    seen: dict[str, str] = {}
+    pairs = [(account.access_key, file.path) for file in files for account in file.accounts]
+    return [(key, path) for key, path in pairs if seen.setdefault(key, path) != path]
+
+
+TRACE: Final = Need(SystemTopic.TRACE, Permission.PUB)
+"""Every account may send traces."""
+
+
+def decide(rules: Rules, attempt: Attempt) -> Decision:
+    """The decision about an attempt. Raises what `needs` raises."""
+    address, key = attempt.address, attempt.access_key
+    if address is not None:
+        for rule, path in rules.white:
+            if rule.matches(address):
+                return Decision("", f"{path}: globalWhiteRemoteAddresses: {rule.text}")
+    if key is None:
+        return Decision("No accessKey is configured", "no white address matches, and there is no access key")
+    found = rules.accounts.get(key)
+    if found is None:
+        return Decision(f"No acl config for {key}", "no file has this access key")
+    account, path = found
+    place = f"{path}: {key}"
+    if address is not None and account.white.matches(address):
+        return Decision("", f"{place}: whiteRemoteAddress: {account.white.text}")
+    if not attempt.signed(account):
+        return Decision(f"Check signature failed for accessKey={key}", f"{place}: secretKey")
+    return _permitted(account, attempt, attempt.needs(), place)
+
+
+def _permitted(account: Account, attempt: Attempt, needs: tuple[Need, ...], place: str) -> Decision:
+    if TRACE in needs:
+        return Decision("", f"every account may send to {TRACE.name}")
+    if attempt.admin_code is not None and not account.admin:
+        return Decision(
+            f"Need admin permission for request code={attempt.admin_code}, "
+            f"but accessKey={account.access_key} is not",
+            f"{place}: admin: false",
+        )
+    if not needs:
+        return Decision("", f"{place}: {'admin: true' if attempt.admin_code is not None else 'any account'}")
+    if account.admin and not account.permissions:
+        return Decision("", f"{place}: admin: true, without permissions of its own")
+    lines = []
+    for need in needs:
+        owned, line = _owned(account, need)
+        lines.append(f"{place}: {line}")
+        if owned & Permission.DENY or not owned & need.permission:
+            return Decision(f"No default permission for {need.shown}", lines[-1])
+    return Decision("", "; ".join(lines))
+
+
+def _owned(account: Account, need: Need) -> tuple[Permission, str]:
+    """The permission of an account for a resource, and the member that it is from."""
+    is_group = need.name.startswith(RETRY_PREFIX)
+    owned = account.permissions.get(need.name)
+    if owned is not None:
+        member, name = (
+            ("groupPerms", need.name.removeprefix(RETRY_PREFIX)) if is_group else ("topicPerms", need.name)
+        )
+        return owned, f"{member}: {name}={permission_text(owned)}"
+    member, owned = (
+        ("defaultGroupPerm", account.default_group)
+        if is_group
+        else ("defaultTopicPerm", account.default_topic)
+    )
+    return owned, f"{member}: {permission_text(owned)}"
+
+
+def permission_text(permission: Permission) -> str:
+    """As in files: `PUB|SUB`."""
+    return "|".join(
+        one.name or "" for one in (Permission.DENY, Permission.PUB, Permission.SUB) if one & permission
+    )

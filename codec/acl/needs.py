@@ -1,0 +1,88 @@
+"""The permissions that requests need (4.9.8 `PlainAccessResource.parse`).
+
+Stricter than Java where it has gaps: a batch of messages needs what a message needs, LITE_PULL_MESSAGE what a
+pull needs; SEND_MESSAGE to a retry topic without `group` needs the group of the topic; only administrators
+change accounts and white addresses, or create topics and groups by the lists of 5.x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from codec.acl.account_file import Permission
+from codec.acl.decision import Need, on_group, on_topic
+from codec.bodies.heartbeat import HeartbeatData
+from codec.codes import RequestCode as R
+from codec.names import RETRY_PREFIX
+
+ADMIN_CODES: Final = frozenset(
+    {
+        *(R.UPDATE_AND_CREATE_TOPIC, R.UPDATE_BROKER_CONFIG, R.DELETE_TOPIC_IN_BROKER),
+        *(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, R.DELETE_SUBSCRIPTIONGROUP),
+        # ours
+        *(R.UPDATE_AND_CREATE_TOPIC_LIST, R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST),
+        *(R.UPDATE_AND_CREATE_ACL_CONFIG, R.DELETE_ACL_CONFIG, R.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG),
+    }
+)
+"""Requests of administrators only."""
+
+Ext = Mapping[str, str]
+
+
+class _Send(NamedTuple):
+    """The fields of a send: its topic, and the group that a retry is checked for."""
+
+    topic: str
+    group: str
+
+    def of(self, ext: Ext) -> tuple[Need, ...]:
+        topic = ext.get(self.topic)
+        if topic is None:
+            return ()
+        if not topic.startswith(RETRY_PREFIX):
+            return (on_topic(topic, Permission.PUB),)
+        return (on_group(ext.get(self.group) or topic.removeprefix(RETRY_PREFIX)),)
+
+
+class _Reads(NamedTuple):
+    """The fields of a request of a group."""
+
+    topic: str | None
+    group: str | None
+
+    def of(self, ext: Ext) -> tuple[Need, ...]:
+        topic = ext.get(self.topic) if self.topic else None
+        group = ext.get(self.group) if self.group else None
+        of_topic = () if topic is None else (on_topic(topic, Permission.SUB),)
+        return of_topic if group is None else (*of_topic, on_group(group))
+
+
+_BY_CODE: Final[Mapping[int, _Send | _Reads]] = {
+    R.SEND_MESSAGE: _Send("topic", "group"),
+    R.SEND_MESSAGE_V2: _Send("b", "a"),
+    R.SEND_BATCH_MESSAGE: _Send("b", "a"),
+    R.CONSUMER_SEND_MSG_BACK: _Reads(None, "group"),
+    R.PULL_MESSAGE: _Reads("topic", "consumerGroup"),
+    R.LITE_PULL_MESSAGE: _Reads("topic", "consumerGroup"),
+    R.QUERY_MESSAGE: _Reads("topic", None),
+    R.UNREGISTER_CLIENT: _Reads(None, "consumerGroup"),
+    R.GET_CONSUMER_LIST_BY_GROUP: _Reads(None, "consumerGroup"),
+    R.UPDATE_CONSUMER_OFFSET: _Reads("topic", "consumerGroup"),
+}
+
+
+def needs_of(code: int, ext_fields: Ext) -> tuple[Need, ...]:
+    """The needs of a request by its ext fields; none for a code that only asks who it is from."""
+    found = _BY_CODE.get(code)
+    return () if found is None else found.of(ext_fields)
+
+
+def needs_of_heartbeat(body: HeartbeatData) -> tuple[Need, ...]:
+    """The needs of HEART_BEAT: to consume as each group, and each topic that it subscribes to."""
+    needs: dict[Need, None] = {}
+    for consumer in body.consumer_data_set or ():
+        needs[on_group(consumer.group_name)] = None
+        for subscription in consumer.subscription_data_set or ():
+            needs[on_topic(subscription.topic, Permission.SUB)] = None
+    return tuple(needs)

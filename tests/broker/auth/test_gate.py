@@ -1,0 +1,184 @@
+"""The gate of access control: permissions by request and kind of header, white addresses, one-way requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from codec.codes import RequestCode as R
+from codec.codes import SerializeType
+from codec.headers.base import to_ext
+from codec.message import Message
+from codec.remoting.command import RemotingCommand
+from rmqcli.client import (
+    Admin,
+    ClientInstance,
+    ConsumeContext,
+    ConsumeResult,
+    Credentials,
+    NotPermitted,
+    Producer,
+    PushConsumer,
+)
+from tests.broker.auth.support import (
+    ACCOUNTS,
+    FROM,
+    OPERATOR,
+    ORDINARY,
+    PLAIN,
+    asking,
+    disk_with,
+    guarded,
+)
+from tests.broker.support import send_header
+
+KINDS = pytest.mark.parametrize("kind", SerializeType, ids=lambda kind: kind.name)
+
+
+def send(topic: str, group: str = "producers") -> dict[str, str]:
+    return {**to_ext(send_header(topic, {"UNIQ_KEY": "A" * 32})), "a": group}
+
+
+def heartbeat(group: str, topic: str) -> bytes:
+    consumer = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic=topic)])
+    producers = [ProducerData(group_name="anything")]
+    return encode_body(
+        HeartbeatData(client_id="c", producer_data_set=producers, consumer_data_set=[consumer])
+    )
+
+
+def of_group(topic: str, group: str) -> dict[str, str]:
+    return {"topic": topic, "consumerGroup": group, "queueId": "0", "commitOffset": "0"}
+
+
+MATRIX: list[tuple[str, int, dict[str, str] | None, bytes, str]] = [
+    ("send", R.SEND_MESSAGE_V2, send("letters"), b"x", ""),
+    ("send to a topic that is read", R.SEND_MESSAGE_V2, send("news"), b"x", "topic:news"),
+    ("send by the long names", R.SEND_MESSAGE, {"topic": "closed", "producerGroup": "g"}, b"x", "topic:closed"),
+    ("batch", R.SEND_BATCH_MESSAGE, send("closed"), b"x", "topic:closed"),
+    ("send to a retry topic", R.SEND_MESSAGE_V2, send("%RETRY%readers", "shut"), b"x", "group:shut"),
+    ("send back", R.CONSUMER_SEND_MSG_BACK, {"group": "shut", "offset": "0", "delayLevel": "0"}, b"", "group:shut"),
+    ("pull", R.PULL_MESSAGE, of_group("letters", "readers"), b"", "topic:letters"),
+    ("pull as a group", R.PULL_MESSAGE, of_group("news", "shut"), b"", "group:shut"),
+    ("query", R.QUERY_MESSAGE, {"topic": "closed", "_UNIQUE_KEY_QUERY": "true"}, b"", "topic:closed"),
+    ("heartbeat", R.HEART_BEAT, None, heartbeat("readers", "news"), ""),
+    ("heartbeat of a group", R.HEART_BEAT, None, heartbeat("shut", "news"), "group:shut"),
+    ("heartbeat with a topic", R.HEART_BEAT, None, heartbeat("readers", "letters"), "topic:letters"),
+    ("leave", R.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": "shut"}, b"", "group:shut"),
+    ("members", R.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "shut"}, b"", "group:shut"),
+    ("commit", R.UPDATE_CONSUMER_OFFSET, of_group("news", "readers"), b"", ""),
+    ("commit elsewhere", R.UPDATE_CONSUMER_OFFSET, of_group("other", "readers"), b"", "topic:other"),
+]  # fmt: skip
+
+
+@KINDS
+@pytest.mark.parametrize(("name", "code", "ext", "body", "refused"), MATRIX, ids=[row[0] for row in MATRIX])
+async def test_permissions(
+    autojump_clock: MockClock,
+    kind: SerializeType,
+    name: str,
+    code: int,
+    ext: dict[str, str] | None,
+    body: bytes,
+    refused: str,
+) -> None:
+    async with guarded() as cluster, asking(cluster) as ask:
+        found, remark = await ask(code, ext, body, account=ORDINARY, kind=kind)
+        if refused:
+            assert (found, remark) == (1, f"{FROM}No default permission for {refused}")
+        else:
+            assert found == 0, remark
+        assert (await ask(code, ext, body, kind=kind))[1] == f"{FROM}No accessKey is configured"
+        wrong = Credentials("ordinary", "another-secret")
+        expected = f"{FROM}Check signature failed for accessKey=ordinary"
+        assert (await ask(code, ext, body, account=wrong, kind=kind))[1] == expected
+        allowed, remark = await ask(code, ext, body, account=OPERATOR, kind=kind)
+        assert FROM not in remark and allowed in (0, 1, 17, 20, 22, 26)
+
+
+@KINDS
+async def test_requests_of_administrators(autojump_clock: MockClock, kind: SerializeType) -> None:
+    async with guarded() as cluster, asking(cluster) as ask:
+        for code in (17, 25, 215, 200, 207, 50, 51, 53, R.UPDATE_AND_CREATE_TOPIC_LIST):
+            found, remark = await ask(code, {"x": "y"}, account=ORDINARY, kind=kind)
+            assert found == 1
+            assert remark.startswith(f"{FROM}Need admin permission for request code={code}, but accessKey=")
+            assert FROM not in (await ask(code, {"x": "y"}, account=OPERATOR, kind=kind))[1]
+        unknown = Credentials("unknown-key", "secret-of-ordinary")
+        assert (await ask(17, account=unknown, kind=kind))[1] == f"{FROM}No acl config for unknown-key"
+        assert (await ask(9999, account=ORDINARY, kind=kind))[0] == 3
+        assert (await ask(9999, kind=kind))[0] == 1
+
+
+async def test_a_heartbeat_that_cannot_be_read(autojump_clock: MockClock) -> None:
+    async with guarded() as cluster, asking(cluster) as ask:
+        for body in (b"", b"[]", b"{" * 40_000, b" " * (1 << 20) + b"{}"):
+            found, remark = await ask(R.HEART_BEAT, None, body, account=ORDINARY)
+            assert (found, remark[: len(FROM)]) == (1, FROM), body[:10]
+        groups = [ConsumerData(group_name="readers", subscription_data_set=[]) for _ in range(2000)]
+        long = encode_body(HeartbeatData(client_id="c", consumer_data_set=groups))
+        assert len(long) > 32 * 1024
+        assert (await ask(R.HEART_BEAT, None, long, account=ORDINARY))[0] == 0
+
+
+async def test_white_addresses_need_no_account(autojump_clock: MockClock) -> None:
+    white = b"globalWhiteRemoteAddresses: [127.0.0.*]\n" + ACCOUNTS
+    async with guarded(disk_with({PLAIN: white})) as cluster, asking(cluster) as ask:
+        assert (await ask(R.SEND_MESSAGE_V2, send("closed"), b"x"))[0] == 0
+        assert (await ask(R.UPDATE_BROKER_CONFIG, None, b"brokerPermission=6\n"))[0] == 0
+
+
+async def test_the_address_of_one_account(autojump_clock: MockClock) -> None:
+    text = ACCOUNTS.replace(b"10.*.*.*", b"127.0.0.1")
+    async with guarded(disk_with({PLAIN: text})) as cluster, asking(cluster) as ask:
+        unsigned = {**send("closed"), "AccessKey": "elsewhere"}
+        assert (await ask(R.SEND_MESSAGE_V2, unsigned, b"x"))[0] == 0
+        assert (await ask(R.SEND_MESSAGE_V2, {**unsigned, "AccessKey": "ordinary"}, b"x"))[0] == 1
+
+
+async def test_sends_that_come_together_do_not_go_round_the_gate(autojump_clock: MockClock) -> None:
+    async with guarded() as cluster:
+        options: Any = {**cluster.client(), "retries": 0}
+        async with Producer("PG", credentials=ORDINARY, **options) as producer:
+            errors: list[object] = []
+            for n in range(200):
+                topic = "letters" if n % 2 else "closed"
+                await producer.send_soon(Message.of(topic, b"x"), errors.append)
+        refused = [one for one in errors if isinstance(one, NotPermitted)]
+        assert (len(errors), len(refused)) == (200, 100)
+        async with Producer("PG", **options) as stranger:
+            with pytest.raises(NotPermitted, match="No accessKey is configured; the request is not signed"):
+                await stranger.send(Message.of("letters", b"x"))
+
+
+async def test_a_one_way_request_is_refused_in_silence(autojump_clock: MockClock) -> None:
+    async with guarded() as cluster, Admin(**cluster.client(), credentials=OPERATOR) as admin:
+        await admin.topics.create("closed", read_queues=1, write_queues=1)
+        for account, stored in ((None, 0), (ORDINARY, 0), (OPERATOR, 1)):
+            options: Any = {**cluster.client(), "credentials": account}
+            async with ClientInstance(**options) as instance:
+                command = RemotingCommand(R.SEND_MESSAGE_V2, send("closed"), b"x")
+                await instance.pool.oneway(cluster.broker_address, command, 3)
+            offsets = await admin.topics.stats("closed")
+            assert [one.max_offset for one in offsets.values()] == [stored]
+
+
+async def test_clients_of_an_account_work_as_before(autojump_clock: MockClock) -> None:
+    taken: list[bytes] = []
+
+    async def take(messages: list[Any], context: ConsumeContext) -> ConsumeResult:
+        taken.extend(message.body for message in messages)
+        return ConsumeResult.SUCCESS
+
+    async with guarded() as cluster:
+        options: Any = {**cluster.client(), "credentials": ORDINARY}
+        async with Producer("PG", trace=True, **options) as producer:
+            await producer.send(Message.of("orders", b"first"))
+            async with PushConsumer("readers", {"orders": "*"}, take, **options):
+                while len(taken) < 2:
+                    await producer.send(Message.of("orders", b"next"))
+    assert b"next" in taken

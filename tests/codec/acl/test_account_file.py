@@ -1,0 +1,159 @@
+"""Files of accounts: what they mean, what is refused, and how they are rewritten."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.acl.account_file import FileVersion, Permission, parse_file
+from codec.acl.errors import AclError
+from codec.acl.rewriting import file_text, with_account, with_white, without_account
+
+BOTH = Permission.PUB | Permission.SUB
+TEXT = b"""
+# by hand
+globalWhiteRemoteAddresses:
+- 10.10.103.*
+- 192.168.0.*
+accounts:
+- accessKey: RocketMQ
+  secretKey: 012345678
+  whiteRemoteAddress:
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms:
+  - topicA=DENY
+  - topicB= PUB|SUB
+  - topicC=sub
+  groupPerms:
+  - groupA=DENY
+  - topicB=SUB|PUB
+  - x=SUB
+  colour: red
+- {accessKey: rocketmq2, secretKey: '12345678', whiteRemoteAddress: 192.168.1.*, admin: true}
+"""
+
+
+def test_what_a_file_means() -> None:
+    file = parse_file("f", TEXT, 7)
+    assert [rule.text for rule in file.white] == ["10.10.103.*", "192.168.0.*"]
+    first, second = file.accounts
+    assert (first.access_key, first.secret_key, first.admin) == ("RocketMQ", "012345678", False)
+    assert (first.default_topic, first.default_group) == (Permission.DENY, Permission.SUB)
+    assert first.permissions == {
+        "topicA": Permission.DENY,
+        "topicB": BOTH,
+        "topicC": Permission.DENY,
+        "%RETRY%groupA": Permission.DENY,
+        "%RETRY%topicB": BOTH,
+        "%RETRY%x": Permission.SUB,
+    }
+    assert (second.admin, second.white.text, second.default_topic) == (True, "192.168.1.*", Permission.DENY)
+    assert file.version == FileVersion(0, 7)
+    assert "012345678" not in repr(file) + repr(first)
+
+
+def test_topics_overwrite_groups_of_the_same_name() -> None:
+    text = b"accounts: [{accessKey: key1234, secretKey: secret1, groupPerms: [G=SUB], topicPerms: ['%RETRY%G=DENY']}]"
+    assert parse_file("f", text).accounts[0].permissions == {"%RETRY%G": Permission.DENY}
+
+
+@pytest.mark.parametrize("text", [b"", b"# nothing\n", b"---\n", b"accounts:\nother: 1\n"])
+def test_files_without_accounts(text: bytes) -> None:
+    assert parse_file("f", text).accounts == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"- a", "f: a map with"),
+        (b"accounts: x", "f: accounts: a list is expected"),
+        (b"accounts: [x]", "f: account 1: a map is expected"),
+        (b"accounts: [{accessKey: short1, secretKey: hidden1}]", "account 1: accessKey has fewer than 7"),
+        (b"accounts: [{accessKey: longer1, secretKey: hidden}]", "account longer1: secretKey has fewer than 7"),
+        (b"accounts: [{accessKey: longer1}]", "account longer1: secretKey"),
+        (b"accounts: [{accessKey: [], secretKey: hidden1}]", "account 1: accessKey: a text is expected"),
+        (b"accounts: [{accessKey: longer1, secretKey: hidden1, topicPerms: [a]}]", "topicPerms: 'a': NAME=PERM"),
+        (b"accounts: [{accessKey: longer1, secretKey: hidden1, groupPerms: [a=b=c]}]", "groupPerms: 'a=b=c'"),
+        (b"accounts: [{accessKey: longer1, secretKey: hidden1, topicPerms: [{}]}]", "a list of texts"),
+        (b"accounts: [{accessKey: longer1, secretKey: hidden1, admin: maybe}]", "admin: true or false"),
+        (b"accounts: [{accessKey: longer1, secretKey: hidden1, whiteRemoteAddress: x}]", "whiteRemoteAddress: 'x' is"),
+        (b"globalWhiteRemoteAddresses: [10.0.0.5-3]", "f: '10.0.0.5-3' is not an address"),
+        (b"accounts:\n- secretKey: hidden1 [\n  accessKey: 'x", "f: not a YAML file at line"),
+        (b"\xff\xfe\xff", "f: not a YAML file"),
+        (b"[" * 5000, "f: not a YAML file"),
+        (b" " * (4 * 1024 * 1024 + 1), "4194304 is the limit"),
+    ],
+)  # fmt: skip
+def test_files_that_are_refused(text: bytes, reason: str) -> None:
+    with pytest.raises(AclError) as caught:
+        parse_file("f", text)
+    assert reason in str(caught.value)
+    assert "hidden" not in str(caught.value)
+
+
+@given(st.binary(max_size=200) | st.text(alphabet="accounts: [{}]\n-'=&*!|>", max_size=200).map(str.encode))
+def test_any_bytes_are_a_file_or_an_error_of_ours(content: bytes) -> None:
+    with contextlib.suppress(AclError):
+        parse_file("f", content)
+
+
+def rewritten(change: dict[str, Any]) -> tuple[bytes, Any]:
+    text = file_text(change, FileVersion(3, 1700000000000))
+    return text, yaml.safe_load(text)
+
+
+def test_an_account_is_merged_and_moves_to_the_end() -> None:
+    document = parse_file("f", TEXT).document
+    new = {"accessKey": "RocketMQ", "secretKey": "other-secret", "topicPerms": ["z=PUB"], "admin": None}
+    text, found = rewritten(with_account(document, new))
+    assert [one["accessKey"] for one in found["accounts"]] == ["rocketmq2", "RocketMQ"]
+    changed = found["accounts"][1]
+    assert (changed["secretKey"], changed["topicPerms"], changed["admin"]) == (
+        "other-secret",
+        ["z=PUB"],
+        False,
+    )
+    assert (changed["defaultGroupPerm"], changed["colour"]) == ("SUB", "red")
+    assert found["accounts"][0]["admin"] is True
+    assert found["dataVersion"] == [{"counter": 3, "timestamp": 1700000000000}]
+    assert text.startswith(b"globalWhiteRemoteAddresses:\n- 10.10.103.*\n") and b"accounts:\n- " in text
+    again = parse_file("f", text)
+    assert again.version == FileVersion(3, 1700000000000)
+    assert again.accounts[1].permissions["z"] is Permission.PUB
+
+
+def test_secrets_and_addresses_survive_a_rewrite() -> None:
+    document = with_white(parse_file("f", TEXT).document, ["127.0.0.1", "10.*"])
+    again = parse_file("f", file_text(document, FileVersion(1, 2)))
+    assert [one.secret_key for one in again.accounts] == ["012345678", "12345678"]
+    assert [rule.text for rule in again.white] == ["127.0.0.1", "10.*"]
+    left = parse_file("f", file_text(without_account(document, "RocketMQ"), FileVersion()))
+    assert [one.access_key for one in left.accounts] == ["rocketmq2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (
+            {"accessKey": "short", "secretKey": "hidden-long"},
+            "The accessKey=short and secretKey=*** cannot be null",
+        ),
+        ({"accessKey": "long-enough", "secretKey": None}, "cannot be null and length should longer than 6"),
+        ({"topicPerms": ["a=XX"]}, "Parse resource permission error for a=XX.\nThe expected permissions are"),
+        ({"groupPerms": ["a"]}, "Parse resource permission error for a."),
+        ({"defaultTopicPerm": "ALL"}, "Parse resource permission error for ALL."),
+        ({"whiteRemoteAddress": "x"}, "'x' is not an address"),
+    ],
+)
+def test_changes_that_are_refused(given: dict[str, Any], reason: str) -> None:
+    whole = {"accessKey": "long-enough", "secretKey": "hidden-long", **given}
+    with pytest.raises(AclError) as caught:
+        with_account({}, whole)
+    assert reason in str(caught.value) and "hidden" not in str(caught.value)
