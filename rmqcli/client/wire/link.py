@@ -83,8 +83,9 @@ class Link:
 
     def _break(self, error: BaseException) -> None:
         """Ends the link because of an error of its stream."""
-        if isinstance(error.__cause__, ssl.SSLError):
-            self._problem, reason = tls_problem(error.__cause__)
+        cause = error if isinstance(error, ssl.SSLError) else error.__cause__
+        if isinstance(cause, ssl.SSLError):
+            self._problem, reason = tls_problem(cause)
         else:
             self._problem, reason = self._refused, str(error.__cause__ or error) or type(error).__name__
         self.close(reason)

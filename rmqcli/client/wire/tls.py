@@ -9,12 +9,10 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
-
-import trio
 
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.wire.streams import OpenStream, Stream
+from rmqcli.client.wire.streams import OpenStream, Stream, close_forcefully
+from rmqcli.client.wire.tls_stream import tls_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +81,11 @@ class TlsStreams:
         self._open_stream = open_stream
 
     async def __call__(self, host: str, port: int) -> Stream:
-        stream = cast(trio.abc.Stream, await self._open_stream(host, port))
-        secured = trio.SSLStream(stream, self._context, server_hostname=host, https_compatible=True)
+        stream = await self._open_stream(host, port)
+        secured = tls_stream(stream, self._context, host)
         try:
             await secured.do_handshake()
         except BaseException:
-            await trio.aclose_forcefully(secured)
+            await close_forcefully(stream)
             raise
         return secured

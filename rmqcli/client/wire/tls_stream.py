@@ -1,0 +1,136 @@
+"""The client's end of a TLS connection, over another stream: OpenSSL works in memory.
+
+One task reads and one writes, as on the stream below. What was encrypted but not yet written stays here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+
+import trio
+
+from rmqcli.client.wire.streams import READ_SIZE, DirectStream, SendNow, Stream
+
+RECORD_BYTES = 16 * 1024
+"""The most plain bytes of one TLS record."""
+
+
+class TlsStream:
+    """A stream that encrypts; call `do_handshake` first. Raises ssl.SSLError, and errors of `inner`."""
+
+    def __init__(self, inner: Stream, context: ssl.SSLContext, host: str) -> None:
+        self._inner = inner
+        self._inner_send_now: SendNow | None = getattr(inner, "send_now", None)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._unsent = b""
+        self._ahead = 0  # plain bytes that are encrypted, and that the writer counts as not sent
+        self._ended = False
+
+    async def do_handshake(self) -> None:
+        """Shakes hands. ssl.SSLError, also for a peer that leaves."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:
+                with contextlib.suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self._flush()
+                raise
+            else:
+                await self._flush()
+                return
+            try:
+                await self._flush()
+                data = await self._inner.receive_some(READ_SIZE)
+            except (ConnectionError, trio.BrokenResourceError) as error:
+                raise ssl.SSLEOFError("EOF occurred in the handshake") from error
+            if data:
+                self._incoming.write(data)
+            else:
+                self._incoming.write_eof()
+
+    async def send_all(self, data: bytes) -> None:
+        ahead, self._ahead = self._ahead, 0
+        if rest := memoryview(data)[ahead:]:
+            self._tls.write(rest)
+        await self._flush()
+
+    def send_now(self, data: bytes) -> int:
+        """Writes without waiting; all or, as far as the writer is concerned, nothing."""
+        if self._unsent or self._ahead or self._inner_send_now is None:
+            return 0
+        try:
+            self._tls.write(data)
+        except ssl.SSLError:
+            return 0
+        encrypted = self._outgoing.read()
+        sent = self._inner_send_now(encrypted)
+        if sent == len(encrypted):
+            return len(data)
+        self._unsent, self._ahead = encrypted[sent:], len(data)
+        return 0
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        while True:
+            if (data := self._decrypted()) is not None:
+                return data
+            self._take(await self._inner.receive_some(max_bytes or READ_SIZE))
+
+    async def aclose(self) -> None:
+        # the peer has not closed yet, which unwrap would wait for
+        with contextlib.suppress(ssl.SSLError, ValueError):
+            self._tls.unwrap()
+        if self._inner_send_now is not None and not self._unsent and self._outgoing.pending:
+            self._inner_send_now(self._outgoing.read())
+        await self._inner.aclose()
+
+    def _take(self, data: bytes | bytearray) -> None:
+        """Takes encrypted bytes; none at all are the end. Servers of Java leave without a last message."""
+        if data:
+            self._incoming.write(data)
+        else:
+            self._ended = True
+
+    def _decrypted(self) -> bytes | None:
+        """All plain bytes that have come; None without any, empty at the end."""
+        parts: list[bytes] = []
+        try:
+            while part := self._tls.read(RECORD_BYTES):
+                parts.append(part)
+            self._ended = True
+        except ssl.SSLWantReadError:
+            pass
+        if parts:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"" if self._ended else None
+
+    async def _flush(self) -> None:
+        data, self._unsent = self._unsent + self._outgoing.read(), b""
+        if data:
+            await self._inner.send_all(data)
+
+
+class DirectTlsStream(TlsStream):
+    """A TlsStream over a stream whose reader may stop or change at any time."""
+
+    def __init__(self, inner: DirectStream, context: ssl.SSLContext, host: str) -> None:
+        super().__init__(inner, context, host)
+        self._read_inner_now = inner.read_now
+        self.wait_readable = inner.wait_readable
+        self.call_off = inner.call_off
+
+    def read_now(self, max_bytes: int) -> bytes | None:
+        """The bytes that have come: None without any, empty at the end."""
+        data = self._read_inner_now(max_bytes)
+        if data is not None:
+            self._take(data)
+        return self._decrypted()
+
+
+def tls_stream(inner: Stream, context: ssl.SSLContext, host: str) -> TlsStream:
+    """A TlsStream, a direct one if the stream below is direct."""
+    kind = DirectTlsStream if isinstance(inner, DirectStream) else TlsStream
+    return kind(inner, context, host)  # type: ignore[arg-type]
