@@ -7,6 +7,7 @@ those of a piece of the log, so a difference leads to few of them. Needs NumPy.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -66,12 +67,18 @@ class DispatchKey(NamedTuple):
         return self.fingerprints.of_texts(np.frombuffer(b"".join(names), np.uint8), starts, ends)
 
     def differences(self, offsets: Array, times: Array) -> Array:
-        """Returns the seconds that the index items of records stored at these times (ms) have."""
-        files = np.searchsorted(np.array(self.times.ends, np.int64), offsets)
+        """Returns the seconds that the index items of records stored at these times (ms) have; the offsets
+        ascend.
+        """
+        ends, first = self.times.ends, bisect_left(self.times.ends, int(offsets[0])) if len(offsets) else 0
         found = np.zeros(len(offsets), np.int64)
-        for file in np.unique(files[files < len(self.times.ends)]).tolist():
-            chosen = files == file
-            found[chosen] = time_differences(self.times.since[file], times[chosen])
+        begin = 0
+        for end, since in zip(ends[first:], self.times.since[first:], strict=True):
+            stop = int(np.searchsorted(offsets, end, side="right"))
+            found[begin:stop] = time_differences(since, times[begin:stop])
+            begin = stop
+            if stop == len(offsets):
+                break
         return found
 
 

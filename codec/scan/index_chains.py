@@ -39,8 +39,12 @@ def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[WrongLink]
 
 def previous_items(of_item: Array, begin: int, newest: Array) -> Array:
     """Returns the previous item of each item's slot; `newest` of each slot is advanced past these items."""
-    order = np.argsort(of_item, kind="stable")
-    ordered, numbers = of_item[order], order + begin
+    # Sorting numbers takes a quarter of the time of a stable argsort.
+    bits = len(of_item).bit_length()
+    keys = (of_item.astype(np.int64) << bits) + np.arange(len(of_item))
+    keys.sort()
+    ordered, order = keys >> bits, keys & ((1 << bits) - 1)
+    numbers = order + begin
     changes = ordered[1:] != ordered[:-1]
     is_first, is_last = np.append(True, changes), np.append(changes, True)
     before = np.append(0, numbers[:-1])

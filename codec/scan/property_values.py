@@ -145,7 +145,8 @@ def _java_hashes(data: Array, values: Values) -> tuple[Array, Array]:
         chosen = np.flatnonzero(lengths == length)
         units = bytes_at(data, values.starts[chosen], length)
         hashes[chosen] = column_hashes(units)
-        plain[chosen] = units.max(axis=1) < 128
+        if units.max() >= 128:
+            plain[chosen] = units.max(axis=1) < 128
     return hashes, plain
 
 

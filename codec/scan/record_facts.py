@@ -78,9 +78,10 @@ def _tags_codes(group: ShapedTexts) -> Array | int:
 
 def _have_blanks(group: ShapedTexts) -> Array:
     keys = group.column(_KEYS)
-    if keys is None:
+    blanks = None if keys is None else keys == _BLANK
+    if blanks is None or not blanks.any():
         return np.zeros(len(group.rows), dtype=bool)
-    found: Array = (keys == _BLANK).any(axis=1)
+    found: Array = blanks.any(axis=1)
     return found
 
 

@@ -217,9 +217,9 @@ def _found(root: Path) -> list[Queue]:
     """
     of_topic, of_topics, resolved = [], [], root.resolve()
     for outer in _subfolders(root):
-        if _is_queue(outer):
-            of_topic.append((root / outer.name, _real(resolved, outer)))
         parent, real = root / outer.name, _real(resolved, outer)
+        if _is_queue(outer):
+            of_topic.append((parent, real))
         of_topics += [(parent / one.name, _real(real, one)) for one in _subfolders(parent) if _is_queue(one)]
     return [_of_folder(*one) for one in sorted(of_topic or of_topics, key=lambda one: _by_number(one[0]))]
 

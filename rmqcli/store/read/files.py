@@ -27,13 +27,14 @@ def offset_files(path: Path) -> list[NamedFile]:
     if path.is_file():
         base = int(path.name) if is_file_name(path.name) else None
         return [NamedFile(path, base, path.stat().st_size)]
-    found = _files_in(path)
+    found = files_in(path)
     if not found:
         raise FileNotFoundError(2, "no file named by an offset (20 digits) is in this folder", str(path))
     return found
 
 
-def _files_in(folder: Path) -> list[NamedFile]:
+def files_in(folder: Path) -> list[NamedFile]:
+    """Returns the files of a folder that are named by an offset, by their offsets."""
     with os.scandir(folder) as items:
         return sorted(
             NamedFile(folder / item.name, int(item.name), item.stat().st_size)
@@ -82,8 +83,18 @@ def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, 
     A preallocated file is mostly holes, and reading their pages takes seconds for each gigabyte. On a file
     system without holes it yields the whole range.
     """
-    with file.path.open("rb") as handle:
-        yield from extents(handle.fileno(), start, stop)
+    with opened(file) as handle:
+        yield from extents(handle, start, stop)
+
+
+@contextmanager
+def opened(file: NamedFile) -> Iterator[int]:
+    """Opens a file for reads that need no file object: its descriptor, closed with the block."""
+    handle = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def extents(handle: int, start: int, stop: int) -> Iterator[tuple[int, int]]:

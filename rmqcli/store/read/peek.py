@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rmqcli.store.read.files import NamedFile, extents
+from rmqcli.store.read.files import NamedFile, extents, opened
 
 _BLOCK = 4096
 
@@ -55,19 +55,22 @@ def without_last_hole(file: NamedFile, unit: int) -> bytes:
 
     A copy of a file can have a hole where a unit ends in zeros.
     """
-    with file.path.open("rb", buffering=0) as handle:
-        size = min(file.size, os.fstat(handle.fileno()).st_size)
-        end = max((end for _, end in extents(handle.fileno(), 0, size)), default=0)
-        return os.pread(handle.fileno(), min(-(-end // unit) * unit, size), 0)
+    return read_data(file, unit)[0]
+
+
+def read_data(file: NamedFile, unit: int) -> tuple[bytes, int]:
+    """Does what `without_last_hole` does; returns also the bytes of the file that are not holes."""
+    with opened(file) as handle:
+        size = min(file.size, os.fstat(handle).st_size)
+        found = list(extents(handle, 0, file.size))
+        end = min(max((end for _, end in found), default=0), size)
+        return os.pread(handle, min(-(-end // unit) * unit, size), 0), sum(end - at for at, end in found)
 
 
 @contextmanager
 def peeked(file: NamedFile) -> Iterator[Peek]:
     """Opens a file for a few looks; as with `mapped`, no more than its present length is seen."""
-    handle = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(file) as handle:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)
         yield Peek(handle, min(file.size, os.fstat(handle).st_size))
-    finally:
-        os.close(handle)

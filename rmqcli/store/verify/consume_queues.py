@@ -21,7 +21,7 @@ from rmqcli.store.read.commit_log import CommitLogFiles, LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, entry_at, is_filler
 from rmqcli.store.read.files import NamedFile, data_size
 from rmqcli.store.read.lock import is_locked
-from rmqcli.store.read.peek import Peek, Sliced, peeked, without_last_hole
+from rmqcli.store.read.peek import Peek, Sliced, peeked, read_data
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.queue_parts import PART_ENTRIES, QueuePart, QueueParts, shared_out
@@ -105,15 +105,14 @@ def verify_queues(
             report.files += len(files)
             report.size += sum(file.size for file in files)
             _check_gaps(files, report)
-            used = sum(map(data_size, files))
-            report.used += used
+            used = report.used
             for part, raw in _parts(queue, report, repairs):
-                used -= part.size
+                used += part.size
                 if summed is None:
                     parts.append(part)
                 else:
                     summed.add(part, raw)
-            progress(used)
+            progress(report.used - used)
         if summed is not None:
             parts, sound = summed.remaining()
             report.items += sound
@@ -134,21 +133,25 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
 
 def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[QueuePart, bytes]]:
     """Yields the written entries in parts, and their bytes; bytes that are not zero after an entry of size 0 are
-    damage.
+    damage. Bytes that are not holes count as used.
     """
     last = -1
     ended: tuple[NamedFile, int] | None = None
-    for file in queue.files.files:
-        data = without_last_hole(file, ENTRY.size)
+    files = queue.files.files
+    for number, file in enumerate(files, 1):
+        data, used = read_data(file, ENTRY.size)
+        report.used += used
         count = 0 if ended else _written(data)
         for begin in range(0, count, PART_ENTRIES):
             end = min(begin + PART_ENTRIES, count)
             yield QueuePart(queue, file, begin, end, last), data[begin * ENTRY.size : end * ENTRY.size]
             last = _last_offset(data, begin, end, last)
         where, position = ended or (file, count * ENTRY.size)
-        if data[count * ENTRY.size :].strip(b"\0"):
+        rest = data[count * ENTRY.size :]
+        if rest != bytes(len(rest)):
             if not repairs.take(queue, where, position, last):
                 report.add(Finding(where.path, position, "an entry is missing here, but others follow"))
+            report.used += sum(map(data_size, files[number:]))
             return
         if count < file.size // ENTRY.size and ended is None:
             ended = where, position
