@@ -28,6 +28,7 @@ from benchmarks.harness import Benchmark, Measured
 GROUPS: dict[str, Benchmark] = {
     "sends": broker.sends,
     "syncs": broker.syncs,
+    "cold": broker.cold,
     "batches": batches.batches,
     "pulls": broker.pulls,
     "memory": broker.memory,

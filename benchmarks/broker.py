@@ -14,14 +14,16 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
+from benchmarks.attacks import topic_frame
 from benchmarks.harness import Measured, cluster, cpu_seconds, have_memory, median_of, process, resident_mib
-from benchmarks.load import Rate, drive, first_reply, send_frames
+from benchmarks.load import Rate, drive, first_reply, seconds_of_all, send_frames
 from codec.codes import LanguageCode, PullSysFlag, RequestCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.pull import PullMessageRequestHeader
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
 
 SECONDS = 3.0
+COLD_QUEUES = 1024
 ROUNDS = 7
 """An odd number of rounds, one second each."""
 
@@ -108,6 +110,21 @@ def pulls() -> Iterator[Measured]:
             "sends",
         )
         yield Measured("pull 1 KB, 32 a reply, CPU", cpu_of_one(address, frames, 1, up["pid"]), "µs")
+
+
+def cold() -> Iterator[Measured]:
+    """The first message in each of 1,024 queues of a topic, which creates their files, against the second."""
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+        address = _address(up["broker"])
+        assert decode_frame(first_reply(address, topic_frame("Cold", COLD_QUEUES))).code == 0
+        frames = send_frames("Cold", COLD_QUEUES, queues=COLD_QUEUES)
+        used = cpu_seconds(up["pid"])
+        first = seconds_of_all(address, frames, 64)
+        used = cpu_seconds(up["pid"]) - used
+        second = seconds_of_all(address, frames, 64)
+        name = f"first message in each of {COLD_QUEUES:,} queues"
+        yield Measured(name, COLD_QUEUES / first, "msg/s", second / first, "the second in each")
+        yield Measured(f"{name}, CPU", used / COLD_QUEUES * 1e6, "µs")
 
 
 def syncs() -> Iterator[Measured]:

@@ -25,9 +25,14 @@ class Rate(NamedTuple):
 
 
 def send_frames(
-    topic: str, count: int = 64, body: bytes = BODY, kind: SerializeType = SerializeType.JSON
+    topic: str,
+    count: int = 64,
+    body: bytes = BODY,
+    kind: SerializeType = SerializeType.JSON,
+    queues: int = 4,
 ) -> list[bytes]:
-    """Builds SEND_MESSAGE_V2 requests as a Java producer does, with an opaque and a UNIQ_KEY each."""
+    """Builds SEND_MESSAGE_V2 requests as a Java producer does, with an opaque and a UNIQ_KEY each, to so many
+    queues in turn."""
     frames = []
     for n in range(count):
         properties = encode_properties(
@@ -38,7 +43,7 @@ def send_frames(
             topic=topic,
             default_topic="TBW102",
             default_topic_queue_nums=4,
-            queue_id=n % 4,
+            queue_id=n % queues,
             sys_flag=0,
             born_timestamp=int(time.time() * 1000),
             flag=0,
@@ -92,6 +97,22 @@ def drive(
                 connection.sendall(b"".join(batch))
         times.sort()
         return Rate(replies / (time.perf_counter() - started), times[len(times) // 2])
+
+
+def seconds_of_all(address: tuple[str, int], frames: Sequence[bytes], in_flight: int) -> float:
+    """Seconds until each frame has its reply, with at most `in_flight` of them outstanding."""
+    with socket.create_connection(address) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sent, replies, waiting = 0, 0, b""
+        started = time.perf_counter()
+        while replies < len(frames):
+            last = min(replies + in_flight, len(frames))
+            connection.sendall(b"".join(frames[sent:last]))
+            sent = last
+            waiting += connection.recv(1 << 18)
+            count, waiting = _count(waiting)
+            replies += count
+        return time.perf_counter() - started
 
 
 def _count(waiting: bytes) -> tuple[int, bytes]:

@@ -4,7 +4,7 @@
 ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a
 worker thread for all waiting sends. Queues: every second those with 2 dirty pages, all every 60 s, and then
 the checkpoint, whose values are read before the flush they describe. The pages of log and index leave the
-memory of the process then.
+memory of the process then; full pages of queues with each flush, which does some queues at a time.
 
 A sync that fails is the last one: Linux reports a page that could not be written once and then counts it as
 clean, so a second sync would succeed without it. From then on nothing is flushed, the store refuses messages
@@ -41,6 +41,8 @@ from broker.supervisor import Services
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """Files could not be opened: nothing was synced, and nothing is lost by another attempt."""
 DESCRIPTOR_PAUSE_SECONDS = 0.2
+FLUSHED_AT_ONCE = 64
+"""Queues that are flushed in one turn."""
 FLUSH_FAILED = b"a flush failed, boot "
 """Begins the content of an abort file after a flush that failed; else it is the boot id alone."""
 
@@ -240,8 +242,14 @@ class Flusher:
             await self._flush_touched(least_pages)
 
     async def _flush_touched(self, least_pages: int) -> None:
+        """Some queues at a time, so that no step of the event loop takes long."""
         touched = list(self._queues.touched)
-        dirty = [queue for queue in touched if _dirty_pages(queue.flushed, queue.end) >= least_pages]
+        for first in range(0, len(touched), FLUSHED_AT_ONCE):
+            await trio.lowlevel.checkpoint()
+            await self._flush_some(touched[first : first + FLUSHED_AT_ONCE], least_pages)
+
+    async def _flush_some(self, queues: Sequence[ConsumeQueue], least_pages: int) -> None:
+        dirty = [queue for queue in queues if _dirty_pages(queue.flushed, queue.end) >= least_pages]
         ends = [(queue, queue.end) for queue in dirty]
         extensions = [queue.extension for queue in dirty if queue.extension is not None]
         # first what the entries hold addresses of
@@ -249,23 +257,28 @@ class Flusher:
         await self._flush_to(ends)
         for queue in dirty:
             queue.ready_until = 0  # pages that are clean may leave the memory
-        self._queues.note_flushed(touched)
+        self._queues.note_flushed(queues)
 
     async def _flush_to(self, ends: Sequence[tuple[ConsumeQueue | QueueExtension, int]]) -> None:
-        segments = [segment for part, end in ends for segment in part.segments.between(part.flushed, end)]
-        if segments:
-            await self._sync(segments, [part.segments.folder for part, _ in ends], release=True)
+        written = [
+            (segment, end - segment.start)
+            for part, end in ends
+            for segment in part.segments.between(part.flushed, end)
+        ]
+        if written:
+            await self._sync([segment for segment, _ in written], [part.segments.folder for part, _ in ends])
+        for segment, position in written:
+            # The page that is written next stays: its first touch would cost the writer a fault.
+            segment.release_pages(0, min(position, segment.size))
         for part, end in ends:
             part.flushed = max(part.flushed, end)
 
-    async def _sync(self, segments: list[Segment], folders: list[Path], *, release: bool = False) -> None:
+    async def _sync(self, segments: list[Segment], folders: list[Path]) -> None:
         fresh = {segment.path.parent for segment in segments if segment.fresh}
         paths = [segment.path for segment in segments]
         await self._blocking(sync_files, self._disk, paths, [f for f in folders if f in fresh])
         for segment in segments:
             segment.fresh = False
-            if release:
-                segment.release_pages(0, segment.size)
 
     async def _blocking(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Calls `function` in a thread; OSError also if another call failed before or meanwhile."""

@@ -11,6 +11,8 @@ import trio.testing
 from broker.disk import REAL
 from broker.store import PutStatus, StoreLocked, open_store
 from broker.store.checkpoint import Checkpoint
+from broker.store.flush import FLUSHED_AT_ONCE
+from broker.store.segment import Segment
 from tests.broker.store.support import HOST, LOG_SIZE, START_MS, Clock, loaded, message, numbers, small_config
 from tests.broker.store.threads import Threads, opened
 
@@ -194,3 +196,44 @@ def in_memory(folder: Path) -> int:
         elif is_below and line.startswith("Rss:"):
             found += int(line.split()[1])
     return found
+
+
+async def test_many_queues_are_flushed_some_at_a_time(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Each file once, and others go on between two syncs."""
+    threads = Threads()
+    count, rounds = 3 * FLUSHED_AT_ONCE + 1, 0
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+
+    async with opened(tmp_path, threads, mapped_file_size_commit_log=1 << 20) as store:
+        for number in range(count):
+            store.append(message(number, queue_id=number))
+        before = len(threads.flushed)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count_rounds)
+            await store._flusher.flush_all_queues()
+            nursery.cancel_scope.cancel()
+        named = [[name for name in names if name.isdigit()] for _, names in threads.flushed[before:]]
+        assert rounds >= 4
+        assert sorted(name for names in named for name in names) == sorted(map(str, range(count)))
+        assert max(map(len, named)) == FLUSHED_AT_ONCE
+        assert not store._queues.touched
+
+
+async def test_the_page_that_is_written_next_stays_in_memory(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[tuple[int, int]] = []
+    monkeypatch.setattr(Segment, "release_pages", lambda _, start, length: released.append((start, length)))
+    async with opened(tmp_path, Threads(), mapped_file_size_consume_queue=20 * 1000) as store:
+        for number in range(500):
+            store.append(message(number))
+        released.clear()
+        await store._flusher.flush_all_queues()
+        assert released == [(0, 500 * 20)]
