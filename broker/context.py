@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from broker.auth.control import AccessControl
     from broker.filters import FilterTable
     from broker.ha.master import Master
+    from broker.ha.slave import Slave
     from broker.net.session import Session
     from broker.services.announcer import Announcer
     from broker.services.holds import Holds
@@ -90,6 +91,8 @@ class BrokerContext:
     jobs: Jobs
     access: AccessControl | None = None
     """None without access control."""
+    slave: Slave | None = None
+    """The copy of the master's log; None on a master."""
     timer: Timer = perf_counter
     """Measures how long puts and gets take."""
     checked_topics: dict[str, TopicConfig] = field(default_factory=dict)

@@ -28,6 +28,7 @@ from broker.context import BrokerContext
 from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 from broker.filters import Compiler, FilterTable
+from broker.ha.follower import Follower
 from broker.ha.master import Master
 from broker.handlers import direct_readers, handler_table, run_table
 from broker.handlers.pull import answer_hold
@@ -181,6 +182,7 @@ async def open_broker(
                         ha_listener,
                         stop,
                         in_thread,
+                        network,
                         supervisor,
                         acceptor,
                     )
@@ -219,7 +221,7 @@ def assemble(
     filters = _filters(config, now_ms, in_thread)
 
     def order_topics(table: Mapping[str, str]) -> None:
-        if topics.set_order_topics(table):
+        if not broker.is_slave and topics.set_order_topics(table):
             broker.files.topics_changed()
 
     async def register(configs: Sequence[TopicConfig] | None) -> None:
@@ -343,6 +345,7 @@ async def _run(
     ha_listener: Listener | None,
     stop: trio.Event,
     in_thread: InThread,
+    network: Network,
     supervisor: Supervisor | None,
     tls: TlsAcceptor,
     *,
@@ -377,6 +380,10 @@ async def _run(
             if ha_listener is not None:
                 await nursery.start(broker.ha.run, trio_listeners(ha_listener))
                 ha_listener.serve_with(broker.ha)
+            if broker.is_slave:
+                follower = Follower(broker, network, supervisor, lambda: tls.peers)
+                registration.on_master = follower.learn
+                await follower.start(services)
             if config.namesrv_addr:
                 await nursery.start(registration.peers.run)
                 await registration.register()

@@ -105,7 +105,6 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
 }
 
 _UNSUPPORTED: Sequence[tuple[str, Any, str]] = (
-    ("broker_role", "SLAVE", "nothing is copied from a master, and this broker accepts no messages"),
     ("disable_consume_if_consumer_read_slowly", True, "a slow group continues to consume"),
     ("enable_d_leger_commit_log", True, "nothing is replicated"),
     ("transient_store_pool_enable", True, "messages are written to the mapped file directly"),

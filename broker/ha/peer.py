@@ -67,7 +67,10 @@ class MasterPeer:
         """Begin and end of the commit log now."""
         table = (await self._ask(GET_BROKER_RUNTIME_INFO, None)).table
         try:
-            return LogRange(int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"]))
+            # an empty log of Java begins at -1
+            return LogRange(
+                max(int(table["commitLogMinOffset"]), 0), max(int(table["commitLogMaxOffset"]), 0)
+            )
         except (KeyError, ValueError):
             raise BrokerError(f"{self.address} does not say where its commit log begins and ends") from None
 

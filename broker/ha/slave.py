@@ -44,13 +44,15 @@ class Seat(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a slave, for those who show it. `received` counts bytes, `connections` those that were
-    opened; `trouble` is the reason why nothing is copied, empty while all is well. Times are trio's.
+    """The state of a slave, for those who show it. `received` counts bytes since `begun`, when the last of
+    `connections` was opened; `trouble` is the reason why nothing is copied, empty while all is well. Times
+    are trio's.
     """
 
     ha_address: str = ""
     connections: int = 0
     received: int = 0
+    begun: float = 0.0
     last_read: float = 0.0
     last_write: float = 0.0
     trouble: str = "it was not tried yet"
@@ -132,6 +134,7 @@ class Slave:
                 raise BrokerError(f"{seat.ha_address}: {error}") from None
         async with stream:
             self.progress.connections += 1
+            self.progress.begun, self.progress.received = trio.current_time(), 0
             _log.info("replication: connected to %s, from offset %d on", seat.ha_address, self._end)
             await self._copy(stream, self._first_offset(there))
 

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import trio
+
 from broker.context import BrokerContext
 from broker.errors import Refusal
+from broker.ha.slave import Slave
 from broker.net.handling import Reply, Request
-from codec.bodies.controller import HAConnectionRuntimeInfo, HARuntimeInfo
+from codec.bodies.controller import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
 from codec.bodies.pop import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
 from codec.codes import ResponseCode
 from codec.message import RETRY_PREFIX
@@ -42,7 +45,7 @@ def request_modes(
 
 
 def ha_state(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, HARuntimeInfo]:
-    """907: the slaves of a master."""
+    """907: the slaves of a master, or the connection of a slave."""
     end = broker.store.commit_log_max_offset
     slaves = [
         HAConnectionRuntimeInfo(
@@ -61,8 +64,26 @@ def ha_state(broker: BrokerContext, _request: Request[None, None]) -> Reply[None
             master_commit_log_max_offset=end,
             in_sync_slave_nums=sum(one.in_sync for one in slaves),
             ha_connection_info=slaves,
+            ha_client_runtime_info=None if broker.slave is None else _client(broker, broker.slave),
         )
     )
+
+
+def _client(broker: BrokerContext, slave: Slave) -> HAClientRuntimeInfo:
+    progress, seconds = slave.progress, trio.current_time()
+    return HAClientRuntimeInfo(
+        master_addr=progress.ha_address or None,
+        transferred_byte_in_second=round(progress.received / max(seconds - progress.begun, 1.0)),
+        max_offset=broker.store.commit_log_max_offset,
+        last_read_timestamp=_epoch_ms(broker, seconds - progress.last_read) if progress.last_read else 0,
+        last_write_timestamp=_epoch_ms(broker, seconds - progress.last_write) if progress.last_write else 0,
+        master_flush_offset=broker.store.commit_log_max_offset,
+        activated=not progress.trouble,
+    )
+
+
+def _epoch_ms(broker: BrokerContext, seconds_ago: float) -> int:
+    return broker.now_ms() - round(seconds_ago * 1000)
 
 
 def cold_data(_broker: BrokerContext, _request: Request[None, None]) -> Reply[None, bytes]:

@@ -205,6 +205,10 @@ async def _answer_once_flushed(
     request.session.respond(request.command, _encode(request.command, reply), reply.views)
 
 
+_MAYBE_LATER = frozenset((GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.NO_MESSAGE_IN_QUEUE))
+"""Statuses of a slave that lags behind, and of a queue that never had the offset."""
+
+
 def _code(status: GetStatus, offset: int) -> ResponseCode:
     code = _CODES.get(status)
     if code is not None:
@@ -238,9 +242,15 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
 
 def _reply(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> PullReply:
     code = _code(result.status, header.queue_offset)
+    suggested, next_begin = _suggested(broker, header, result), result.next_begin_offset
+    if broker.is_slave and result.status in _MAYBE_LATER and not broker.config.offset_check_in_slave:
+        # the master may have what has not come here yet: the reader keeps its offset
+        group = broker.groups.get(header.consumer_group)
+        suggested, next_begin = (MASTER_ID if group is None else group.broker_id), header.queue_offset
+        code = ResponseCode.PULL_RETRY_IMMEDIATELY if code == ResponseCode.PULL_OFFSET_MOVED else code
     offsets = PullMessageResponseHeader(
-        suggest_which_broker_id=_suggested(broker, header, result),
-        next_begin_offset=result.next_begin_offset,
+        suggest_which_broker_id=suggested,
+        next_begin_offset=next_begin,
         min_offset=result.min_offset,
         max_offset=result.max_offset,
     )

@@ -30,6 +30,7 @@ from codec.headers.transactions import (
 from codec.ids import parse_offset_msg_id
 from codec.message import MessageExt
 from codec.names import SystemTopic
+from codec.operations.operation import NOT_SET
 from codec.properties import PropertyName
 
 COMMIT = MessageSysFlag.TRANSACTION_COMMIT
@@ -61,7 +62,7 @@ def end_transaction(
     """37: commits or rolls back a half message. A producer that does not know yet gets no reply."""
     header = request.header
     if broker.is_slave:
-        raise Refusal(ResponseCode.SLAVE_NOT_AVAILABLE, "")
+        raise Refusal(ResponseCode.SLAVE_NOT_AVAILABLE, NOT_SET)
     if header.commit_or_rollback not in (COMMIT, ROLLBACK):
         return None
     half = _half(broker, header)

@@ -35,6 +35,7 @@ from codec.hashing import crc32
 from codec.headers.routes import (
     QueryDataVersionRequestHeader,
     RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
     UnRegisterBrokerRequestHeader,
 )
 from codec.operations.name_server import QUERY_DATA_VERSION, REGISTER_BROKER, UNREGISTER_BROKER
@@ -80,6 +81,8 @@ class Registration:
         self.peers = Peers("registration", network=network, supervisor=supervisor, tls=tls)
         self._turns = turns or Turns()
         self._down: set[str] = set()
+        self.on_master: Callable[[RegisterBrokerResponseHeader], None] | None = None
+        """Called with each reply to a registration, which names the master of a slave."""
 
     async def run(self) -> None:
         """Registers at each period until cancelled."""
@@ -99,7 +102,7 @@ class Registration:
 
     async def _refresh(self) -> None:
         """Registers as at each period."""
-        if self._config().force_register:
+        if self._config().force_register or self.on_master is not None:
             await self.register()
             return
         wrapper = self._topics()
@@ -126,6 +129,8 @@ class Registration:
 
     async def _register_at(self, header: RegisterBrokerRequestHeader, body: bytes, address: str) -> None:
         answer = await self._request(REGISTER_BROKER, header, body, address)
+        if self.on_master is not None:
+            self.on_master(answer.header)
         if answer.body is not None and self._on_order_topics is not None:
             self._on_order_topics(answer.body.table)
 

@@ -192,10 +192,10 @@ def test_special_values_of_java_are_accepted() -> None:
 
 def test_unsupported_features_are_reported_by_name() -> None:
     assert unsupported(BrokerConfig()) == []
-    config = BrokerConfig(enable_lmq=True, broker_role="SLAVE")
+    config = BrokerConfig(enable_lmq=True, enable_multi_dispatch=True)
     assert [text.partition(" is not supported: ")[0] for text in unsupported(config)] == [
-        "brokerRole=SLAVE",
         "enableLmq=true",
+        "enableMultiDispatch=true",
     ]
 
 

@@ -1,0 +1,72 @@
+"""A slave broker: where its master is, and what copies it (Java `BrokerController`, role SLAVE).
+
+The name server tells the addresses of the master with each registration; haMasterAddress overrides the one of
+replication. A master that went away stays the one to follow until another is told: the slave goes on serving
+what it has, and continues when it is back.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from broker.context import BrokerContext
+from broker.ha.peer import MasterPeer
+from broker.ha.slave import Seat, Slave
+from broker.ha.tables import TableCopies
+from broker.net.network import Network
+from broker.net.peers import Peers
+from broker.supervisor import Services, Supervisor
+from codec.headers.routes import RegisterBrokerResponseHeader
+
+SHORTEST_ADDRESS: Final = 6
+"""Characters; Java ignores a shorter haMasterAddress."""
+
+
+class Follower:
+    """Copies the master of `broker` while its services run."""
+
+    def __init__(
+        self,
+        broker: BrokerContext,
+        network: Network,
+        supervisor: Supervisor | None,
+        tls: Callable[[], ssl.SSLContext | None],
+    ) -> None:
+        self._broker = broker
+        self._peers = Peers("replication", network=network, supervisor=supervisor, tls=tls)
+        self._ha_address: str | None = None
+        self._address: str | None = None
+        self.tables = TableCopies(
+            broker.topics,
+            broker.groups,
+            broker.offsets,
+            broker.delay_offsets,
+            broker.files,
+            lambda: None if self._address is None else MasterPeer(self._peers, self._address),
+        )
+        self.slave = broker.slave = Slave(
+            broker.store,
+            self._seat,
+            lambda address: MasterPeer(self._peers, address),
+            network,
+            report_ms=lambda: broker.config.ha_send_heartbeat_interval,
+            silence_ms=lambda: broker.config.ha_housekeeping_interval,
+        )
+
+    def learn(self, told: RegisterBrokerResponseHeader) -> None:
+        """Takes over the addresses in the reply of a name server, if it knows a master."""
+        self._ha_address = told.ha_server_addr or self._ha_address
+        self._address = told.master_addr or self._address
+
+    def _seat(self) -> Seat | None:
+        given = self._broker.config.ha_master_address or ""
+        address = given if len(given) >= SHORTEST_ADDRESS else self._ha_address
+        return None if address is None else Seat(address, self._address)
+
+    async def start(self, services: Services) -> None:
+        """Starts the services."""
+        await services.nursery.start(self._peers.run)
+        services.start("copy of the log", self.slave.run)
+        services.start("copy of the tables", self.tables.run)

@@ -1,0 +1,44 @@
+"""What a master says about its log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.errors import BrokerError
+from broker.ha.peer import LogRange, MasterPeer
+from codec.bodies.base import encode_body
+from codec.bodies.route import KVTable
+from codec.remoting.frame import RemotingCommand
+
+
+class Said:
+    """Peers of which every one gives the same table."""
+
+    def __init__(self, **table: str) -> None:
+        self.table = table
+
+    async def request(self, *_: Any) -> RemotingCommand:
+        return RemotingCommand(0, None, encode_body(KVTable(table=self.table)))
+
+
+def peer(**table: str) -> MasterPeer:
+    said: Any = Said(**table)
+    return MasterPeer(said, "127.0.0.1:10911")
+
+
+async def test_where_a_log_begins_and_ends() -> None:
+    assert await peer(commitLogMinOffset="4096", commitLogMaxOffset="9000").log_range() == LogRange(
+        4096, 9000
+    )
+
+
+async def test_an_empty_log_of_java() -> None:
+    assert await peer(commitLogMinOffset="-1", commitLogMaxOffset="0").log_range() == LogRange(0, 0)
+
+
+@pytest.mark.parametrize("table", [{}, {"commitLogMinOffset": "x", "commitLogMaxOffset": "1"}])
+async def test_a_master_that_does_not_say(table: dict[str, str]) -> None:
+    with pytest.raises(BrokerError, match="does not say"):
+        await peer(**table).log_range()
