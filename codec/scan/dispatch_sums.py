@@ -15,7 +15,7 @@ import numpy as np
 
 from codec.names import SystemTopic
 from codec.scan.arrays import Array
-from codec.scan.columns import FixedColumns
+from codec.scan.columns import FixedColumns, placed_columns
 from codec.scan.entries import EntryColumns
 from codec.scan.fingerprints import Fingerprints
 from codec.scan.index_chains import time_differences
@@ -115,6 +115,12 @@ class RecordSums:
         items *= has_index_items(flags[numbers])
         np.add.at(self.items, (offsets[numbers] >> PIECE_BITS) - self.first_piece, items)
         return True
+
+    def add_sound(self, data: memoryview, base: int | None, positions: list[int]) -> None:
+        """Adds records that were checked one by one; none of them if they cannot be read together."""
+        rows = placed_columns(data, base, np.array(positions, np.int64))
+        if rows is not None:
+            self.add(data, rows)
 
 
 class ItemRuns(NamedTuple):

@@ -144,7 +144,10 @@ def verify_part(part: LogPart) -> Checked:
         while True:
             assert end is not None
             end = _skip_sound(part, data, end, report, sums)
-            before, end = end, _look(part, data, end, report)
+            sound: list[int] = []
+            before, end = end, _look(part, data, end, report, sound)
+            if sums is not None and sound:
+                sums.add_sound(data, part.file.base, sound)
             if end is None or end == before or end >= part.end:
                 return Checked(report, end, sums)
 
@@ -170,8 +173,11 @@ def _skip_sound(
     return end
 
 
-def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int | None:
-    """Checks up to a block of records or the first damage; returns their end, None at a damaged one."""
+def _look(part: LogPart, data: memoryview, position: int, report: Report, sound: list[int]) -> int | None:
+    """Checks up to a block of records or the first damage; returns their end, None at a damaged one.
+
+    `sound` receives the places of the sound ones.
+    """
     file = part.file
     try:
         for number, (place, record) in enumerate(walk_file(file, data, position)):
@@ -183,6 +189,7 @@ def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int
             problem = properties_problem(record.properties)
             if problem is None:
                 report.items += 1
+                sound.append(place.position)
             else:
                 report.add(Finding(file.path, place.position, problem, only_properties=True))
     except CorruptionError as error:

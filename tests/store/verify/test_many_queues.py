@@ -64,10 +64,15 @@ def test_sound_entries_and_items_are_not_compared_one_by_one(
     assert [report.parts[name].items for name in ("commitlog", "consumequeue", "index")] == [RECORDS] * 3
 
 
-def test_damage_leads_to_the_entries_of_its_sums(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One entry is wrong; of 40 queues at most the few that share its sum are compared."""
-    path = store / "consumequeue" / "TopicA" / "7" / file_name(0)
+@pytest.mark.parametrize("name", ["commitlog", "consumequeue/TopicA/7"])
+def test_damage_leads_to_the_entries_of_its_sums(
+    store: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """One entry or record is wrong; of 40 queues at most the few that share its sum are compared."""
+    path = store / name / file_name(0)
     sound, compared = path.read_bytes(), []
+    record = len(sound) // RECORDS * QUEUES + (len(sound) // RECORDS) * 7
+    place = sound.index(b"hello0", record) if name == "commitlog" else ENTRY.size + 19
     verify_part = consume_queues._verify_part
 
     def noted(part: QueuePart, check: Any) -> None:
@@ -76,11 +81,12 @@ def test_damage_leads_to_the_entries_of_its_sums(store: Path, monkeypatch: pytes
 
     monkeypatch.setattr(consume_queues, "_verify_part", noted)
     with path.open("r+b") as file:
-        file.seek(ENTRY.size + 19)
+        file.seek(place)
         file.write(b"\x01")
     report = verify_store(store)
     path.write_bytes(sound)
-    assert [finding.position for finding in report.findings] == [ENTRY.size]
+    of_queue = report.parts["consumequeue"].findings
+    assert [finding.position for finding in of_queue] == [ENTRY.size]
     assert report.parts["consumequeue"].items == RECORDS - 1
     assert 7 in compared
     assert len(compared) < QUEUES // 4
