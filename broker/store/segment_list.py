@@ -182,7 +182,8 @@ class SegmentList:
 
         Name and length are durable at once: after a power cut no file is missing, or empty, before one that
         is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it,
-        and so is one that the disk has no room for.
+        and so is one that the disk has no room for. The first page of a queue's file is touched: that can
+        take milliseconds, since a file system brings many pages at once.
         """
         self.disk.make_folder(self.folder)
         path = self.folder / file_name(start)
@@ -193,6 +194,8 @@ class SegmentList:
             segment.reserve(1)
             self.disk.sync_file(segment.path)
             self.disk.sync_folder(self.folder)
+            if self.mappings is not None:
+                segment.populate_pages(0, 1)
         except OSError:
             segment.close()
             with contextlib.suppress(OSError):

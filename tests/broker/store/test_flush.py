@@ -134,6 +134,23 @@ async def test_the_next_file_is_created_ahead(tmp_path: Path, autojump_clock: tr
         assert numbers(store, "TopicA", 0) == list(range(120))
 
 
+async def test_the_first_page_of_a_queue_is_touched_in_a_worker(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the queue gets its first entry; the pages of the log are allocated by a service of their own."""
+    touched: list[tuple[str, int, bytes]] = []
+
+    def note(segment: Segment, position: int, length: int) -> bool:
+        touched.append((segment.path.parent.name, position, bytes(segment.view[:20])))
+        return True
+
+    monkeypatch.setattr(Segment, "populate_pages", note)
+    async with opened(tmp_path, Threads(), flush_disk_type="SYNC_FLUSH") as store:
+        for number in range(3):
+            await store.when_ready(store.append, message(number, queue_id=number % 2))
+    assert touched == [("0", 0, bytes(20)), ("1", 0, bytes(20))]
+
+
 async def test_full_index_files_are_flushed_and_noted(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
