@@ -916,11 +916,24 @@ _rmq_describe() {
             arguments="=ORDER_TOPIC_CONFIG -"
             ;;
         "acl")
-            commands="version set delete whitelist user policy"
+            commands="list check version set delete whitelist user policy"
             options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
             values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
             files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            ;;
+        "acl list")
+            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
+            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            paths="yes"
+            ;;
+        "acl check")
+            options="-b --broker --cluster --acl-file --address -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
+            values="-b --broker --cluster --acl-file --address -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
+            files="--acl-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
+            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl version")
             options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"

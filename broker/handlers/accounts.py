@@ -79,7 +79,7 @@ async def update_white_addresses(
     access = _access(broker, failed)
     addresses = _listed(header.global_white_addrs) or []
     try:
-        await set_white(access, addresses, header.acl_file_full_path, broker.now_ms())
+        await set_white(access, addresses, header.acl_file_full_path or "", broker.now_ms())
     except (AclError, OSError) as error:
         remark = f"The globalWhiteAddresses[{header.global_white_addrs}] has been updated failed. {error}"
         raise Refusal(failed, remark) from None

@@ -69,7 +69,7 @@ class UpdateAclRequestHeader(Header, frozen=True, kw_only=True):
 
 class UpdateGlobalWhiteAddrsConfigRequestHeader(Header, frozen=True, kw_only=True):
     global_white_addrs: str
-    acl_file_full_path: str
+    acl_file_full_path: str | None = None
 
 
 class UpdateUserRequestHeader(Header, frozen=True, kw_only=True):

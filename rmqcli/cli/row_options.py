@@ -24,7 +24,7 @@ LISTS = frozenset(
         *("cluster list", "cluster producers"),
         *("broker status", "broker lag", "broker ping", "config show", "config diff"),
         *("kv list", "order show", "static show", "ha show", "ha epochs", "cold show"),
-        *("acl version", "user list", "user show", "policy list", "policy show"),
+        *("acl version", "acl check", "acl list", "user list", "user show", "policy list", "policy show"),
         *("controller status", "controller replicas"),
         *("profile list", "profile show", "profile current", "profile test"),
         *("inspect commitlog", "inspect consumequeue", "inspect index", "inspect topics", "inspect groups"),

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rmqcli.commands.acl.app import app as app
 
-VERBS = ("accounts", "users", "policies", "copying")
+VERBS = ("list", "check", "accounts", "users", "policies", "copying")
