@@ -20,6 +20,7 @@ from broker.errors import ServiceFailed
 from broker.namesrv import open_name_server
 from broker.net.network import TCP, Network
 from broker.net.peers import Peers
+from broker.net.tls.acceptor import TlsAcceptor
 from broker.node import BrokerNode, open_broker
 from broker.supervisor import RETRY_SECONDS, Service, Supervisor, open_services
 from broker.testing.memory_network import HOST, MemoryNetwork
@@ -27,6 +28,7 @@ from codec.codes import ResponseCode
 from codec.headers.base import to_ext
 from codec.remoting.frame import RemotingCommand
 from tests.broker.support import SMALL_FILES, inline, pull_header, send_header, virtual_now
+from tests.certificates import make_certificates
 from tests.support import PATIENCE
 
 STORE = [
@@ -60,13 +62,16 @@ BROKER = [
     "broker flush",
     "broker idle connections",
     "broker incomplete frames",
+    "broker certificates",
     "broker accept",
+    "replication accept",
 ]
 NAMESRV = [
     "broker expiry",
     "namesrv flush",
     "namesrv idle connections",
     "namesrv incomplete frames",
+    "namesrv certificates",
     "namesrv accept",
 ]
 SERVICES = [*STORE, *BROKER, *NAMESRV]
@@ -139,6 +144,7 @@ async def cluster(
     async with open_services() as services:
         network: Network = TCP if tcp else MemoryNetwork(services.nursery)
         ports = itertools.repeat(0) if tcp else itertools.count(10911)
+        entries = make_certificates(root / "tls").server("permissive")
         async with open_name_server(
             NamesrvConfig(kv_config_path=None),
             host=HOST,
@@ -146,6 +152,7 @@ async def cluster(
             now_ms=virtual_now,
             network=network,
             supervisor=supervisor,
+            tls=TlsAcceptor(entries, in_thread=inline),
         ) as names:
             config = BrokerConfig(
                 **SMALL_FILES,
@@ -164,6 +171,7 @@ async def cluster(
                 network=network,
                 in_thread=inline,
                 supervisor=supervisor,
+                tls=TlsAcceptor(entries, in_thread=inline),
             ) as broker:
                 peers = Peers("client", network=network)
                 await services.nursery.start(peers.run)
