@@ -7,7 +7,7 @@ const { ACTION_RETRY } = Consumer;
 const [verb, nameSrv, topic, group, countText, prefix, mode, inFlightText, sizeText] = process.argv.slice(2);
 const count = Number(countText);
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
-const common = { nameSrv, accessKeyId: 'unused', accessKeySecret: 'unused', httpclient: {}, logger: quiet };
+const common = { nameSrv, accessKeyId: process.env.ACCESS_KEY || 'unused', accessKeySecret: process.env.SECRET_KEY || 'unused', httpclient: {}, logger: quiet };
 const print = value => process.stdout.write(JSON.stringify(value) + '\n');
 
 async function send() {
