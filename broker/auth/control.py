@@ -96,7 +96,7 @@ class AccessControl:
         if contents in (before, self._refused):
             return
         try:
-            self.use(Loaded(contents, self._now_ms()))
+            self.use(await self.in_thread(Loaded, contents, self._now_ms()))
         except AclError as error:
             self._refused = contents
             _log.error("%s; the accounts stay as they were", error)

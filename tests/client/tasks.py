@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import trio
 
 
 class CancelAt(trio.abc.Instrument):
-    """Cancels a scope at the n-th step that `root` or its descendants (None: any task) take from now on.
+    """Cancels a scope at the n-th step that `root` or its descendants (None: any task) take from now on, or at the
+    first one of the task with a name.
 
     `steps` has the name of the task of each step until then.
     """
 
-    def __init__(self, scope: trio.CancelScope, step: int, root: trio.lowlevel.Task | None = None) -> None:
+    def __init__(
+        self, scope: trio.CancelScope, step: int | str, root: trio.lowlevel.Task | None = None
+    ) -> None:
         self._scope = scope
-        self._left = step
+        self._left = sys.maxsize if isinstance(step, str) else step
+        self._name = step if isinstance(step, str) else None
         self._root = root
         self.steps: list[str] = []
 
@@ -24,7 +29,8 @@ class CancelAt(trio.abc.Instrument):
             return
         self._left -= 1
         self.steps.append(task.name.rpartition(".")[2].partition(" of ")[0])
-        if self._left == 0:
+        if self._left == 0 or self.steps[-1] == self._name:
+            self._left = 0
             trio.lowlevel.current_trio_token().run_sync_soon(self._scope.cancel)
 
     def _counts(self, task: trio.lowlevel.Task | None) -> bool:
