@@ -1,10 +1,10 @@
-"""TLS of a command line: options win over the profile in effect, that over environment variables, and all of
-them over Java's properties file.
+"""The TLS of commands. Each setting comes from the first of these that has it: the options, the profile
+in effect, environment variables, Java's properties file.
 
-Any of them turns TLS on; `--no-tls`, `tls = false` in a profile and RMQ_TLS=0 turn it off. A server is
-checked when its CA is known. Otherwise one line on standard error says that it is not, unless that was asked
-for with --tls-insecure. The CA of --tls-ca also means that the certificate has to be for the address; Java,
-and so a trustCertPath of its file, does not compare that.
+Any setting turns TLS on; `--no-tls`, `tls = false` in a profile and RMQ_TLS=0 turn it off. A server is
+checked when its CA is known; otherwise a line on standard error says that it is not, unless
+--tls-insecure asked for that. With --tls-ca, the certificate must also be for the address of the server.
+Java does not compare that, so a trustCertPath in its file does not ask for it.
 """
 
 from __future__ import annotations

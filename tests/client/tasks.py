@@ -9,8 +9,8 @@ import trio
 
 
 class CancelAt(trio.abc.Instrument):
-    """Cancels a scope at the n-th step that `root` or its descendants (None: any task) take from now on, or at the
-    first one of the task with a name.
+    """Cancels a scope at the n-th step that `root` or its descendants (None: any task) take from now on,
+    or at the first one of the task with a name.
 
     `steps` has the name of the task of each step until then.
     """
