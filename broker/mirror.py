@@ -110,7 +110,9 @@ async def open_mirror(
                 network,
                 report_ms=lambda: _JAVA.ha_send_heartbeat_interval,
                 silence_ms=lambda: _JAVA.ha_housekeeping_interval,
+                connected=tables.want,
             )
+            store.add_arrival_listener(tables.arrived)
             try:
                 async with open_services(supervisor) as services:
                     tables.files.start(

@@ -53,12 +53,16 @@ class Follower:
             network,
             report_ms=lambda: broker.config.ha_send_heartbeat_interval,
             silence_ms=lambda: broker.config.ha_housekeeping_interval,
+            connected=self.tables.want,
         )
 
     def learn(self, told: RegisterBrokerResponseHeader) -> None:
         """Takes over the addresses in the reply of a name server, if it knows a master."""
+        before = self._ha_address, self._address
         self._ha_address = told.ha_server_addr or self._ha_address
         self._address = told.master_addr or self._address
+        if before != (self._ha_address, self._address):
+            self.slave.look_again()
 
     def _seat(self) -> Seat | None:
         given = self._broker.config.ha_master_address or ""
@@ -67,6 +71,7 @@ class Follower:
 
     async def start(self, services: Services) -> None:
         """Starts the services."""
+        self._broker.store.add_arrival_listener(self.tables.arrived)
         await services.nursery.start(self._peers.run)
         services.start("copy of the log", self.slave.run)
         services.start("copy of the tables", self.tables.run)

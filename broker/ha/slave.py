@@ -28,6 +28,7 @@ from codec.errors import CodecError
 from codec.ha.frames import BlockReader, encode_report
 from codec.ha.records import RecordStream
 
+FIRST_RETRY_SECONDS = 0.5
 RETRY_SECONDS = 5.0
 RECEIVED_AT_ONCE = 256 * 1024
 KNOWN_BEGIN = b"\0"
@@ -70,17 +71,20 @@ class Slave:
         *,
         report_ms: Callable[[], int],
         silence_ms: Callable[[], int],
+        connected: Callable[[], object],
     ) -> None:
         """`report_ms` is the longest time between two reports, `silence_ms` that without a byte of the
-        master."""
+        master. `connected` is called when a master is followed from now on."""
         self._store = store
         self._seat = seat
         self._peer = peer
         self._network = network
         self._report_ms = report_ms
         self._silence_ms = silence_ms
+        self._connected = connected
         self._reporting = trio.Lock()
         self._moved = trio.Event()
+        self._known = trio.Event()
         self.progress = Progress()
 
     async def reached(self, end: int) -> None:
@@ -89,15 +93,26 @@ class Slave:
             await self._moved.wait()
 
     async def run(self) -> None:
-        """Follows until cancelled; whatever goes wrong is logged once, and tried again after 5 s."""
+        """Follows until cancelled; whatever goes wrong is logged once, and tried again: soon after a connection,
+        then later and later, every 5 s at last, and at once when `look_again` is called."""
+        pause = FIRST_RETRY_SECONDS
         while True:
+            known, connections = self._known, self.progress.connections
             seat = self._seat()
             if seat is None:
                 self._note("no master is known")
             else:
                 with self._noting():
                     await self._follow(seat)
-            await trio.sleep(RETRY_SECONDS)
+            is_new = self.progress.connections > connections
+            pause = FIRST_RETRY_SECONDS if is_new else min(pause * 2, RETRY_SECONDS)
+            with trio.move_on_after(pause):
+                await known.wait()
+
+    def look_again(self) -> None:
+        """Has the place of the master looked up at once: it may be another one now."""
+        known, self._known = self._known, trio.Event()
+        known.set()
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
@@ -134,6 +149,7 @@ class Slave:
                 raise BrokerError(f"{seat.ha_address}: {error}") from None
         async with stream:
             self.progress.connections += 1
+            self._connected()
             self.progress.begun, self.progress.received = trio.current_time(), 0
             _log.info("replication: connected to %s, from offset %d on", seat.ha_address, self._end)
             await self._copy(stream, self._first_offset(there))

@@ -1,25 +1,31 @@
 """The tables of a slave follow those of its master (Java class `SlaveSynchronize`).
 
 Topics and groups are replaced when their version differs. Committed offsets are merged: the master's win, and
-what only the slave has stays. Nothing is copied while no master answers.
+what only the slave has stays. Nothing is copied while no master answers. Beyond Java's slave, they are copied
+at once when the log of a master is followed from now on, and when a record of an unknown topic came: what a
+master acknowledged can then be read should it die.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import trio
 
 from broker.errors import BrokerError
 from broker.ha.peer import MasterPeer, Tables
 from broker.services.table_files import TableFiles
+from broker.store.values import Arrival
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.errors import CodecError
 
 FIRST_SECONDS = 3.0
 PERIOD_SECONDS = 10.0
+SHORTEST_SECONDS = 1.0
+"""The time between two copies, whoever wants them."""
+MOST_UNKNOWN = 1024
 _log = logging.getLogger(__name__)
 
 
@@ -38,13 +44,34 @@ class TableCopies:
     master: Callable[[], MasterPeer | None]
     trouble: str = ""
     copied: float | None = None
+    _wanted: trio.Event = field(default_factory=trio.Event)
+    _unknown: set[str] = field(default_factory=set)
+    """Topics for which the tables were copied since the last regular time."""
 
     async def run(self, first: float = FIRST_SECONDS) -> None:
-        """Copies every 10 s; a failure is logged once, until it works again."""
-        await trio.sleep(first)
+        """Copies every 10 s, and when it is wanted; a failure is logged once, until it works again."""
+        pause = first
         while True:
+            with trio.move_on_after(pause) as waiting:
+                await self._wanted.wait()
+            if waiting.cancelled_caught:
+                self._unknown.clear()
+            self._wanted = trio.Event()
             await self.copy()
-            await trio.sleep(PERIOD_SECONDS)
+            await trio.sleep(SHORTEST_SECONDS)
+            pause = PERIOD_SECONDS - SHORTEST_SECONDS
+
+    def want(self) -> None:
+        """Has the tables copied soon."""
+        self._wanted.set()
+
+    def arrived(self, arrivals: Sequence[Arrival]) -> None:
+        """Has the tables copied soon if one of these records is of a topic that is new here."""
+        for message, _ in arrivals:
+            topic = message.topic
+            if topic not in self.topics and topic not in self._unknown and len(self._unknown) < MOST_UNKNOWN:
+                self._unknown.add(topic)
+                self.want()
 
     async def copy(self) -> bool:
         """Copies once; False, and nothing is changed, if the master does not answer."""

@@ -91,6 +91,34 @@ async def test_a_slave_has_what_its_master_has(autojump_clock: Any) -> None:
                 assert bytes(one) == bytes(other)
 
 
+async def test_a_topic_of_a_moment_ago_is_read_when_the_master_dies(autojump_clock: Any) -> None:
+    async with pair() as both:
+        cluster = both.cluster
+        async with both.master(broker_role="SYNC_MASTER"):
+            await trio.sleep(SETTLED)
+            await create(cluster)
+            assert set(await send(cluster, 5)) == {SendStatus.SEND_OK}
+            await trio.sleep(2)
+        async with Admin(**cluster.client()) as admin:
+            code, *_ = await pulled(admin, both.slave.broker_address, 0)
+        assert code == ResponseCode.SUCCESS
+
+
+async def test_a_slave_that_just_connected_knows_the_topics(autojump_clock: Any) -> None:
+    async with (
+        broker.embedded_in_memory(auto_create_topic_enable=False) as cluster,
+        cluster.broker(broker_name=NAME, listen_port=10951),
+    ):
+        await create(cluster)
+        async with (
+            cluster.broker(broker_name=NAME, broker_role="SLAVE", broker_id=1, listen_port=10971) as slave,
+            Admin(**cluster.client()) as admin,
+        ):
+            await trio.sleep(1)
+            reply = await admin.invoke(slave.broker_address, RequestCode.GET_ALL_TOPIC_CONFIG)
+            assert f'"{TOPIC}"'.encode() in bytes(reply.body)
+
+
 async def test_consumers_go_on_with_the_slave(autojump_clock: Any) -> None:
     heard: list[bytes] = []
 
