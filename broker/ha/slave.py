@@ -30,6 +30,8 @@ from codec.ha.records import RecordStream
 
 FIRST_RETRY_SECONDS = 0.5
 RETRY_SECONDS = 5.0
+REGISTERED_SECONDS = 15.0
+"""After this time a broker has registered, and knows of a master if there is one."""
 RECEIVED_AT_ONCE = 256 * 1024
 KNOWN_BEGIN = b"\0"
 """The first byte of every log: no record has 16 MiB."""
@@ -85,6 +87,7 @@ class Slave:
         self._reporting = trio.Lock()
         self._moved = trio.Event()
         self._known = trio.Event()
+        self._logged = ""
         self.progress = Progress()
 
     async def reached(self, end: int) -> None:
@@ -96,11 +99,12 @@ class Slave:
         """Follows until cancelled; whatever goes wrong is logged once, and tried again: soon after a connection,
         then later and later, every 5 s at last, and at once when `look_again` is called."""
         pause = FIRST_RETRY_SECONDS
+        begun = trio.current_time()
         while True:
             known, connections = self._known, self.progress.connections
             seat = self._seat()
             if seat is None:
-                self._note("no master is known")
+                self._note("no master is known", quietly=trio.current_time() < begun + REGISTERED_SECONDS)
             else:
                 with self._noting():
                     await self._follow(seat)
@@ -125,9 +129,11 @@ class Slave:
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._note(f"{self.progress.ha_address}: {str(error) or type(error).__name__}")
 
-    def _note(self, trouble: str) -> None:
-        if trouble and trouble != self.progress.trouble:
-            _log.warning("replication: %s", trouble)
+    def _note(self, trouble: str, *, quietly: bool = False) -> None:
+        if not quietly and trouble != self._logged:
+            if trouble:
+                _log.warning("replication: %s", trouble)
+            self._logged = trouble
         self.progress.trouble = trouble
         self._move()
 

@@ -98,7 +98,7 @@ async def open_member(
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
     own = ALONE | light_file_sizes(root, disk)
     config = checked_config({**own, **settings, **fixed})
-    async with open_broker(config, disk=disk, **surroundings) as broker:
+    async with open_broker(config, disk=disk, needs_vip=False, **surroundings) as broker:
         yield Cluster(namesrv, broker.address, root, config.broker_name, config.broker_cluster_name)
 
 

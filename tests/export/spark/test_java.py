@@ -12,6 +12,7 @@ import pytest
 from rmqcli.export import ExportError
 from rmqcli.export.spark.java import java_home
 from rmqcli.export.spark.session import spark_session
+from rmqcli.extras import MissingPackage
 
 
 @pytest.fixture
@@ -63,5 +64,5 @@ def test_the_packaged_java_loses_one_flag(
 
 def test_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(ExportError, match=r"--spark needs PySpark: .*rmqcli\[spark\]"), spark_session():
+    with pytest.raises(MissingPackage, match=r"pyspark is not installed: .*rmqcli\[spark\]"), spark_session():
         raise AssertionError
