@@ -26,7 +26,7 @@ FOLDERS = {
     "tests/proof/": "foreign",
 }
 MEASURED = ("tests/cli/", "tests/export/test_", "tests/export/spark", "tests/import_/")
-SHARE = 3
+SHARE = 10
 COVERED = ("tests/cli/test_silent.py", "tests/cli/test_process.py")
 SLOW = Path(__file__).with_name("slow.txt").read_text().split()
 """Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.3 s of CPU time or more, with
