@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,19 @@ def environment(tmp_path: Path, programs: Path) -> Iterator[dict[str, str]]:
             | {"NO_COLOR": "1", "COLUMNS": "80", "TERM": "xterm", "XDG_STATE_HOME": str(tmp_path)}
         )
     finally:
+        end_rest(tmp_path)
         server.send_signal(signal.SIGTERM)
         server.wait(PATIENCE)
+
+
+def end_rest(home: Path) -> None:
+    """Kills what a page has started and, as it failed before its end, not ended."""
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):  # it has ended, or belongs to another user
+            if process.name.isdigit() and b"HOME=%b" % bytes(home) in (
+                (process / "environ").read_bytes().split(b"\0")
+            ):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def pattern(expected: list[str]) -> re.Pattern[str]:
