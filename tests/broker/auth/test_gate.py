@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from tests.broker.auth.support import (
     guarded,
 )
 from tests.broker.support import send_header
+from tests.certificates import make_certificates
 
 KINDS = pytest.mark.parametrize("kind", SerializeType, ids=lambda kind: kind.name)
 
@@ -75,29 +77,23 @@ MATRIX: list[tuple[str, int, dict[str, str] | None, bytes, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "TLS"])
 @KINDS
-@pytest.mark.parametrize(("name", "code", "ext", "body", "refused"), MATRIX, ids=[row[0] for row in MATRIX])
 async def test_permissions(
-    autojump_clock: MockClock,
-    kind: SerializeType,
-    name: str,
-    code: int,
-    ext: dict[str, str] | None,
-    body: bytes,
-    refused: str,
+    autojump_clock: MockClock, tmp_path: Path, kind: SerializeType, secured: bool
 ) -> None:
-    async with guarded() as cluster, asking(cluster) as ask:
-        found, remark = await ask(code, ext, body, account=ORDINARY, kind=kind)
-        if refused:
-            assert (found, remark) == (1, f"{FROM}No default permission for {refused}")
-        else:
-            assert found == 0, remark
-        assert (await ask(code, ext, body, kind=kind))[1] == f"{FROM}No accessKey is configured"
-        wrong = Credentials("ordinary", "another-secret")
-        expected = f"{FROM}Check signature failed for accessKey=ordinary"
-        assert (await ask(code, ext, body, account=wrong, kind=kind))[1] == expected
-        allowed, remark = await ask(code, ext, body, account=OPERATOR, kind=kind)
-        assert FROM not in remark and allowed in (0, 1, 17, 20, 22, 26)
+    certificates = make_certificates(tmp_path / "tls") if secured else None
+    wrong = Credentials("ordinary", "another-secret")
+    async with guarded(certificates=certificates) as cluster, asking(cluster, certificates) as ask:
+        for name, code, ext, body, refused in MATRIX:
+            found = await ask(code, ext, body, account=ORDINARY, kind=kind)
+            expected = (1, f"{FROM}No default permission for {refused}") if refused else (0, found[1])
+            assert found == expected, name
+            assert (await ask(code, ext, body, kind=kind))[1] == f"{FROM}No accessKey is configured", name
+            remark = (await ask(code, ext, body, account=wrong, kind=kind))[1]
+            assert remark == f"{FROM}Check signature failed for accessKey=ordinary", name
+            allowed, remark = await ask(code, ext, body, account=OPERATOR, kind=kind)
+            assert FROM not in remark and allowed in (0, 1, 17, 20, 22, 26), name
 
 
 @KINDS
