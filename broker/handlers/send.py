@@ -9,7 +9,6 @@ them; such replies may overtake others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 
@@ -123,7 +122,7 @@ def _store_batch(
     if len(parts) > 1:
         return _store_parts(broker, request, deque(parts), broker.store.barrier)
     result = _stored(broker, parts[0])
-    reply = _reply(parts[0].queue_id, result, ",".join(_msg_ids(broker, result)))
+    reply = _reply(parts[0].queue_id, result, _joined_ids(broker, result).decode())
     if broker.waits_for_store and parts[0].message.wait_store:
         return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
     return reply
@@ -131,13 +130,14 @@ def _store_batch(
 
 async def _store_parts(
     broker: BrokerContext, request: Request[SendHeader, bytes], parts: deque[Batch], barrier: Barrier | None
-) -> SendReply:
+) -> SendReply | None:
     """Stores a long batch, a part a turn, even if its sender disconnects. What refuses a part is the reply:
-    those before it are stored. A part is freed with its turn, since to free all at once takes long.
+    those before it are stored. A part is freed with its turn, since to free all at once takes long; a reply
+    with all message ids is as long, and is sent in pieces.
     """
     pace, message, store = request.session.turns.pace(), parts[0].message, broker.store
     first = last = AppendResult(PUT_OK)
-    msg_ids: list[str] = []
+    msg_ids: list[bytes] = []
     with trio.CancelScope(shield=True):
         async with store.holding(message.topic, message.queue_id) as hold:
             while parts:
@@ -148,12 +148,17 @@ async def _store_parts(
                 except Refusal as error:
                     return Reply(code=error.code, remark=error.remark)
                 first = first if msg_ids else last
-                msg_ids.append(",".join(_msg_ids(broker, last)))
+                msg_ids.append(_joined_ids(broker, last, b"," if msg_ids else b""))
                 await pace.step()
-    reply = _reply(message.queue_id, first, ",".join(msg_ids))
     wait_for = last.physical_offset + last.size
     must_wait = broker.waits_for_store and message.wait_store
-    return await _stored_reply(broker, reply, wait_for if must_wait else None, barrier)
+    code = await _settled(broker, wait_for if must_wait else None, barrier)
+    command = request.command
+    head, *views = broker.send_replies.pieces(
+        command.serialize_type, code, command.opaque, msg_ids, message.queue_id, first.queue_offset
+    )
+    request.session.respond(command, head, views)
+    return None
 
 
 def _store_part(broker: BrokerContext, part: Batch) -> AppendResult:
@@ -170,18 +175,25 @@ def _stored(broker: BrokerContext, batch: Batch) -> AppendResult:
     return result
 
 
-def _msg_ids(broker: BrokerContext, result: AppendResult) -> Iterator[str]:
-    return (f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets or ())
+def _joined_ids(broker: BrokerContext, result: AppendResult, begin: bytes = b"") -> bytes:
+    """The message ids of a batch or part, behind `begin`."""
+    ids = ",".join([f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets or ()])
+    return begin + ids.encode()
 
 
 async def _stored_reply(
     broker: BrokerContext, reply: SendReply, wait_for: int | None, barrier: Barrier | None
 ) -> SendReply:
-    if wait_for is not None and (code := await safely_stored(broker, wait_for)) != ResponseCode.SUCCESS:
-        reply = replace(reply, code=code)
+    code = await _settled(broker, wait_for, barrier)
+    return reply if code == ResponseCode.SUCCESS else replace(reply, code=code)
+
+
+async def _settled(broker: BrokerContext, wait_for: int | None, barrier: Barrier | None) -> int:
+    """The code of the reply to what was stored, once it is safe up to `wait_for` and `barrier` has returned."""
+    code: int = ResponseCode.SUCCESS if wait_for is None else await safely_stored(broker, wait_for)
     if barrier is not None:
         await barrier()
-    return reply
+    return code
 
 
 def check_open(broker: BrokerContext) -> None:

@@ -135,9 +135,10 @@ class Session:
     # sending
 
     def send(self, command: RemotingCommand | bytes, views: Sequence[Buffer] = ()) -> None:
-        """Queues a frame, or a command whose opaque is set with `views` as its body, which are not copied."""
+        """Queues a frame, of which `views` are the rest, or a command whose opaque is set with `views` as its
+        body. They are not copied."""
         if isinstance(command, bytes):
-            self._queue([command])
+            self._queue([command, *views])
         elif views:
             size = sum(len(view) for view in views)
             self._queue([encode_frame_head(command, size), *views])

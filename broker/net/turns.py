@@ -20,7 +20,7 @@ T = TypeVar("T")
 Job = Generator[None, None, None]
 
 TURN_SECONDS = 0.0005
-FIRST_STEPS = 32
+FIRST_STEPS = 8
 """Steps of long work that are done at once: most requests have no more."""
 EMPTIED_PER_STEP = 128
 """Entries of a table that are freed at once."""

@@ -72,6 +72,14 @@ def binary_entry(name: str, value: str) -> bytes:
     return b"".join(_entry_parts({name: value}))
 
 
+def lengthened(beginning: bytes, size: int, more: int) -> bytes:
+    """The beginning of a header without a remark, up to the value of an ext field that gets another `size`,
+    which is by `more` longer."""
+    (block,) = _LENGTH32.unpack_from(beginning, _HEAD.size)
+    fields = beginning[_HEAD.size + _LENGTH32.size : -_LENGTH32.size]
+    return b"".join((beginning[: _HEAD.size], _LENGTH32.pack(block + more), fields, _LENGTH32.pack(size)))
+
+
 def _entry_parts(ext_fields: dict[str, str]) -> list[bytes]:
     parts: list[bytes] = []
     for name, value in ext_fields.items():

@@ -6,7 +6,7 @@ messages to one queue, or all replies of one broker, have in common is computed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.binary_header import OPAQUE, OPAQUE_AT, binary_entry
+from codec.remoting.binary_header import OPAQUE, OPAQUE_AT, binary_entry, lengthened
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, RemotingCommand, encode_frame, too_long, unsendable
 from codec.remoting.json_header import end_of_header, write_json
 from codec.remoting.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Signer, content_order
@@ -26,6 +26,8 @@ _VARYING: Final = (_WIRE["born_timestamp"], _WIRE["properties"])
 _CODE: Final = RequestCode.SEND_MESSAGE_V2
 _OFFSET_DIGITS: Final = 16
 """Hex digits of the offset at the end of a message id."""
+_PLACE: Final = "@msgId@"
+"""Stands for message ids that are put in its place."""
 
 
 class SendTemplate:
@@ -139,6 +141,29 @@ class SendReplyFrames:
         queue, offset = b"%d" % queue_id, b"%d" % queue_offset
         template = self._binary.get((len(queue), len(offset))) or self._learn(queue, offset)
         return template % (_pack_opaque(opaque), physical_offset, queue, offset)
+
+    def pieces(
+        self,
+        kind: SerializeType,
+        code: int,
+        opaque: int,
+        msg_ids: Sequence[bytes],
+        queue_id: int,
+        queue_offset: int,
+    ) -> list[bytes]:
+        """The frame of the reply to a batch, whose message ids are those of all `msg_ids` one after another:
+        they are not copied."""
+        texts = {"msgId": _PLACE, "queueId": str(queue_id), "queueOffset": str(queue_offset)}
+        ext_fields = {**self._ext_fields, **texts}
+        command = RemotingCommand(code, ext_fields, b"", opaque, RPC_RESPONSE, serialize_type=kind)
+        begin, _, end = encode_frame(command).rpartition(_PLACE.encode())
+        size = sum(map(len, msg_ids))
+        more = size - len(_PLACE)
+        length, mark = FRAME_HEAD.unpack_from(begin)
+        header = begin[FRAME_HEAD.size :]
+        if kind == SerializeType.ROCKETMQ:
+            header = lengthened(header, size, more)
+        return [_pack_head(length + more, mark + more) + header, *msg_ids, end]
 
     def _learn(self, queue: bytes, offset: bytes) -> bytes:
         """The frames with texts of these lengths, as a format: one frame of the general encoder, in pieces."""

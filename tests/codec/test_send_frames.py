@@ -96,3 +96,36 @@ def test_replies_have_the_bytes_of_the_general_encoder(
         request = RemotingCommand(0, opaque=opaque, serialize_type=kind)
         general = encode_frame(request.reply(ResponseCode.SUCCESS, None, ext))
         assert frames.by_kind[kind](opaque, physical_offset, queue_id, queue_offset) == general
+
+
+@given(
+    st.dictionaries(TEXT, TEXT, max_size=3),
+    st.sampled_from(SerializeType),
+    st.sampled_from([ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT]),
+    INT32,
+    st.lists(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3), min_size=1, max_size=4),
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 2**63 - 1),
+)
+def test_the_pieces_of_a_reply_have_the_bytes_of_the_general_encoder(
+    common: dict[str, str],
+    kind: SerializeType,
+    code: int,
+    opaque: int,
+    parts: list[list[int]],
+    queue_id: int,
+    queue_offset: int,
+) -> None:
+    prefix = "7F00000100002A9F"
+    texts = [",".join(f"{prefix}{offset:016X}" for offset in offsets).encode() for offsets in parts]
+    msg_ids = [texts[0], *(b"," + text for text in texts[1:])]
+    ext = {
+        **common,
+        "msgId": b"".join(msg_ids).decode(),
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+    }
+    request = RemotingCommand(0, opaque=opaque, serialize_type=kind)
+    pieces = SendReplyFrames(common, prefix).pieces(kind, code, opaque, msg_ids, queue_id, queue_offset)
+    assert b"".join(pieces) == encode_frame(request.reply(code, None, ext))
+    assert all(text is piece for text, piece in zip(msg_ids, pieces[1:], strict=False))
