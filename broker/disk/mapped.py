@@ -23,6 +23,7 @@ MADV_POPULATE_WRITE = 23
 MAP_FIXED = 0x10
 MAP_NORESERVE = 0x4000
 LOAD_BYTES = 1 << 20
+POPULATED_AT_ONCE = 128 * 1024
 CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS)
 """`os.posix_fallocate` would then write a byte into each block, beside what others write through mappings."""
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
@@ -66,9 +67,12 @@ class RealMappedFile:
     def populate_pages(self, position: int, length: int) -> bool:
         first = position // PAGE * PAGE
         held = ctypes.c_char.from_buffer(self._map, first)  # nothing is unmapped while this lives
-        # mmap.madvise would hold the interpreter lock meanwhile.
-        failed: int = _madvise()(ctypes.addressof(held), position + length - first, MADV_POPULATE_WRITE)
-        return not failed
+        address, end = ctypes.addressof(held), position + length - first
+        # mmap.madvise would hold the interpreter lock meanwhile. The process can unmap nothing during a call.
+        return not any(
+            _madvise()(address + start, min(POPULATED_AT_ONCE, end - start), MADV_POPULATE_WRITE)
+            for start in range(0, end, POPULATED_AT_ONCE)
+        )
 
     def reserve(self, position: int, length: int) -> None:
         with contextlib.suppress(FileNotFoundError), opened(self._path, os.O_RDWR) as fd:
