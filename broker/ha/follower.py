@@ -11,7 +11,6 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from broker.config.inner_account import own_signer
 from broker.context import BrokerContext
 from broker.ha.peer import MasterPeer
 from broker.ha.slave import Seat, Slave
@@ -36,8 +35,7 @@ class Follower:
         tls: Callable[[], ssl.SSLContext | None],
     ) -> None:
         self._broker = broker
-        signer = own_signer(broker.config)
-        self._peers = Peers("replication", network=network, supervisor=supervisor, tls=tls, signer=signer)
+        self._peers = Peers("replication", network=network, supervisor=supervisor, tls=tls)
         self._ha_address: str | None = None
         self._address: str | None = None
         self.tables = TableCopies(
@@ -53,7 +51,6 @@ class Follower:
             self._seat,
             lambda address: MasterPeer(self._peers, address),
             network,
-            tls=lambda: tls() if broker.config.ha_tls_enable else None,
             report_ms=lambda: broker.config.ha_send_heartbeat_interval,
             silence_ms=lambda: broker.config.ha_housekeeping_interval,
             connected=self.tables.want,

@@ -38,6 +38,8 @@ _LENGTH_SIZE: Final = 4
 _MIN_LENGTH: Final = 4
 _LONG_FRAME: Final = 64 * 1024
 """The body of a longer frame grows in place, so that no step copies all of it."""
+_USUAL_HEADER: Final = 512
+"""A header counts as one more command for each so many bytes."""
 
 _HEAD_SIZE: Final = FRAME_HEAD.size
 _read_length: Final = FRAME_HEAD.part("length").unpack_from
@@ -80,7 +82,7 @@ class Connection:
         most: int = maxsize,
     ) -> None:
         """Prepares a connection; a request that matches a reader of `direct` gets a typed `header`. About
-        `most` commands are decoded in one call."""
+        `most` commands are decoded in one call, fewer if they have long headers."""
         self._max_frame = max_frame
         self._max_header = max_header
         self._most = most
@@ -205,12 +207,12 @@ class Connection:
                 break
             if length > max_header:
                 self._check_header(mark)
-            if not left:
+            if left <= 0:
                 self._rest = data, position
                 return
             commands.append(decode_marked(data, mark, position + _HEAD_SIZE, frame_end, direct))
             position = frame_end
-            left -= 1
+            left -= 1 + (mark & 0xFFFFFF) // _USUAL_HEADER
         if position < end:
             self._begin(data, position)
 

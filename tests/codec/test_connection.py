@@ -289,13 +289,19 @@ def test_a_long_frame_with_a_header_beyond_its_end_is_refused() -> None:
         Connection().receive(bytes(frame[:50_000]))
 
 
-def test_so_many_commands_are_decoded_at_a_time_and_more_gives_the_next() -> None:
-    commands = [RemotingCommand(10, opaque=number) for number in range(10)]
+@pytest.mark.parametrize(
+    ("remark", "sizes"), [(0, [3, 3, 1]), (600, [2, 2, 2, 2]), (5000, [1] * 9)], ids=["short", "600", "5000"]
+)
+def test_so_many_commands_are_decoded_at_a_time_and_more_gives_the_next(
+    remark: int, sizes: list[int]
+) -> None:
+    """A long header counts for several."""
+    commands = [RemotingCommand(10, opaque=number, remark="r" * remark or None) for number in range(10)]
     stream = b"".join(map(encode_frame, commands))
     connection = Connection(most=3)
-    found, sizes = connection.receive(stream + b"\0\0"), []
+    found, later = connection.receive(stream + b"\0\0"), []
     while some := connection.more():
-        sizes.append(len(some))
+        later.append(len(some))
         found += some
-    assert (found, sizes) == (commands, [3, 3, 1])
+    assert (found, later) == (commands, sizes)
     assert connection.buffered == 2
