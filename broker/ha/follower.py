@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.context import BrokerContext
+from broker.ha.departures import Departures
 from broker.ha.peer import MasterPeer
 from broker.ha.slave import Seat, Slave
 from broker.ha.tables import TableCopies
@@ -45,6 +46,7 @@ class Follower:
             broker.delay_offsets,
             broker.files,
             lambda: None if self._address is None else MasterPeer(self._peers, self._address),
+            Departures(broker.store, broker.offsets, lambda: not self.slave.progress.trouble),
         )
         self.slave = broker.slave = Slave(
             broker.store,

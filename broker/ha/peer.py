@@ -11,11 +11,12 @@ from broker.net.peers import Peers
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.codes import ResponseCode
+from codec.headers.offsets import GetMaxOffsetRequestHeader
 from codec.headers.pull import ViewMessageRequestHeader
 from codec.operations.brokers import GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO
 from codec.operations.groups import GET_ALL_SUBSCRIPTIONGROUP_CONFIG
 from codec.operations.messages import VIEW_MESSAGE_BY_ID
-from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET
+from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET, GET_MAX_OFFSET
 from codec.operations.operation import Operation
 from codec.operations.topics import GET_ALL_TOPIC_CONFIG
 from codec.remoting.frame import RemotingCommand
@@ -74,6 +75,12 @@ class MasterPeer:
         except (KeyError, ValueError):
             raise BrokerError(f"{self.address} does not say where its commit log begins and ends") from None
 
+    async def max_offset(self, topic: str, queue_id: int) -> int:
+        """The end of a queue, 0 if there is none."""
+        header = GetMaxOffsetRequestHeader(topic=topic, queue_id=queue_id)
+        reply = await self._request(GET_MAX_OFFSET, header)
+        return GET_MAX_OFFSET.decode_reply(self._accepted(GET_MAX_OFFSET.name, reply)).header.offset
+
     async def properties(self) -> Mapping[str, str]:
         """The configuration."""
         return await self._ask(GET_BROKER_CONFIG, None)
@@ -86,9 +93,12 @@ class MasterPeer:
 
     async def _ask(self, operation: Operation[RequestT, ReplyT, None, BodyT], header: RequestT) -> BodyT:
         reply = await self._request(operation, header)
+        return operation.decode_reply(self._accepted(operation.name, reply)).body
+
+    def _accepted(self, name: str, reply: RemotingCommand) -> RemotingCommand:
         if reply.code != ResponseCode.SUCCESS:
-            raise BrokerError(f"{self.address} refused {operation.name} with {reply.code}: {reply.remark}")
-        return operation.decode_reply(reply).body
+            raise BrokerError(f"{self.address} refused {name} with {reply.code}: {reply.remark}")
+        return reply
 
     async def _request(
         self, operation: Operation[RequestT, ReplyT, None, BodyT], header: RequestT

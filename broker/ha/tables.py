@@ -1,9 +1,9 @@
 """The tables of a slave follow those of its master (Java class `SlaveSynchronize`).
 
-Topics and groups are replaced when their version differs. Committed offsets are merged: the master's win, and
-what only the slave has stays. Nothing is copied while no master answers. Beyond Java's slave, they are copied
-at once when the log of a master is followed from now on, and when a record of an unknown topic came: what a
-master acknowledged can then be read should it die.
+Topics and groups are replaced when their version differs. Committed offsets are merged: the master's win,
+and what only the slave has stays unless its group was deleted (departures.py). Nothing is copied while no
+master answers. Beyond Java's slave, they are copied at once when the log of a master is followed from now
+on, and when a record of an unknown topic came: what a master acknowledged can then be read should it die.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import trio
 
 from broker.errors import BrokerError
+from broker.ha.departures import Departures
 from broker.ha.peer import MasterPeer, Tables
 from broker.services.table_files import TableFiles
 from broker.store.values import Arrival
@@ -31,7 +32,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TableCopies:
-    """Copies of the tables of the master that `master` returns, None while none is known.
+    """Copies of the tables of the master that `master` returns, None while none is known. With
+    `departures` what the master deleted is deleted.
 
     `copied` is the time (trio's) when they were last equal, None before.
     """
@@ -42,6 +44,7 @@ class TableCopies:
     delays: DelayOffsets
     files: TableFiles
     master: Callable[[], MasterPeer | None]
+    departures: Departures | None = None
     trouble: str = ""
     copied: float | None = None
     _wanted: trio.Event = field(default_factory=trio.Event)
@@ -79,7 +82,11 @@ class TableCopies:
         if master is None:
             return False
         try:
-            self._take(await master.tables())
+            end = None if self.departures is None else self.departures.begin()
+            tables = await master.tables()
+            self._take(tables)
+            if self.departures is not None:
+                await self.departures.follow(master, tables, end)
         except (BrokerError, CodecError) as error:
             if str(error) != self.trouble:
                 _log.warning("topics, groups and offsets are not copied: %s", error)

@@ -181,27 +181,38 @@ class Retention:
 
     # --- queues
 
-    async def delete_topic(self, topic: str) -> int:
-        """Removes a topic's queues; its records go with their log files. Returns the number of queues."""
-        return await self._delete_topics([topic])
+    async def delete_topic(self, topic: str, last: int | None = None) -> int:
+        """Removes a topic's queues; its records go with their log files. Returns the number of queues.
+
+        Nothing is removed if a record of the topic ends behind `last`.
+        """
+        return await self._delete_topics([topic], last)
+
+    def deletable(self) -> set[str]:
+        """The topics with queues that go when the topic has no config."""
+        return {
+            topic
+            for topic in self._queues.by_topic
+            if topic not in KEPT_TOPICS and not topic.startswith(LMQ_PREFIX)
+        }
 
     async def clean_unused(self, topics: Iterable[str]) -> int:
         """Removes the queues of all topics but these (codes 316, 215). Returns the number of topics."""
-        keep = KEPT_TOPICS.union(topics)
-        gone = {
-            topic for topic in self._queues.by_topic if topic not in keep and not topic.startswith(LMQ_PREFIX)
-        }
+        gone = self.deletable().difference(topics)
         await self._delete_topics(gone)
         return len(gone)
 
-    async def _delete_topics(self, topics: Collection[str]) -> int:
+    async def _delete_topics(self, topics: Collection[str], last: int | None = None) -> int:
         """Removes queues once it is durably known that no record before the end of the log belongs to them.
 
         OSError; then the queues stay, and a restart decides whether their messages are deleted.
         """
         end, before = 0, self._deleted.ends
         while queues := [queue for queue in self._queues if queue.topic in topics]:
-            if max(queue.max_physical_offset for queue in queues) <= end:
+            own_end = max(queue.max_physical_offset for queue in queues)
+            if last is not None and own_end > last:
+                return 0
+            if own_end <= end:
                 return await self._delete_queues(queues)
             end = self._log.end
             content = self._deleted.add(topics, end, self._log.start)

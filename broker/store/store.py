@@ -317,6 +317,10 @@ class MessageStore:
         """Topics that have queues."""
         return list(self._queues.by_topic)
 
+    def queued_topics(self) -> set[str]:
+        """The topics that have consume queues, but none that only the broker itself writes to."""
+        return self.retention.deletable()
+
     def queue_ids(self, topic: str) -> list[int]:
         return sorted(self._queues.by_topic.get(topic, ()))
 

@@ -65,6 +65,10 @@ class OffsetTable:
     def queues(self, group: str, topic: str) -> Mapping[int, int]:
         return self._table.get(f"{topic}@{group}", {})
 
+    def groups(self) -> set[str]:
+        """All groups that committed an offset."""
+        return set(self._topics)
+
     def topics_of(self, group: str) -> list[str]:
         """The topics for which a group has offsets."""
         return list(self._topics.get(group, ()))

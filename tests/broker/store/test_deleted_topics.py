@@ -184,3 +184,15 @@ async def test_what_the_log_no_longer_has_is_forgotten(tmp_path: Path) -> None:
         await store.delete_topic("Second")
         assert b"First" not in config.deleted_topics_file.read_bytes()
         assert b"Second" in config.deleted_topics_file.read_bytes()
+
+
+async def test_a_topic_with_a_later_record_stays(tmp_path: Path) -> None:
+    async with open_store(small_config(tmp_path), now_ms=Clock(), store_host=HOST, in_thread=inline) as store:
+        store.append(message(1, topic="T"))
+        end = store.commit_log_max_offset
+        store.append(message(2, topic="Other"))
+        store.append(message(3, topic="T"))
+        assert await store.delete_topic("T", end) == 0
+        assert store.queue_ids("T") == [message(1).queue_id]
+        assert await store.delete_topic("T", store.commit_log_max_offset) == 1
+        assert store.queue_ids("T") == []
