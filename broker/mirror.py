@@ -1,8 +1,9 @@
 """A running copy of a broker as a store folder, without a broker in front of it.
 
-The commit log comes by the replication protocol, as to a slave; topics, groups, offsets and delay offsets by
-requests, every 10 s. Nothing is registered and nobody is served. The folder is that of a broker at any time:
-locked while the copy runs, recovered after a kill, and what it holds is what a broker would start with.
+The commit log comes by the replication protocol, as to a slave; topics, groups, offsets and delay offsets
+by requests, every 10 s. Nothing is registered and nobody is served. The folder is that of a broker at any
+time: locked while the copy runs, recovered after a kill, and what it holds is what a broker would start
+with.
 
 Records are checked before they are stored, and the end of the copy is compared with the broker at each
 connection. Retention keeps everything: what the broker deletes stays in the copy.
@@ -73,6 +74,7 @@ async def open_mirror(
     ha_address: str | None = None,
     signer: Signer | None = None,
     tls: ssl.SSLContext | None = None,
+    ha_tls: ssl.SSLContext | None = None,
     now_ms: NowMs = system_now_ms,
     network: Network = TCP,
     in_thread: InThread = trio.to_thread.run_sync,
@@ -81,15 +83,16 @@ async def open_mirror(
 ) -> AsyncIterator[Mirror]:
     """Copies the broker at `address` ("host:port") into the folder `root` inside the block.
 
-    `ha_address` is that of its replication port, which it says itself otherwise. `signer` signs requests, and
-    `tls` is for the connection that carries them; replication itself knows neither. Raises BrokerError (the
-    broker does not answer), CodecError, OSError, StoreError (folder in use or damaged), ServiceFailed.
+    `ha_address` is that of its replication port, which it says itself otherwise. `signer` signs requests,
+    `tls` is for the connection that carries them, `ha_tls` for that of the log, which needs a broker of
+    ours. Raises BrokerError (the broker does not answer), CodecError, OSError, StoreError (folder in use
+    or damaged), ServiceFailed.
     """
     supervisor = supervisor or Supervisor()
-    peers = Peers("mirror", network=network, supervisor=supervisor, tls=lambda: tls)
+    peers = Peers("mirror", network=network, supervisor=supervisor, tls=lambda: tls, signer=signer)
     async with open_services(supervisor) as connections:
         await connections.nursery.start(peers.run)
-        master = MasterPeer(peers, address, signer)
+        master = MasterPeer(peers, address)
         properties = await master.properties()
         seat = Seat(ha_address or _ha_address(address, properties.get("haListenPort", "")), address)
         config = await in_thread(_store_config, disk, root, properties)
@@ -108,6 +111,7 @@ async def open_mirror(
                 lambda: seat,
                 lambda _address: master,
                 network,
+                tls=lambda: ha_tls,
                 report_ms=lambda: _JAVA.ha_send_heartbeat_interval,
                 silence_ms=lambda: _JAVA.ha_housekeeping_interval,
                 connected=tables.want,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import random
-import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,19 +18,17 @@ from pathlib import Path
 import trio
 from msgspec.structs import replace
 
+from broker.assembly import assemble
 from broker.auth.control import AccessControl
 from broker.auth.files import default_file
 from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig
 from broker.config.checks import check_values
+from broker.config.tls import check_ha_tls
 from broker.context import BrokerContext
 from broker.disk import REAL, Disk
-from broker.errors import ConfigError
-from broker.filters import Compiler, FilterTable
 from broker.ha.follower import Follower
-from broker.ha.master import Master
 from broker.handlers import direct_readers, handler_table, run_table
-from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
 from broker.net.network import (
     TCP,
@@ -45,35 +42,16 @@ from broker.net.network import (
 )
 from broker.net.server import Server
 from broker.net.tls.acceptor import TlsAcceptor
-from broker.net.turns import Jobs, Turns
-from broker.services.announcer import Announcer
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
-from broker.services.holds import Hold, Holds
 from broker.services.registration import Registration
-from broker.services.statistics import Statistics
-from broker.services.store_rates import StoreRates
-from broker.services.table_files import TableFiles
 from broker.services.transactions import check_transactions
 from broker.store import MessageStore, open_store
 from broker.store.config import StoreConfig
 from broker.store.readiness import InThread
 from broker.supervisor import Services, Supervisor, open_services
-from broker.tables import (
-    ConsumerTable,
-    DelayOffsets,
-    GroupTable,
-    LockTable,
-    OffsetTable,
-    ProducerTable,
-    TopicTable,
-)
-from broker.tables.configs import first_version
-from broker.tables.topics import system_topics
 from codec.addresses import join_address
-from codec.bodies.config import TopicConfig
-from codec.selector import BloomFilter, Dialect, parse_sql92
-from codec.store.delay_levels import DelayLevels
+from codec.selector import parse_sql92
 
 UNREGISTER_SECONDS = 2.0
 """The longest time that a stop waits for name servers."""
@@ -119,6 +97,7 @@ async def open_broker(
     supervisor = supervisor or Supervisor()
     acceptor = tls or TlsAcceptor()
     await acceptor.load()
+    check_ha_tls(config, acceptor.config)
     listeners = open_listeners(
         network,
         config.bind_address,
@@ -196,109 +175,6 @@ async def open_broker(
     finally:
         for listener in [*listeners, *([ha_listener] if ha_listener is not None else [])]:
             listener.close()
-
-
-def assemble(
-    config: BrokerConfig,
-    address: str,
-    store_host: bytes,
-    now_ms: NowMs,
-    rng: random.Random,
-    store: MessageStore,
-    in_thread: InThread = trio.to_thread.run_sync,
-    network: Network = TCP,
-    supervisor: Supervisor | None = None,
-    disk: Disk = REAL,
-    tls: TlsAcceptor | None = None,
-) -> tuple[BrokerContext, Registration]:
-    """Creates the state of a broker and its registration, which refer to each other. Raises ConfigError."""
-    root = store.config.root
-    topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
-    groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
-    offsets, delay_offsets = OffsetTable(), DelayOffsets()
-    turns = Turns()
-    jobs = Jobs(turns)
-    filters = _filters(config, now_ms, in_thread)
-
-    def order_topics(table: Mapping[str, str]) -> None:
-        if not broker.is_slave and topics.set_order_topics(table):
-            broker.files.topics_changed()
-
-    async def register(configs: Sequence[TopicConfig] | None) -> None:
-        await registration.register(topics.wrapper(configs))
-
-    def answer(hold: Hold) -> None:
-        answer_hold(broker, hold)
-
-    def peers_tls() -> ssl.SSLContext | None:
-        return None if tls is None else tls.peers
-
-    registration = Registration(
-        lambda: broker.config, address, topics.wrapper, order_topics, network, supervisor, turns, peers_tls
-    )
-    broker = BrokerContext(
-        config=config,
-        address=address,
-        store_host=store_host,
-        now_ms=now_ms,
-        rng=rng,
-        store=store,
-        topics=topics,
-        groups=groups,
-        offsets=offsets,
-        consumers=ConsumerTable(),
-        producers=ProducerTable(),
-        locks=LockTable(),
-        filters=filters,
-        delay_levels=DelayLevels(config.message_delay_level),
-        delay_offsets=delay_offsets,
-        holds=Holds(answer, jobs),
-        statistics=Statistics(now_ms, config.broker_cluster_name),
-        rates=StoreRates(now_ms),
-        files=TableFiles(
-            root,
-            topics=topics,
-            groups=groups,
-            offsets=offsets,
-            delays=delay_offsets,
-            filters=filters,
-            in_thread=in_thread,
-            disk=disk,
-            turns=turns,
-        ),
-        ha=Master(lambda: broker.config, store, supervisor),
-        announcer=Announcer(register if config.namesrv_addr else None),
-        started=now_ms(),
-        config_version=first_version(now_ms),
-        turns=turns,
-        jobs=jobs,
-    )
-    return broker, registration
-
-
-def _filters(config: BrokerConfig, now_ms: NowMs, in_thread: InThread) -> FilterTable:
-    try:
-        bloom = BloomFilter.of(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
-    except ValueError as error:
-        raise ConfigError(f"maxErrorRateOfBloomFilter, expectConsumerNumUseFilter: {error}") from None
-    return FilterTable(
-        now_ms,
-        bloom=bloom,
-        forget_after_ms=config.filter_data_clean_time_span,
-        compiler=Compiler(Dialect.V4_9, in_thread),
-    )
-
-
-def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
-    return system_topics(
-        cluster=config.broker_cluster_name,
-        broker_name=config.broker_name,
-        auto_create=config.auto_create_topic_enable,
-        default_queues=config.default_topic_queue_nums,
-        cluster_topic=config.cluster_topic_enable,
-        broker_topic=config.broker_topic_enable,
-        trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else None,
-    )
 
 
 def start_services(broker: BrokerContext, delays: DelayService, services: Services) -> None:

@@ -2589,6 +2589,7 @@ complete --command rmq --condition '__rmq_at \' mirror\'' --long-option store --
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option once --description 'Stop when the copy has what the broker has now.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option interval --exclusive --description 'Time between two lines of output. [default: 10.0; at least 0.1]'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option ha --exclusive --description 'Replication port; default: the one that the broker tells.'
+complete --command rmq --condition '__rmq_at \' mirror\'' --long-option ha-tls --description 'Get the log by TLS, too, with the settings of --tls; only from rmq\'s broker.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option verify --description 'Verify the whole copy at the end, as `rmq inspect verify` does.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --short-option j --long-option jobs --exclusive --description 'Number of verifying processes; default: one per core. [at least 1]'
 complete --command rmq --condition '__rmq_at \' mirror\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'; default: RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'

@@ -8,7 +8,9 @@ accounts.
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +19,10 @@ import trio
 from broker.auth.files import NOTHING, Loaded, loaded, read_files
 from broker.clock import NowMs
 from broker.disk import Disk
-from broker.errors import ConfigError, Refusal
+from broker.errors import ConfigError, NotReady, Refusal
 from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
 from broker.net.session import Session
+from broker.net.turns import LongWork, Steps
 from broker.store.readiness import InThread
 from codec.acl.account_file import Account
 from codec.acl.addresses import read_address
@@ -33,11 +36,14 @@ from codec.codes import RequestCode, ResponseCode
 from codec.errors import BodyError, CodecError
 from codec.headers.base import to_ext
 from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import ACCESS_KEY, Mac, is_signed
+from codec.remoting.signature import ACCESS_KEY, PIECE, Mac, is_signed, is_signed_in_steps
 
 WATCH_SECONDS: Final = 0.5
 EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
 """The beginning of Java's remark, by which clients know a refusal by access control."""
+LONG_HEARTBEAT: Final = 4 * 1024
+"""Bytes of a heartbeat above which it is checked in steps: it may have hundreds of topics."""
+NEEDS_PER_STEP: Final = 128
 
 _address_of = lru_cache(maxsize=4096)(read_address)
 _log = logging.getLogger("broker.auth")
@@ -105,7 +111,7 @@ class AccessControl:
         _log.info("%d accounts in %d files", len(self._loaded.rules.accounts), len(contents))
 
     def gate(self, session: Session, command: RemotingCommand) -> None:
-        """Admits a request or raises Refusal."""
+        """Admits a request or raises Refusal; NotReady for a long one, whose check takes turns."""
         ext = command.ext_fields
         if ext is None:
             ext = {} if command.header is None else to_ext(command.header)
@@ -116,34 +122,60 @@ class AccessControl:
             command.code if command.code in ADMIN_CODES else None,
             partial(self._is_signed, command),
         )
+        if len(command.body) > (LONG_HEARTBEAT if command.code == RequestCode.HEART_BEAT else PIECE):
+            work = LongWork(self._checked(session, command, attempt))
+            raise NotReady(partial(work.run, session.turns), then=lambda _session, _command: work.finish())
+        self._decide(session, command, attempt)
+
+    def _decide(self, session: Session, command: RemotingCommand, attempt: Attempt) -> None:
         try:
             decision = decide(self._loaded.rules, attempt)
         except CodecError as error:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, f"{EXCEPTION}{error}") from None
+            raise _unreadable(error) from None
         if decision.refusal:
             _log.debug("%s: code %d: %s", session.peer_text, command.code, decision.refusal)
             raise Refusal(ResponseCode.SYSTEM_ERROR, EXCEPTION + decision.refusal)
+
+    def _checked(self, session: Session, command: RemotingCommand, attempt: Attempt) -> Steps:
+        """Decides about a request with a long body, in steps."""
+        mac = self._macs.get(attempt.access_key or "")
+        if mac is not None:
+            signed = yield from is_signed_in_steps(mac, command)
+            attempt = attempt._replace(signed=lambda _account: signed)
+            if signed and command.code == RequestCode.HEART_BEAT:
+                needs = needs_of_heartbeat((yield from _heartbeat(bytes(command.body))))
+                while some := tuple(islice(needs, NEEDS_PER_STEP)):
+                    self._decide(session, command, attempt._replace(needs=partial(tuple, some)))
+                    yield
+                return _nothing
+        self._decide(session, command, attempt)
+        return _nothing
 
     def _is_signed(self, command: RemotingCommand, account: Account) -> bool:
         return is_signed(self._macs[account.access_key], command)
 
 
+def _nothing() -> None:
+    """All is decided."""
+
+
+def _unreadable(error: CodecError) -> Refusal:
+    return Refusal(ResponseCode.SYSTEM_ERROR, f"{EXCEPTION}{error}")
+
+
 def _needs(command: RemotingCommand, ext: dict[str, str]) -> tuple[Need, ...]:
     if command.code != RequestCode.HEART_BEAT:
         return needs_of(command.code, ext)
-    return needs_of_heartbeat(_heartbeat(bytes(command.body)))
+    return tuple(needs_of_heartbeat(decode_body(HeartbeatData, bytes(command.body))))
 
 
-def _heartbeat(body: bytes) -> HeartbeatData:
-    """The body of a heartbeat, of the length that its handler accepts. CodecError."""
-    if len(body) > LONGEST_BODY:
-        raise BodyError(f"the body has {len(body)} bytes, {LONGEST_BODY} is the limit")
-    if len(body) <= LONGEST_ODD_BODY:
-        return decode_body(HeartbeatData, body)
-    steps = decode_body_in_steps(HeartbeatData, body)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: HeartbeatData = end.value
-            return found
+def _heartbeat(body: bytes) -> Generator[None, None, HeartbeatData]:
+    """The long body of a heartbeat, if its handler accepts so much. Refusal."""
+    try:
+        if len(body) <= LONGEST_ODD_BODY:
+            return decode_body(HeartbeatData, body)
+        if len(body) > LONGEST_BODY:
+            raise BodyError(f"the body has {len(body)} bytes, {LONGEST_BODY} is the limit")
+        return (yield from decode_body_in_steps(HeartbeatData, body))
+    except CodecError as error:
+        raise _unreadable(error) from None

@@ -25,6 +25,7 @@ from codec.bodies.properties import format_properties, parse_properties
 from codec.codes import ResponseCode
 
 __all__ = [
+    "SECRETS",
     "BrokerConfig",
     "ConfigUpdate",
     "NamesrvConfig",
@@ -45,11 +46,14 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 ALWAYS_BLACK = frozenset(
     {
         *("configBlackList", "rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"),
-        *("aclEnable", "plainAclFile"),
+        *("aclEnable", "plainAclFile", "innerClientAuthenticationCredentials"),
+        *("haWhiteRemoteAddresses", "haTlsRequired", "haTlsEnable"),
     }
 )
 """Properties that no request can change, whatever configBlackList contains: they name files to write, or who may
 do what."""
+SECRETS = frozenset({"innerClientAuthenticationCredentials"})
+"""Properties that nothing shows."""
 ONLY_AT_START = frozenset(
     {
         "bindAddress",
@@ -145,9 +149,9 @@ def update_config(config: Config, entries: Mapping[str, str]) -> ConfigUpdate:
 
 
 def config_properties(config: BrokerConfig | NamesrvConfig) -> dict[str, str]:
-    """Every property that has a value, as Java formats it."""
+    """Every property that has a value, as Java formats it, but no secret."""
     values = ((name, getattr(config, field)) for name, field in property_names(type(config)).items())
-    return {name: _text(value) for name, value in values if value is not None}
+    return {name: _text(value) for name, value in values if value is not None and name not in SECRETS}
 
 
 def config_text(config: BrokerConfig | NamesrvConfig) -> str:

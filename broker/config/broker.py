@@ -106,6 +106,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     acl_enable: bool = False
     # ours: the file of accounts, below rocketmqHome if it is relative; conf/plain_acl.yml there by default
     plain_acl_file: str | None = None
+    # 5.x: the account with which the broker signs its own requests; nothing shows it
+    inner_client_authentication_credentials: str | None = None
     store_reply_message_enable: bool = True
     enable_detail_stat: bool = True
     auto_delete_unused_stats: bool = False
@@ -199,6 +201,11 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     d_leger_peers: str | None = None
     d_leger_self_id: str | None = None
     preferred_leader: str | None = None
+    # ours, for the port of replication: who may connect (expressions as in plain_acl.yml, separated by ';'), if only
+    # by TLS, and if a slave uses TLS
+    ha_white_remote_addresses: str | None = None
+    ha_tls_required: bool = False
+    ha_tls_enable: bool = False
     # NettyServerConfig
     listen_port: int = 10911
     # NettyClientConfig
@@ -217,3 +224,7 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     use_server_side_reset_offset: bool = True
     # ours: the second port, listenPort - 2, to which Java clients with a VIP channel send
     vip_channel_enabled: bool = True
+
+    def __repr__(self) -> str:
+        """Without its values, one of which is a secret."""
+        return f"BrokerConfig({self.broker_name!r}, {self.broker_role})"

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from broker.config.broker import BrokerConfig
 from broker.config.servers import NamesrvConfig, java_name
 from broker.errors import ConfigError
+from codec.acl.addresses import parse_rules
+from codec.acl.errors import AclError
 from codec.codes import MASTER_ID
 from codec.store.delay_levels import DelayLevels
 
@@ -50,6 +52,14 @@ def _is_delay_table(text: str) -> bool:
         return bool(DelayLevels(text))
     except ValueError:
         return False
+
+
+def _are_addresses(text: str | None) -> bool:
+    try:
+        parse_rules(text or "")
+    except AclError:
+        return False
+    return True
 
 
 _AT_LEAST_0 = _Rule(lambda value: value >= 0, "a number from 0")
@@ -99,6 +109,9 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
     "message_delay_level": _Rule(_is_delay_table, "delays such as 1s 5m 2h 1d, separated by blanks,"),
     "delete_when": _Rule(_hours, "hours of the day (0 to 23), separated by ';'"),
     "file_reserved_time": _AT_LEAST_0,
+    "ha_white_remote_addresses": _Rule(
+        _are_addresses, "addresses as in plain_acl.yml (10.0.0.1, 10.0.*.*, 10.0.0.1-9), separated by ';',"
+    ),
     "disk_max_used_space_ratio": _PERCENT,
     "disk_space_clean_forcibly_ratio": _PERCENT,
     "disk_space_warning_level_ratio": _PERCENT,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from broker.config import config_from_properties, read_properties
+from broker.config import BrokerConfig, config_from_properties, read_properties
 from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 
@@ -96,6 +96,14 @@ def load_tls(entries: Mapping[str, str], disk: Disk = REAL) -> tuple[TlsConfig, 
     _check_word("tls.server.mode", config.mode, MODES)
     _check_word("tls.server.need.client.auth", config.need_client_auth, CLIENT_AUTHS)
     return config, unknown
+
+
+def check_ha_tls(config: BrokerConfig, tls: TlsConfig) -> None:
+    """ConfigError if replication shall use TLS, and its settings are missing."""
+    if config.ha_tls_required and not tls.cert_path:
+        raise ConfigError("haTlsRequired=true needs tls.server.certPath and tls.server.keyPath")
+    if config.ha_tls_enable and not tls.secures_peers:
+        raise ConfigError("haTlsEnable=true uses the TLS settings of a client: set tls.enable=true")
 
 
 def _check_word(name: str, value: str, words: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+from broker.config.inner_account import own_signer
 from broker.context import BrokerContext
 from broker.ha.departures import Departures
 from broker.ha.peer import MasterPeer
@@ -36,7 +37,8 @@ class Follower:
         tls: Callable[[], ssl.SSLContext | None],
     ) -> None:
         self._broker = broker
-        self._peers = Peers("replication", network=network, supervisor=supervisor, tls=tls)
+        signer = own_signer(broker.config)
+        self._peers = Peers("replication", network=network, supervisor=supervisor, tls=tls, signer=signer)
         self._ha_address: str | None = None
         self._address: str | None = None
         self.tables = TableCopies(
@@ -53,6 +55,7 @@ class Follower:
             self._seat,
             lambda address: MasterPeer(self._peers, address),
             network,
+            tls=lambda: tls() if broker.config.ha_tls_enable else None,
             report_ms=lambda: broker.config.ha_send_heartbeat_interval,
             silence_ms=lambda: broker.config.ha_housekeeping_interval,
             connected=self.tables.want,

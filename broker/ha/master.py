@@ -1,18 +1,20 @@
 """The master's side of replication (Java classes `HAService`, `HAConnection`, `GroupTransferService`).
 
-A slave connects and reports the end of its log; from there on it gets what is written, in blocks of at most
-haTransferBatchSize bytes that end with a file at the latest, and a heartbeat when nothing was sent for
-haSendHeartbeatInterval. A slave that reports 0 gets the last file of the log, as from Java's master. The
-connection is closed when no report came for haHousekeepingInterval, and when a report lies behind the end of
-the log: that slave has records which this broker never had, or has lost.
+A slave connects and reports the end of its log; from there on it gets what is written, in blocks of at
+most haTransferBatchSize bytes that end with a file at the latest, and a heartbeat when nothing was sent
+for haSendHeartbeatInterval. A slave that reports 0 gets the last file of the log, as from Java's master.
+The connection is closed when no report came for haHousekeepingInterval, and when a report lies behind the
+end of the log: that slave has records which this broker never had, or has lost.
 
-Whoever connects is served: replication knows neither TLS nor access control.
+Java's replication knows neither TLS nor access control. Here haWhiteRemoteAddresses says who may connect,
+and a slave of ours may speak TLS, which its first byte shows; with haTlsRequired it has to.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,16 +22,18 @@ import trio
 
 from broker.config import BrokerConfig
 from broker.errors import RemoteClosed
+from broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
+from broker.net.transport import Buffer, StreamTransport, Transport
 from broker.store import MessageStore
 from broker.store.values import Arrival
 from broker.supervisor import Services, Supervisor, open_services
+from codec.acl.addresses import parse_rules, read_address
 from codec.addresses import join_address
 from codec.codes import ResponseCode
 from codec.errors import RemoteProtocolError
 from codec.ha.frames import ReportReader, encode_block_header
 
 BLOCKS_AT_ONCE = 8
-RECEIVED_AT_ONCE = 4096
 MOST_SLAVES = 64
 _log = logging.getLogger(__name__)
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
@@ -38,10 +42,12 @@ _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 @dataclass(slots=True, eq=False)
 class Slave:
     """A connection of a slave. `acknowledged` is the end of its log as it was last reported, -1 before;
-    `sent` the offset of the next byte to send, `total` all bytes that were sent since `begun`, trio's time."""
+    `sent` the offset of the next byte to send, `total` all bytes that were sent since `begun`, trio's
+    time.
+    """
 
     address: str
-    stream: trio.abc.Stream
+    transport: Transport
     acknowledged: int = -1
     sent: int = -1
     total: int = 0
@@ -57,10 +63,12 @@ class Master:
         config: Callable[[], BrokerConfig],
         store: MessageStore,
         supervisor: Supervisor | None = None,
+        tls: TlsAcceptor | None = None,
     ) -> None:
         self._config = config
         self._store = store
         self._supervisor = supervisor
+        self._tls = tls or TlsAcceptor()
         self._services: Services | None = None
         self._written = trio.Event()
         self._progress = trio.Event()
@@ -135,57 +143,86 @@ class Master:
 
     async def serve(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> None:
         """Serves a slave until its connection ends."""
-        slave = Slave(join_address(*peer), stream)
-        async with stream:
-            if len(self.slaves) >= MOST_SLAVES:
-                _log.warning("slave %s: not served, %d others are", slave.address, MOST_SLAVES)
+        slave = Slave(join_address(*peer), StreamTransport(stream))
+        try:
+            if refusal := self._refusal(peer[0]):
+                _log.warning("slave %s: not served, %s", slave.address, refusal)
                 return
             self.slaves.append(slave)
             _log.info("slave %s connected", slave.address)
             why = "the connection ended"
             try:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._send, slave, nursery.cancel_scope)
-                    why = await self._receive(slave)
-                    nursery.cancel_scope.cancel()
+                await self._converse(slave)
+            except RemoteProtocolError as error:
+                why = str(error)
+            except _BROKEN:
+                why = "the connection broke"
             finally:
                 self.slaves.remove(slave)
                 _log.info("slave %s disconnected: %s", slave.address, why)
+        finally:
+            with trio.CancelScope(shield=True):
+                await slave.transport.close()
 
-    async def _receive(self, slave: Slave) -> str:
-        """Reads reports until the connection ends; returns the reason."""
-        reader = ReportReader()
-        while True:
-            limit = self._config().ha_housekeeping_interval / 1000
-            data: bytes | bytearray | None = None
-            with trio.move_on_after(limit):
-                try:
-                    data = await slave.stream.receive_some(RECEIVED_AT_ONCE)
-                except _BROKEN:
-                    return "the connection broke"
-            if data is None:
-                return f"it reported nothing for {limit:g} s"
-            if not data:
-                return "it closed the connection"
+    def _refusal(self, host: str) -> str:
+        """The reason why a slave from this address is not served; empty if it is."""
+        if len(self.slaves) >= MOST_SLAVES:
+            return f"{MOST_SLAVES} others are"
+        rules = parse_rules(self._config().ha_white_remote_addresses or "")
+        address = read_address(host)
+        if rules and not any(address is not None and rule.matches(address) for rule in rules):
+            return "haWhiteRemoteAddresses does not have its address"
+        return ""
+
+    async def _converse(self, slave: Slave) -> None:
+        """Serves a slave; RemoteProtocolError says why that ended."""
+        data = await self._received(slave)
+        if data[:1] == TLS_HANDSHAKE:
+            slave.transport = await self._tls.secured(slave.transport, data)
+            data = b""
+        elif self._config().ha_tls_required:
+            raise RemoteProtocolError("it does not speak TLS, which is required (haTlsRequired)")
+        ending: RemoteProtocolError | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, slave, nursery.cancel_scope)
             try:
-                end = reader.feed(data)
+                await self._receive(slave, data)
             except RemoteProtocolError as error:
-                return str(error)
-            if end is not None and (refusal := self._note(slave, end)):
-                return refusal
+                ending = error
+            nursery.cancel_scope.cancel()
+        raise ending or RemoteProtocolError("the connection broke")
 
-    def _note(self, slave: Slave, end: int) -> str:
-        """Notes the end of a slave's log; a text if that cannot be."""
+    async def _received(self, slave: Slave) -> bytes:
+        limit = self._config().ha_housekeeping_interval / 1000
+        with trio.move_on_after(limit):
+            if data := await slave.transport.receive():
+                return data
+            raise RemoteProtocolError("it closed the connection")
+        raise RemoteProtocolError(f"it reported nothing for {limit:g} s")
+
+    async def _receive(self, slave: Slave, data: bytes) -> None:
+        """Reads reports, of which `data` was received already, until RemoteProtocolError."""
+        reader = ReportReader()
+        with suppress(*_BROKEN):
+            while True:
+                end = reader.feed(data) if data else None
+                if end is not None:
+                    self._note(slave, end)
+                data = await self._received(slave)
+
+    def _note(self, slave: Slave, end: int) -> None:
+        """Notes the end of a slave's log. RemoteProtocolError if that cannot be."""
         own = self._store.commit_log_max_offset
         if end > own:
-            return f"its log ends at {end} and the own at {own}: it has to remove what is behind"
+            raise RemoteProtocolError(
+                f"its log ends at {end} and the own at {own}: it has to remove what is behind"
+            )
         slave.acknowledged = end
         slave.reported.set()
         if end > self.acknowledged:
             self.acknowledged = end
             progress, self._progress = self._progress, trio.Event()
             progress.set()
-        return ""
 
     # --- sending
 
@@ -204,12 +241,12 @@ class Master:
                 written = self._written
                 blocks = await self._blocks(slave)
                 if blocks:
-                    await slave.stream.send_all(b"".join(blocks))
+                    await _send_all(slave.transport, blocks)
                     continue
                 with trio.move_on_after(self._config().ha_send_heartbeat_interval / 1000) as pause:
                     await written.wait()
                 if pause.cancelled_caught:
-                    await slave.stream.send_all(encode_block_header(slave.sent, 0))
+                    await _send_all(slave.transport, [encode_block_header(slave.sent, 0)])
         except _BROKEN:
             connection.cancel()
 
@@ -217,9 +254,9 @@ class Master:
         end = self._store.commit_log_max_offset
         return max(end - end % self._store.commit_log_file_size, self._store.commit_log_min_offset)
 
-    async def _blocks(self, slave: Slave) -> list[bytes]:
+    async def _blocks(self, slave: Slave) -> list[Buffer]:
         """Some blocks with their headers, which then count as sent; none if all is sent."""
-        blocks: list[bytes] = []
+        blocks: list[Buffer] = []
         size = max(1, self._config().ha_transfer_batch_size)
         while len(blocks) < BLOCKS_AT_ONCE * 2:
             part = await self._store.when_ready(self._store.log_part, slave.sent, size)
@@ -229,3 +266,8 @@ class Master:
             slave.sent += len(part)
             slave.total += len(part)
         return blocks
+
+
+async def _send_all(transport: Transport, buffers: list[Buffer]) -> None:
+    while buffers:
+        await transport.send_some(buffers)

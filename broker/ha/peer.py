@@ -20,7 +20,6 @@ from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFS
 from codec.operations.operation import Operation
 from codec.operations.topics import GET_ALL_TOPIC_CONFIG
 from codec.remoting.frame import RemotingCommand
-from codec.remoting.signature import Signer
 
 TIMEOUT_SECONDS = 3.0
 ReplyT = TypeVar("ReplyT")
@@ -45,15 +44,14 @@ class Tables(NamedTuple):
 
 
 class MasterPeer:
-    """A master at `address` ("host:port"); `signer` signs the requests to it.
+    """A master at `address` ("host:port").
 
     Every method raises BrokerError, or CodecError for what cannot be read.
     """
 
-    def __init__(self, peers: Peers, address: str, signer: Signer | None = None) -> None:
+    def __init__(self, peers: Peers, address: str) -> None:
         self.address = address
         self._peers = peers
-        self._signer = signer
 
     async def tables(self) -> Tables:
         """All tables, in Java's order."""
@@ -103,7 +101,4 @@ class MasterPeer:
     async def _request(
         self, operation: Operation[RequestT, ReplyT, None, BodyT], header: RequestT
     ) -> RemotingCommand:
-        command = command_of(operation, header, None)
-        if self._signer is not None:
-            self._signer.sign(command)
-        return await self._peers.request(self.address, command, TIMEOUT_SECONDS)
+        return await self._peers.request(self.address, command_of(operation, header, None), TIMEOUT_SECONDS)

@@ -1,14 +1,15 @@
-"""The slave's side of replication (Java classes `HAClient`, `SlaveSynchronize`): the commit log follows that of
-a master, checked, and the tables follow every 10 s.
+"""The slave's side of replication (Java classes `HAClient`, `SlaveSynchronize`): the commit log follows
+that of a master, checked, and the tables follow every 10 s.
 
-Beyond Java's slave: the first report is sent at once; a master that is silent for haHousekeepingInterval is
-given up; a new store gets the whole log of its master, not its last file; before anything is copied, the end
-of the log is compared with the master's (agreement.py).
+Beyond Java's slave: the first report is sent at once; a master that is silent for haHousekeepingInterval
+is given up; a new store gets the whole log of its master, not its last file; before anything is copied,
+the end of the log is compared with the master's (agreement.py).
 """
 
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,10 +21,9 @@ from broker.errors import BrokerError, ReplicaRefused, StoreDamaged
 from broker.ha.agreement import agree
 from broker.ha.peer import LogRange, MasterPeer
 from broker.net.network import Network
-from broker.net.peers import CONNECT_SECONDS
+from broker.net.peers import open_peer
 from broker.store import MessageStore
 from broker.supervisor import open_services
-from codec.addresses import split_address
 from codec.errors import CodecError
 from codec.ha.frames import BlockReader, encode_report
 from codec.ha.records import RecordStream
@@ -47,9 +47,9 @@ class Seat(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a slave, for those who show it. `received` counts bytes since `begun`, when the last of
-    `connections` was opened; `trouble` is the reason why nothing is copied, empty while all is well. Times
-    are trio's.
+    """The state of a slave, for those who show it. `received` counts bytes since `begun`, when the last
+    of `connections` was opened; `trouble` is the reason why nothing is copied, empty while all is well.
+    Times are trio's.
     """
 
     ha_address: str = ""
@@ -71,16 +71,20 @@ class Slave:
         peer: Callable[[str], MasterPeer],
         network: Network,
         *,
+        tls: Callable[[], ssl.SSLContext | None],
         report_ms: Callable[[], int],
         silence_ms: Callable[[], int],
         connected: Callable[[], object],
     ) -> None:
-        """`report_ms` is the longest time between two reports, `silence_ms` that without a byte of the
-        master. `connected` is called when a master is followed from now on."""
+        """`tls` is for the connections by which the log comes. `report_ms` is the longest time between
+        two reports, `silence_ms` that without a byte of the master. `connected` is called when a master
+        is followed from now on.
+        """
         self._store = store
         self._seat = seat
         self._peer = peer
         self._network = network
+        self._tls = tls
         self._report_ms = report_ms
         self._silence_ms = silence_ms
         self._connected = connected
@@ -96,8 +100,9 @@ class Slave:
             await self._moved.wait()
 
     async def run(self) -> None:
-        """Follows until cancelled; whatever goes wrong is logged once, and tried again: soon after a connection,
-        then later and later, every 5 s at last, and at once when `look_again` is called."""
+        """Follows until cancelled; whatever goes wrong is logged once, and tried again: soon after a
+        connection, then later and later, every 5 s at last, and at once when `look_again` is called.
+        """
         pause = FIRST_RETRY_SECONDS
         begun = trio.current_time()
         while True:
@@ -148,12 +153,7 @@ class Slave:
             master = self._peer(seat.address)
             there = await master.log_range()
             await agree(self._store, master, there)
-        with trio.fail_after(CONNECT_SECONDS):
-            try:
-                stream = await self._network.open_stream(*split_address(seat.ha_address))
-            except ValueError as error:
-                raise BrokerError(f"{seat.ha_address}: {error}") from None
-        async with stream:
+        async with await open_peer(self._network, seat.ha_address, self._tls()) as stream:
             self.progress.connections += 1
             self._connected()
             self.progress.begun, self.progress.received = trio.current_time(), 0
@@ -167,8 +167,8 @@ class Slave:
     def _first_offset(self, there: LogRange | None) -> int:
         """The offset from which on bytes are asked for.
 
-        A report of 0 would bring the last file of the log only, which is why a new store reports where the
-        first one begins, and 1 where that is 0.
+        A report of 0 would bring the last file of the log only, which is why a new store reports where
+        the first one begins, and 1 where that is 0.
         """
         is_new = self._store.commit_log_min_offset == self._end
         if not is_new or there is None:

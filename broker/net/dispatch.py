@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import trio
@@ -32,7 +33,7 @@ NO_RUNS: RunTable = {}
 Gate = Callable[[Session, RemotingCommand], None]
 """Admits a request or raises Refusal. Every request passes it once, before its handler: checks of signatures
 and permissions, counts and limits belong there. A request that DirectReaders read has a `header`, no ext
-fields."""
+fields. For one that takes several turns to check it raises NotReady, whose `then` admits or refuses it."""
 
 Barrier = Callable[[], Awaitable[object]]
 """Work that ends before a reply is sent. What it raises becomes the reply."""
@@ -168,7 +169,7 @@ class Dispatcher:
     ) -> tuple[int, NotReady | None]:
         """Handles commands from `position` to `last` for one write, at least one, until the turn is over.
 
-        Returns the position behind them, or that of one that passed the gate and must wait, with its reason.
+        Returns the position behind them, or that of one that must wait, with its reason.
         """
         missing: NotReady | None = None
         runs, gate, attempt = self._runs, self._gate, self._attempt
@@ -185,8 +186,8 @@ class Dispatcher:
                     continue
             if command.flag & RPC_RESPONSE:
                 session.answered(command)
-            elif gate is None or self._admits(gate, session, command):
-                missing = attempt(session, command)
+            else:
+                missing = attempt(session, command) if gate is None else self._pass(gate, session, command)
                 if missing is not None:
                     if missing.in_order:
                         break
@@ -209,14 +210,24 @@ class Dispatcher:
         session.queue_replies(frames)
         return len(frames)
 
-    def _admits(self, gate: Gate, session: Session, command: RemotingCommand) -> bool:
-        """Passes a request through the gate; replies when it is refused."""
+    def _pass(self, gate: Gate, session: Session, command: RemotingCommand) -> NotReady | None:
+        """Handles a request that the gate admits, unless that takes turns; replies when it is refused."""
         try:
             gate(session, command)
+        except NotReady as checking:
+            then = partial(self._admitted, checking.then or gate)
+            return NotReady(checking.ready, in_order=True, then=then)
         except Exception as error:  # as for a handler
             self._reply_failure(session, command, error)
-            return False
-        return True
+            return None
+        return self._attempt(session, command)
+
+    def _admitted(
+        self, gate: Gate, session: Session, command: RemotingCommand
+    ) -> RemotingCommand | bytes | None:
+        """Handles a request whose check took turns; `gate` has its result, which it may be asked for again."""
+        gate(session, command)
+        return self._handlers.get(command.code, unsupported)(session, command)
 
     def _attempt(
         self, session: Session, command: RemotingCommand, handler: Handler | None = None
@@ -262,7 +273,7 @@ class Dispatcher:
     async def _retry(
         self, session: Session, command: RemotingCommand, missing: NotReady | None, barrier: Barrier | None
     ) -> None:
-        """Handles a request that passed the gate, again whenever the disk did what it needs.
+        """Handles a request that must wait, again whenever what it needs is there.
 
         `barrier` was set when it was handled before. A disk that refuses is the reply.
         """

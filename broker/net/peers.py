@@ -15,13 +15,14 @@ from broker.net.tls.transport import broken_reason
 from broker.supervisor import Supervisor
 from codec.addresses import split_address
 from codec.remoting.frame import RemotingCommand
+from codec.remoting.signature import Signer
 
 CONNECT_SECONDS = 3.0
 
 
 class Peers:
     """Sends requests to other nodes while `run` runs. `tls()` is the context of new connections, None for
-    plain ones."""
+    plain ones; `signer` signs the requests."""
 
     def __init__(
         self,
@@ -29,10 +30,12 @@ class Peers:
         network: Network = TCP,
         supervisor: Supervisor | None = None,
         tls: Callable[[], ssl.SSLContext | None] = lambda: None,
+        signer: Signer | None = None,
     ) -> None:
         self._server = Server({}, name=name, supervisor=supervisor)
         self._network = network
         self._tls = tls
+        self._signer = signer
         self._sessions: dict[str, Session] = {}
         self._connecting: dict[str, trio.Lock] = {}
         self._answered: set[str] = set()
@@ -48,8 +51,11 @@ class Peers:
     async def request(self, address: str, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
         """Sends a request to `address` ("host:port") and returns the reply, whatever its code.
 
-        Raises PeerUnreachable, RemoteClosed, or RemoteTimeout after `timeout_s` seconds, connecting included.
+        Raises PeerUnreachable, RemoteClosed, or RemoteTimeout after `timeout_s` seconds, connecting
+        included.
         """
+        if self._signer is not None:
+            self._signer.sign(command)
         deadline = trio.current_time() + timeout_s
         with trio.move_on_at(deadline):
             session = await self._session(address)
@@ -67,29 +73,30 @@ class Peers:
         async with self._connecting.setdefault(address, trio.Lock()):
             session = self._sessions.get(address)
             if session is None or session.closed:
-                session = self._sessions[address] = await self._connect(address)
+                stream = await open_peer(self._network, address, self._tls())
+                peer = split_address(address)
+                session = self._sessions[address] = await self._server.adopt(stream, peer)
             return session
 
-    async def _connect(self, address: str) -> Session:
-        try:
-            host, port = split_address(address)
-            with trio.fail_after(CONNECT_SECONDS):
-                stream = await self._open(host, port)
-        except (OSError, ValueError, trio.TooSlowError) as error:
-            raise PeerUnreachable(f"cannot connect to {address}: {error or 'too slow'}") from error
-        except trio.BrokenResourceError as error:
-            raise PeerUnreachable(f"cannot connect to {address} by TLS: {broken_reason(error)}") from error
-        return await self._server.adopt(stream, (host, port))
 
-    async def _open(self, host: str, port: int) -> trio.abc.Stream:
-        stream = await self._network.open_stream(host, port)
-        context = self._tls()
-        if context is None:
-            return stream
-        secured = trio.SSLStream(stream, context, https_compatible=True)
-        try:
-            await secured.do_handshake()
-        except BaseException:
-            await trio.aclose_forcefully(secured)
-            raise
-        return secured
+async def open_peer(network: Network, address: str, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+    """A connection to `address` ("host:port"), by TLS with a context. PeerUnreachable."""
+    try:
+        host, port = split_address(address)
+        with trio.fail_after(CONNECT_SECONDS):
+            stream = await network.open_stream(host, port)
+            return stream if tls is None else await _secured(stream, host, tls)
+    except (OSError, ValueError, trio.TooSlowError) as error:
+        raise PeerUnreachable(f"cannot connect to {address}: {error or 'too slow'}") from error
+    except trio.BrokenResourceError as error:
+        raise PeerUnreachable(f"cannot connect to {address} by TLS: {broken_reason(error)}") from error
+
+
+async def _secured(stream: trio.abc.Stream, host: str, tls: ssl.SSLContext) -> trio.abc.Stream:
+    secured = trio.SSLStream(stream, tls, server_hostname=host, https_compatible=True)
+    try:
+        await secured.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(secured)
+        raise
+    return secured

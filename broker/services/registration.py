@@ -1,9 +1,9 @@
 """Registers a broker at every name server (Java `BrokerOuterAPI`, `BrokerController.registerBrokerAll`).
 
 The broker registers at its start, every `registerNameServerPeriod` (30 s, limited to 10 to 60 s) and when
-topics change: at all name servers at once, with a time-out of `registerBrokerTimeoutMills` (6 s) each. With
-`forceRegister=false` the periodic registration skips name servers that have our data version. A name server
-that is down is logged once and retried at the next period.
+topics change: at all name servers at once, with a time-out of `registerBrokerTimeoutMills` (6 s) each.
+With `forceRegister=false` the periodic registration skips name servers that have our data version. A name
+server that is down is logged once and retried at the next period.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from codec.headers.routes import (
 )
 from codec.operations.name_server import QUERY_DATA_VERSION, REGISTER_BROKER, UNREGISTER_BROKER
 from codec.operations.operation import Answer, Operation
+from codec.remoting.signature import Signer
 
 Identified = TypeVar(
     "Identified", RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader, QueryDataVersionRequestHeader
@@ -58,9 +59,10 @@ PERIOD_MS = (10_000, 60_000)
 class Registration:
     """Registers the broker at `address` ("ip:port").
 
-    `config()` returns the current configuration, `topics()` all current topics. `on_order_topics` receives
-    the order topics of a name server: topic to "broker:queues;…". The connections to the name servers are
-    open while `peers` runs, by TLS with the context that `tls()` returns.
+    `config()` returns the current configuration, `topics()` all current topics. `on_order_topics`
+    receives the order topics of a name server: topic to "broker:queues;…". The connections to the name
+    servers are open while `peers` runs, by TLS with the context that `tls()` returns; `signer` signs the
+    requests, which a name server of RocketMQ does not check.
     """
 
     def __init__(
@@ -73,12 +75,13 @@ class Registration:
         supervisor: Supervisor | None = None,
         turns: Turns | None = None,
         tls: Callable[[], ssl.SSLContext | None] = lambda: None,
+        signer: Signer | None = None,
     ) -> None:
         self._config = config
         self._address = address
         self._topics = topics
         self._on_order_topics = on_order_topics
-        self.peers = Peers("registration", network=network, supervisor=supervisor, tls=tls)
+        self.peers = Peers("registration", network=network, supervisor=supervisor, tls=tls, signer=signer)
         self._turns = turns or Turns()
         self._down: set[str] = set()
         self.on_master: Callable[[RegisterBrokerResponseHeader], None] | None = None

@@ -87,7 +87,7 @@ async def embedded(
 
 def accepting(entries: Mapping[str, str] | None, **surroundings: Any) -> TlsAcceptor | None:
     """An acceptor of TLS connections with these properties; None for plain ones only."""
-    return None if entries is None else TlsAcceptor(entries, **surroundings)
+    return None if entries is None else TlsAcceptor(entries, is_alone=True, **surroundings)
 
 
 @asynccontextmanager

@@ -85,6 +85,11 @@ def parse_rule(text: str) -> AddressRule:
     return AddressRule(text, only=frozenset((_single(text, text),)))
 
 
+def parse_rules(text: str) -> list[AddressRule]:
+    """The rules of expressions that are separated by ';'. AclError for a malformed one."""
+    return [parse_rule(part.strip()) for part in text.split(";") if part.strip()]
+
+
 def _single(part: str, text: str) -> Address:
     try:
         return ipaddress.ip_address(part)

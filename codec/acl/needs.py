@@ -7,12 +7,12 @@ change accounts and white addresses, or create topics and groups by the lists of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from codec.acl.account_file import Permission
 from codec.acl.decision import Need, on_group, on_topic
-from codec.bodies.heartbeat import HeartbeatData
+from codec.bodies.heartbeat import ConsumerData, HeartbeatData
 from codec.codes import RequestCode as R
 from codec.names import RETRY_PREFIX
 
@@ -78,11 +78,18 @@ def needs_of(code: int, ext_fields: Ext) -> tuple[Need, ...]:
     return () if found is None else found.of(ext_fields)
 
 
-def needs_of_heartbeat(body: HeartbeatData) -> tuple[Need, ...]:
-    """The needs of HEART_BEAT: to consume as each group, and each topic that it subscribes to."""
-    needs: dict[Need, None] = {}
+def needs_of_heartbeat(body: HeartbeatData) -> Iterator[Need]:
+    """The needs of HEART_BEAT, of which there may be thousands: to consume as each group, and each topic that it
+    subscribes to."""
+    seen: set[Need] = set()
     for consumer in body.consumer_data_set or ():
-        needs[on_group(consumer.group_name)] = None
-        for subscription in consumer.subscription_data_set or ():
-            needs[on_topic(subscription.topic, Permission.SUB)] = None
-    return tuple(needs)
+        for need in _needs_of_consumer(consumer):
+            if need not in seen:
+                seen.add(need)
+                yield need
+
+
+def _needs_of_consumer(consumer: ConsumerData) -> Iterator[Need]:
+    yield on_group(consumer.group_name)
+    for subscription in consumer.subscription_data_set or ():
+        yield on_topic(subscription.topic, Permission.SUB)

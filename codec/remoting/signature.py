@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from binascii import b2a_base64
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from codec.codes import SerializeType
@@ -22,6 +22,8 @@ SIGNATURE: Final = "Signature"
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 """An ext field of QUERY_MESSAGE. Servers of 4.x leave it out of what they check, those of 5.x do not."""
 
+PIECE: Final = 256 * 1024
+"""Bytes of a body that are hashed in one step, 0.2 ms."""
 _BLOCK: Final = 64  # bytes of SHA-1
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
@@ -45,6 +47,17 @@ class Mac:
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(content)
         inner.update(body)
+        outer.update(inner.digest())
+        return b2a_base64(outer.digest(), newline=False)
+
+    def base64_in_steps(self, content: bytes, body: bytes | memoryview) -> Generator[None, None, bytes]:
+        """The same for a long body; it yields after each PIECE."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(content)
+        with memoryview(body) as view:
+            for start in range(0, len(view), PIECE):
+                inner.update(view[start : start + PIECE])
+                yield
         outer.update(inner.digest())
         return b2a_base64(outer.digest(), newline=False)
 
@@ -100,13 +113,25 @@ def is_signed_with(secret_key: str, command: RemotingCommand) -> bool:
 
 def is_signed(mac: Mac, command: RemotingCommand) -> bool:
     """The same with a key that is prepared once."""
+    content, given = _checked_parts(command)
+    return hmac.compare_digest(mac.base64(content, command.body), given)
+
+
+def is_signed_in_steps(mac: Mac, command: RemotingCommand) -> Generator[None, None, bool]:
+    """The same for a long body; it yields after each PIECE."""
+    content, given = _checked_parts(command)
+    expected = yield from mac.base64_in_steps(content, command.body)
+    return hmac.compare_digest(expected, given)
+
+
+def _checked_parts(command: RemotingCommand) -> tuple[bytes, bytes]:
+    """The signed bytes in front of the body, as a server reads them, and the signature that came."""
     fields = dict(command.ext_fields or {})
     given = fields.pop(SIGNATURE, "")
     fields.pop(UNIQUE_KEY_QUERY, None)
     if command.serialize_type is SerializeType.ROCKETMQ:
         fields = {name: value or "null" for name, value in fields.items()}
-    expected = mac.base64(signed_content(fields), command.body)
-    return hmac.compare_digest(expected, _bytes(given))
+    return signed_content(fields), _bytes(given)
 
 
 def _bytes(text: str) -> bytes:

@@ -1,10 +1,18 @@
-"""The TLS of commands. Each setting comes from the first of these that has it: the options, the profile
-in effect, environment variables, Java's properties file.
+"""Connections use TLS if anything here asks for it. Each setting comes from the first place that has it: the
+option, the profile in effect, the variable, Java's file.
 
-Any setting turns TLS on; `--no-tls`, `tls = false` in a profile and RMQ_TLS=0 turn it off. A server is
-checked when its CA is known; otherwise a line on standard error says that it is not, unless
---tls-insecure asked for that. With --tls-ca, the certificate must also be for the address of the server.
-Java does not compare that, so a trustCertPath in its file does not ask for it.
+    --tls, --no-tls      RMQ_TLS=1, 0       connect by TLS, or not
+    --tls-ca FILE        RMQ_TLS_CA         check servers by these CAs (PEM); 'system': those of the system
+    --tls-cert FILE      RMQ_TLS_CERT       the certificate of this client (PEM), for servers that ask
+    --tls-key FILE       RMQ_TLS_KEY        its key; RMQ_TLS_KEY_PASSWORD if it is encrypted
+    --tls-insecure       RMQ_TLS_INSECURE   accept every server
+    --tls-config FILE    RMQ_TLS_CONFIG     Java's tls.properties: tls.enable, tls.client.trustCertPath, ...
+
+All of them imply --tls. A server is checked if a CA is known. By --tls-ca its certificate must also be for
+the address that is connected to; by a trustCertPath of Java's file it need not, as in Java. Without a CA, a
+line on standard error says that nothing is checked, unless --tls-insecure has asked for that.
+
+A profile keeps what `rmq profile add` and `edit` get of these options, and `tls = false` for --no-tls.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ WordsArgument = Annotated[
     list[str] | None,
     Argument(
         metavar="[COMMAND...]",
-        help="A command, or one of: formats, ranges, exit-codes, environment, json-schema.",
+        help="A command, or one of: formats, ranges, account, tls, exit-codes, environment, json-schema.",
         show_default=False,
     ),
 ]
@@ -22,7 +22,7 @@ WordsArgument = Annotated[
 
 @command(app, "help", example="rmq help offsets reset\nrmq help ranges")
 def show_help(words: WordsArgument = None) -> None:
-    """Show the help of a command, or a text on formats, ranges, exit codes or the environment."""
+    """Show the help of a command, or a text on formats, ranges, accounts, TLS, exit codes or the environment."""
     from rmqcli.cli.help_topics import TOPICS
 
     found = words or []

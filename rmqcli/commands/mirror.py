@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
@@ -36,6 +36,10 @@ HaOption = Annotated[
     str | None,
     Option("--ha", metavar="HOST:PORT", help="Replication port; default: the one that the broker tells."),
 ]
+HaTlsOption = Annotated[
+    bool,
+    Option("--ha-tls", help="Get the log by TLS, too, with the settings of --tls; only from rmq's broker."),
+]
 VerifyOption = Annotated[
     bool, Option("--verify", help="Verify the whole copy at the end, as `rmq inspect verify` does.")
 ]
@@ -60,32 +64,39 @@ def mirror(
     once: OnceOption = False,
     interval: IntervalOption = 10.0,
     ha: HaOption = None,
+    ha_tls: HaTlsOption = False,
     verify: VerifyOption = False,
     jobs: JobsOption = None,
 ) -> None:
     """Keep a copy of a broker of 4.9 or 5.x as a store folder, until Ctrl-C or SIGTERM.
 
     The copy follows the broker as a slave does, and is a store at any time: `rmq up --store DIR` starts a
-    broker with it. Every record is checked before it is stored. Called again it continues; what the broker
-    deletes stays. Piped output, a line at a time: state, offset of the copy, end of the broker's log, bytes
-    behind, bytes a second. With --json, a document for each line, and none of --verify. While the broker
-    cannot be reached, the state says why.
+    broker with it. Every record is checked before it is stored. Called again it continues; what the
+    broker deletes stays. Piped output, a line at a time: state, offset of the copy, end of the broker's
+    log, bytes behind, bytes a second. With --json, a document for each line, and none of --verify. While
+    the broker cannot be reached, the state says why.
     """
     from rmqcli.commands.common.serving import log_to_stderr
 
     log_to_stderr(settings)
-    target = _Target(broker if ":" in broker else _address(settings, broker), store.absolute(), ha)
+    if ha_tls and settings.client_options.get("tls") is None:
+        raise usage_error("--ha-tls needs --tls, or an option that implies it (see: rmq help tls)")
+    address = broker if ":" in broker else _address(settings, broker)
+    target = _Target(address, store.absolute(), ha, ha_tls)
     run_async(lambda: _run(settings, target, once=once, interval=interval))
     if verify:
         verify_folder(settings, target.folder, jobs, silent=settings.json)
 
 
 class _Target(NamedTuple):
-    """The address of the broker, the folder, and the address of the replication port if it is given."""
+    """The address of the broker, the folder, the address of the replication port if it is given, and
+    whether that port is for TLS.
+    """
 
     address: str
     folder: Path
     ha: str | None
+    ha_tls: bool
 
 
 def _address(settings: Settings, name: str) -> str:
@@ -105,13 +116,15 @@ async def _run(settings: Settings, target: _Target, *, once: bool, interval: flo
     async with trio.open_nursery() as nursery:
         await nursery.start(stop.watch, nursery.cancel_scope)
         options = settings.client_options
-        credentials, tls = options.get("credentials"), options.get("tls")
+        credentials, given = options.get("credentials"), options.get("tls")
+        tls = None if given is None else given.context()
         async with open_mirror(
             target.address,
             target.folder,
             ha_address=target.ha,
             signer=None if credentials is None else credentials.signer(),
-            tls=None if tls is None else tls.context(),
+            tls=tls,
+            ha_tls=tls if target.ha_tls else None,
         ) as running:
             async with trio.open_nursery() as work:
 

@@ -12,12 +12,11 @@ from typer import Option
 from broker.config import BrokerConfig, NamesrvConfig
 from broker.net.tls.acceptor import TlsAcceptor
 from codec.addresses import DEFAULT_NAMESRV_PORT, join_address, split_address
-from rmqcli.cli.account import account
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import Listening, warn_of_open_names, warn_of_open_server
-from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, open_own_metrics
+from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
 from rmqcli.commands.common.serving import announce, log_to_stderr, opened, run_until_stopped
 from rmqcli.extras import require
 
@@ -83,7 +82,7 @@ def up(
         defaults = _DEFAULTS | {java_name(name): str(value) for name, value in sizes.items()}
         fixed = {"storePathRootDir": str(folder.absolute())}
         broker = listening.configure(configuration, BrokerConfig, defaults, fixed)
-        of_namesrv, of_broker = (configuration.accepting(settings, broker) for _ in range(2))
+        of_namesrv, of_broker = (configuration.accepting(settings, broker, is_alone=True) for _ in range(2))
         ports = _Ports(namesrv_port, metrics)
         run_until_stopped(
             lambda servers: _start(servers, settings, broker, ports, _Tls(of_namesrv, of_broker))
@@ -129,11 +128,6 @@ async def _start(
         warn_of_open_server(host, namesrv.port, split_address(broker.address)[1])
     names_told = told_address(host, namesrv.port, broker.address)
     words = {"namesrv": names_told, "broker": broker.address, "store": str(broker.store_path)}
-    asked = config.namesrv_addr or ""
-    own = {
-        "tls": tls.broker.peers,
-        "credentials": account(settings.given, settings.endpoint) if ports.metrics is not None else None,
-    }
-    words |= await open_own_metrics(stack, ports.metrics, host, asked, config.broker_name, own)
+    words |= await open_own_metrics(stack, settings, ports.metrics, config, Own(broker.address, tls.broker))
     lines = [f"{_TITLES.get(name, name):<13}{word}" for name, word in words.items()]
     announce(settings, words, "\n".join([*lines, "Press Ctrl-C to stop"]))

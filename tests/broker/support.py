@@ -17,6 +17,7 @@ import msgspec
 import trio
 import trio.testing
 
+from broker.assembly import assemble
 from broker.clock import NowMs
 from broker.config import BrokerConfig
 from broker.context import BrokerContext
@@ -25,7 +26,7 @@ from broker.errors import NotReady, Refusal, RemoteTimeout
 from broker.handlers import handler_table
 from broker.net.dispatch import Handler, reply_behind
 from broker.net.turns import Turns
-from broker.node import assemble, listen_to_store, start_services
+from broker.node import listen_to_store, start_services
 from broker.services.delay import DelayService
 from broker.store import AppendResult, MessageStore, StoreMessage, open_store
 from broker.store.batches import Batch

@@ -13,9 +13,12 @@ import typer
 from rmqcli.cli.app import COMMANDS, command_tree
 from rmqcli.cli.exit_codes import EXIT_TEXTS, ExitCode
 from rmqcli.cli.help import GLOBAL_LINE, LINES, in_words
+from rmqcli.cli.help_topics import TOPICS
 from rmqcli.cli.panels import PANELS
 from rmqcli.cli.sections import sections
+from rmqcli.cli.tls import FIELDS
 from tests.cli.conftest import Run
+from tests.json_schema import SCHEMA
 
 COLUMNS = 80
 _NOTATION = re.compile(r"[<>]=|\bx[<>]|\{[A-Z]")
@@ -117,3 +120,16 @@ def test_help_explains_commands_and_topics(cli: Run) -> None:
     unknown = cli("help", "nosuch")
     assert (unknown.code, unknown.out) == (ExitCode.USAGE, b"")
     assert "No such command 'nosuch'" in unknown.err
+
+
+def test_topics_are_texts_for_users(helps: dict[str, tuple[Any, str]]) -> None:
+    (words,) = (one for one in helps["rmq help"][0].params if one.name == "words")
+    for name, text in TOPICS.items():
+        assert re.search(rf"[,:] {name}[,.]", words.help), name
+        assert text().strip(), name
+    tls = TOPICS["tls"]()
+    for field in FIELDS:
+        assert f"    --{field.replace('_', '-')}" in tls
+        assert f"RMQ_{field.upper()}" in tls
+    description = SCHEMA["description"].split(". ")
+    assert len(description) == len(set(description))

@@ -38,7 +38,10 @@ _log = logging.getLogger("broker.net.tls")
 
 
 class TlsAcceptor:
-    """TLS of one server. `entries` have Java's names (`TlsConfig`); without any, TLS is refused."""
+    """TLS of one server. `entries` have Java's names (`TlsConfig`); without any, TLS is refused.
+
+    `is_alone`: its name server is in this process and has the same entries, so it may refuse TLS, too.
+    """
 
     def __init__(
         self,
@@ -48,9 +51,11 @@ class TlsAcceptor:
         *,
         handshake_seconds: float = HANDSHAKE_SECONDS,
         most_handshakes: int = MOST_HANDSHAKES,
+        is_alone: bool = False,
     ) -> None:
         self.config = TlsConfig()
-        self.peers: ssl.SSLContext | None = None
+        self._peers: ssl.SSLContext | None = None
+        self._is_alone = is_alone
         self._entries = entries
         self._disk = disk
         self._in_thread = in_thread
@@ -64,6 +69,16 @@ class TlsAcceptor:
     @property
     def refuses_plain(self) -> bool:
         return self.config.mode == "enforcing"
+
+    @property
+    def peers(self) -> ssl.SSLContext | None:
+        """The context of connections to other nodes; None for plain ones."""
+        return self.to_itself if self._is_alone else self._peers
+
+    @property
+    def to_itself(self) -> ssl.SSLContext | None:
+        """The context of connections of this process to the server: None also while it refuses TLS."""
+        return None if self._context is None else self._peers
 
     @property
     def is_watching(self) -> bool:
@@ -125,7 +140,7 @@ class TlsAcceptor:
         for name in unknown:
             _log.warning("unknown property %s is ignored", name)
         context, peers = server_context(config, self._disk), peer_context(config, self._disk)
-        self.config, self._context, self.peers = config, context, peers
+        self.config, self._context, self._peers = config, context, peers
 
     def _states(self, config: TlsConfig) -> dict[Any, FileState | None]:
         return {path: self._disk.state(path) for path in config.files}

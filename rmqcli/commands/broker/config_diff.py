@@ -51,12 +51,16 @@ def diff(
     default, then one value for each broker, in the order of their names. Brokers that do not respond are
     reported, and the exit code is 3.
     """
+    from broker.config import SECRETS
     from rmqcli.flows.configuring import compared, is_of_one_broker
     from rmqcli.render.matrix import show_matrix
 
     if file is not None and defaults:
         raise usage_error("--file and --defaults cannot be combined")
     model = {} if file is None else {file.name: properties_of(file)}
+    for table in model.values():
+        for name in SECRETS & table.keys():
+            del table[name]
     failures: Failures = {}
     read = with_admin(settings, lambda admin: read_configs(admin, seats, failures))
     model |= {"default": _defaults(read.values())} if defaults else {}

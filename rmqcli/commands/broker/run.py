@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from codec.addresses import split_address
-from rmqcli.cli.account import account
 from rmqcli.cli.command import command
 from rmqcli.cli.endpoints import environment_name_servers
 from rmqcli.cli.exit_codes import usage_error
@@ -17,7 +16,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.configuration import Configuration
 from rmqcli.commands.common.listening import Listening, warn_of_open_server
-from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, open_own_metrics
+from rmqcli.commands.common.metrics import REQUIRED, MetricsOption, Own, open_own_metrics
 from rmqcli.extras import require
 from rmqcli.render.output import warn
 
@@ -91,12 +90,7 @@ async def _start(
     if not config.acl_enable:
         warn_of_open_server(config.bind_address, split_address(node.address)[1])
     words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
-    asked = config.namesrv_addr or ""
-    own = {
-        "tls": tls.peers,
-        "credentials": account(settings.given, settings.endpoint) if metrics is not None else None,
-    }
-    words |= await open_own_metrics(stack, metrics, config.bind_address, asked, config.broker_name, own)
+    words |= await open_own_metrics(stack, settings, metrics, config, Own(node.address, tls))
     text = f"broker {config.broker_name} listening on {node.address}, store {node.store_path}"
     if "metrics" in words:
         text += f", metrics {words['metrics']}"

@@ -62,9 +62,11 @@ class Configuration(OptionGroup):
                 warn(text)
         return config
 
-    def accepting(self, settings: Settings, config: BrokerConfig | NamesrvConfig) -> TlsAcceptor:
+    def accepting(
+        self, settings: Settings, config: BrokerConfig | NamesrvConfig, *, is_alone: bool = False
+    ) -> TlsAcceptor:
         """Return what accepts TLS connections, and secures those to name servers, by the properties of TLS and the
-        global options.
+        global options. `is_alone`: the only name server is in this process.
         """
         from broker.net.tls.acceptor import TlsAcceptor
 
@@ -77,7 +79,8 @@ class Configuration(OptionGroup):
             "tls.client.keyPath": options.tls_key,
             "tls.client.authServer": "false" if options.tls_insecure else None,
         }
-        return TlsAcceptor(self.given() | {name: value for name, value in given.items() if value is not None})
+        entries = self.given() | {name: value for name, value in given.items() if value is not None}
+        return TlsAcceptor(entries, is_alone=is_alone)
 
     def given(self) -> dict[str, str]:
         """Return the properties of the file, overridden by those of `--set`."""

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Option
+
+from codec.addresses import join_address
+from rmqcli.cli.account import account
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from broker.config import BrokerConfig
+    from broker.net.tls.acceptor import TlsAcceptor
+    from rmqcli.client.wire.streams import Stream
 
 MetricsOption = Annotated[
     int | None,
@@ -23,11 +31,28 @@ REQUIRED = ("metrics", "prometheus_client")
 TIMEOUT = 3.0  # seconds for each server that is asked
 
 
+class Own(NamedTuple):
+    """The broker of this process: "host:port", and its TLS, on the port and to name servers."""
+
+    address: str
+    tls: TlsAcceptor
+
+    async def open_stream(self, host: str, port: int) -> Stream:
+        """Open a connection to the broker, or to a name server as the broker does."""
+        from rmqcli.client.wire.streams import open_tcp
+        from rmqcli.client.wire.tls import TlsStreams
+
+        is_own = join_address(host, port) == self.address
+        context = self.tls.to_itself if is_own else self.tls.peers
+        opening = open_tcp if context is None else TlsStreams(context, open_tcp)
+        return await opening(host, port)
+
+
 async def open_own_metrics(
-    stack: AsyncExitStack, port: int | None, host: str, namesrv: str, broker: str, options: Mapping[str, Any]
+    stack: AsyncExitStack, settings: Settings, port: int | None, config: BrokerConfig, own: Own
 ) -> dict[str, str]:
     """Serve the metrics of one broker until the stack ends. Return its URL as {"metrics": …}; empty without a
-    port. `options`: those of its client, TLS and account.
+    port.
     """
     if port is None:
         return {}
@@ -36,7 +61,15 @@ async def open_own_metrics(
     from rmqcli.metrics.collect import collect
     from rmqcli.metrics.server import open_metrics
 
-    admin = await stack.enter_async_context(Admin(namesrv=namesrv, namespace="", timeout=TIMEOUT, **options))
-    server = open_metrics(host, port, lambda: collect(admin, brokers=[broker]))
+    asking = Admin(
+        namesrv=config.namesrv_addr or "",
+        namespace="",
+        timeout=TIMEOUT,
+        open_stream=own.open_stream,
+        credentials=account(settings.given, settings.endpoint),
+    )
+    admin = await stack.enter_async_context(asking)
+    host = config.bind_address
+    server = open_metrics(host, port, lambda: collect(admin, brokers=[config.broker_name]))
     bound = await opened(stack, server, "the metrics server", f"{host}:{port}", "--metrics")
     return {"metrics": f"http://{host}:{bound}/metrics"}

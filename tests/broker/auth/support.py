@@ -15,6 +15,7 @@ from codec.codes import SerializeType
 from codec.remoting.command import RemotingCommand
 from codec.remoting.signature import Signer
 from rmqcli.client import ClientInstance, Credentials
+from tests.certificates import Certificates
 
 HOME = Path("/home/rocketmq")
 PLAIN = HOME / "conf" / "plain_acl.yml"
@@ -42,10 +43,14 @@ def disk_with(files: dict[Path, bytes]) -> SimulatedDisk:
 
 
 @asynccontextmanager
-async def guarded(disk: SimulatedDisk | None = None, **settings: Any) -> AsyncIterator[MemoryCluster]:
-    """A cluster whose broker has these accounts."""
+async def guarded(
+    disk: SimulatedDisk | None = None, certificates: Certificates | None = None, **settings: Any
+) -> AsyncIterator[MemoryCluster]:
+    """A cluster whose broker has these accounts; with certificates, it accepts only TLS."""
     disk = disk or disk_with({PLAIN: ACCOUNTS})
     options: dict[str, Any] = {"acl_enable": True, "rocketmq_home": str(HOME), **settings}
+    if certificates is not None:
+        options["tls"] = certificates.server("enforcing")
     async with embedded_in_memory(disk=disk, **options) as cluster:
         yield cluster
 
@@ -75,8 +80,8 @@ class Asker:
 
 
 @asynccontextmanager
-async def asking(cluster: MemoryCluster) -> AsyncIterator[Asker]:
-    options: Any = cluster.client()
+async def asking(cluster: MemoryCluster, certificates: Certificates | None = None) -> AsyncIterator[Asker]:
+    options: Any = cluster.client() | ({} if certificates is None else {"tls": certificates.client()})
     async with ClientInstance(**options) as instance:
         yield Asker(instance, cluster.broker_address)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from trio.testing import MockClock
 
+from broker.auth.control import AccessControl
+from broker.errors import NotReady, Refusal
+from broker.net.turns import Turns
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from codec.codes import RequestCode as R
@@ -14,6 +19,7 @@ from codec.codes import SerializeType
 from codec.headers.base import to_ext
 from codec.message import Message
 from codec.remoting.command import RemotingCommand
+from codec.remoting.signature import PIECE
 from rmqcli.client import (
     Admin,
     ClientInstance,
@@ -35,6 +41,8 @@ from tests.broker.auth.support import (
     guarded,
 )
 from tests.broker.support import send_header
+from tests.broker.tls.support import in_place
+from tests.certificates import make_certificates
 
 KINDS = pytest.mark.parametrize("kind", SerializeType, ids=lambda kind: kind.name)
 
@@ -75,29 +83,23 @@ MATRIX: list[tuple[str, int, dict[str, str] | None, bytes, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "TLS"])
 @KINDS
-@pytest.mark.parametrize(("name", "code", "ext", "body", "refused"), MATRIX, ids=[row[0] for row in MATRIX])
 async def test_permissions(
-    autojump_clock: MockClock,
-    kind: SerializeType,
-    name: str,
-    code: int,
-    ext: dict[str, str] | None,
-    body: bytes,
-    refused: str,
+    autojump_clock: MockClock, tmp_path: Path, kind: SerializeType, secured: bool
 ) -> None:
-    async with guarded() as cluster, asking(cluster) as ask:
-        found, remark = await ask(code, ext, body, account=ORDINARY, kind=kind)
-        if refused:
-            assert (found, remark) == (1, f"{FROM}No default permission for {refused}")
-        else:
-            assert found == 0, remark
-        assert (await ask(code, ext, body, kind=kind))[1] == f"{FROM}No accessKey is configured"
-        wrong = Credentials("ordinary", "another-secret")
-        expected = f"{FROM}Check signature failed for accessKey=ordinary"
-        assert (await ask(code, ext, body, account=wrong, kind=kind))[1] == expected
-        allowed, remark = await ask(code, ext, body, account=OPERATOR, kind=kind)
-        assert FROM not in remark and allowed in (0, 1, 17, 20, 22, 26)
+    certificates = make_certificates(tmp_path / "tls") if secured else None
+    wrong = Credentials("ordinary", "another-secret")
+    async with guarded(certificates=certificates) as cluster, asking(cluster, certificates) as ask:
+        for name, code, ext, body, refused in MATRIX:
+            found = await ask(code, ext, body, account=ORDINARY, kind=kind)
+            expected = (1, f"{FROM}No default permission for {refused}") if refused else (0, found[1])
+            assert found == expected, name
+            assert (await ask(code, ext, body, kind=kind))[1] == f"{FROM}No accessKey is configured", name
+            remark = (await ask(code, ext, body, account=wrong, kind=kind))[1]
+            assert remark == f"{FROM}Check signature failed for accessKey=ordinary", name
+            allowed, remark = await ask(code, ext, body, account=OPERATOR, kind=kind)
+            assert FROM not in remark and allowed in (0, 1, 17, 20, 22, 26), name
 
 
 @KINDS
@@ -119,10 +121,74 @@ async def test_a_heartbeat_that_cannot_be_read(autojump_clock: MockClock) -> Non
         for body in (b"", b"[]", b"{" * 40_000, b" " * (1 << 20) + b"{}"):
             found, remark = await ask(R.HEART_BEAT, None, body, account=ORDINARY)
             assert (found, remark[: len(FROM)]) == (1, FROM), body[:10]
-        groups = [ConsumerData(group_name="readers", subscription_data_set=[]) for _ in range(2000)]
-        long = encode_body(HeartbeatData(client_id="c", consumer_data_set=groups))
-        assert len(long) > 32 * 1024
-        assert (await ask(R.HEART_BEAT, None, long, account=ORDINARY))[0] == 0
+
+
+def long_heartbeat(*groups: str) -> bytes:
+    topics = [SubscriptionData(topic="orders", sub_string="x" * 100) for _ in range(300)]
+    consumers = [ConsumerData(group_name=group, subscription_data_set=topics) for group in groups]
+    return encode_body(HeartbeatData(client_id="c", consumer_data_set=consumers))
+
+
+LONG: list[tuple[str, int, dict[str, str] | None, bytes, str]] = [
+    ("heartbeat", R.HEART_BEAT, None, long_heartbeat("readers"), ""),
+    ("heartbeat of another group", R.HEART_BEAT, None, long_heartbeat("readers", "shut"), "group:shut"),
+    ("send", R.SEND_MESSAGE_V2, send("letters"), bytes(3 * PIECE), ""),
+    ("send elsewhere", R.SEND_MESSAGE_V2, send("closed"), bytes(3 * PIECE + 1), "topic:closed"),
+]
+
+
+class CountedTurns(Turns):
+    """Every step takes a turn; they are counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = 0
+
+    async def next(self) -> None:
+        self.taken += 1
+        await super().next()
+
+
+async def test_long_requests_are_admitted_and_refused_as_short_ones(autojump_clock: MockClock) -> None:
+    wrong = Credentials("ordinary", "another-secret")
+    async with guarded() as cluster, asking(cluster) as ask:
+        for name, code, ext, body, refused in LONG:
+            found = await ask(code, ext, body, account=ORDINARY)
+            assert found == (
+                (1, f"{FROM}No default permission for {refused}") if refused else (0, found[1])
+            ), name
+            unsigned = (1, f"{FROM}Check signature failed for accessKey=ordinary")
+            assert await ask(code, ext, body, account=wrong) == unsigned, name
+            assert await ask(code, ext, body) == (1, f"{FROM}No accessKey is configured"), name
+
+
+@pytest.mark.parametrize(("name", "code", "ext", "body", "refused"), LONG, ids=[row[0] for row in LONG])
+async def test_a_long_request_is_checked_in_many_turns(
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    code: int,
+    ext: dict[str, str] | None,
+    body: bytes,
+    refused: str,
+) -> None:
+    monkeypatch.setattr("broker.net.turns.TURN_SECONDS", 0.0)
+    turns = CountedTurns()
+    session: Any = SimpleNamespace(peer=("10.0.0.1", 1), peer_text="10.0.0.1:1", turns=turns)
+    access = AccessControl(PLAIN, disk_with({PLAIN: ACCOUNTS}), in_place, lambda: 0)
+    await access.load()
+    command = RemotingCommand(code, ext, body)
+    ORDINARY.signer().sign(command)
+    with pytest.raises(NotReady) as caught:
+        access.gate(session, command)
+    await caught.value.ready()
+    assert turns.taken >= 3
+    assert caught.value.then is not None
+    if not refused:
+        caught.value.then(session, command)
+        return
+    with pytest.raises(Refusal, match=refused):
+        caught.value.then(session, command)
 
 
 async def test_white_addresses_need_no_account(autojump_clock: MockClock) -> None:

@@ -113,6 +113,13 @@ async def test_a_cluster_in_memory_registers_and_serves_over_tls(
             assert list(await admin.brokers.seats()) == [cluster.broker_name]
 
 
+async def test_a_cluster_that_refuses_tls_does_not_ask_itself_by_tls(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with embedded_in_memory(tls={"tls.enable": "true"}) as cluster, Admin(**cluster.client()) as admin:
+        assert list(await admin.brokers.seats()) == [cluster.broker_name]
+
+
 async def test_large_replies_leave_over_sockets(nursery: trio.Nursery, certificates: Certificates) -> None:
     """More than the kernel takes at once, so that the rest waits, encrypted, for the reader."""
     from broker.net.tls.acceptor import TlsAcceptor

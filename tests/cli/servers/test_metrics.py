@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
@@ -11,11 +12,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.config import NamesrvConfig
 from broker.namesrv import open_name_server
+from broker.net.tls.acceptor import TlsAcceptor
+from broker.testing.embedded import open_member
 from rmqcli.client import Admin
+from rmqcli.commands.common.metrics import Own
 from rmqcli.metrics.collect import collect
 from rmqcli.metrics.server import open_metrics
+from tests.certificates import make_certificates
 from tests.cli.conftest import Run
 from tests.cli.servers.clusters import Pair
+from tests.support import PATIENCE
 
 Labels = dict[str, str]
 
@@ -120,6 +126,23 @@ async def test_a_name_server_that_knows_no_broker_is_up() -> None:
         ("rmq_name_server_up", 1),
         ("rmq_series_dropped", 0),
     ]
+
+
+async def test_a_broker_asks_name_servers_by_tls_and_itself_as_its_port_wants(tmp_path: Path) -> None:
+    certificates = make_certificates(tmp_path / "tls")
+    names = NamesrvConfig(kv_config_path=None, config_store_path=None)
+    tls = TlsAcceptor({"tls.enable": "true", "tls.client.trustCertPath": str(certificates.ca)})
+    async with (
+        open_name_server(names, port=0, tls=TlsAcceptor(certificates.server())) as server,
+        open_member(server.address, tmp_path / "store", {"broker_ip1": "127.0.0.1"}, tls=tls) as cluster,
+        Admin(
+            namesrv=server.address,
+            timeout=PATIENCE,
+            open_stream=Own(cluster.broker_address, tls).open_stream,
+        ) as admin,
+    ):
+        samples = {one.family.name: one.value for one in await collect(admin)}
+    assert (samples["rmq_name_server_up"], samples["rmq_up"]) == (1, 1)
 
 
 @pytest.mark.parametrize("text", ["5557", "localhost", ":x", ":70000", ""])

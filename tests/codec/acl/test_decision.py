@@ -114,7 +114,7 @@ def test_the_needs_of_a_heartbeat() -> None:
     body = HeartbeatData(
         client_id="c", consumer_data_set=[ConsumerData(group_name="g", subscription_data_set=topics)]
     )
-    assert needs_of_heartbeat(body) == (G, B)
+    assert tuple(needs_of_heartbeat(body)) == (G, B)
 
 
 def test_requests_of_administrators() -> None:

@@ -19,6 +19,7 @@ count = int(count_text)
 mode = rest[0] if rest else ""
 padding = "x" * int(rest[2]) if len(rest) > 2 else ""
 member = {"member": os.environ["MEMBER"]} if "MEMBER" in os.environ else {}
+account = [os.environ[name] for name in ("ACCESS_KEY", "SECRET_KEY") if name in os.environ]
 lock = threading.Lock()
 
 
@@ -35,6 +36,8 @@ def text(value: bytes | str) -> str:
 def send() -> None:
     producer = Producer(group, timeout=60000)
     producer.set_namesrv_addr(namesrv)
+    if account:
+        producer.set_session_credentials(*account, "LOCAL")
     producer.start()
     started = time.perf_counter()
     for n in range(count):
@@ -52,6 +55,8 @@ def send() -> None:
 def consume() -> None:
     consumer = PushConsumer(group, orderly=mode == "orderly")
     consumer.set_namesrv_addr(namesrv)
+    if account:
+        consumer.set_session_credentials(*account, "LOCAL")
     consumer.set_thread_count(3)
     failed: set[str] = set()
     seen: set[str] = set()

@@ -5,6 +5,7 @@ const { Producer, PushConsumer } = require('rocketmq-nodejs');
 const [verb, nameServer, topic, group, countText, prefix, mode, inFlightText, sizeText] = process.argv.slice(2);
 const count = Number(countText);
 const options = { nameServer, groupName: group, logLevel: 'error', sendMessageTimeout: 60000 };
+const { ACCESS_KEY, SECRET_KEY } = process.env;
 const print = value => process.stdout.write(JSON.stringify(value) + '\n');
 
 // The addon joins its event loop in a static destructor, which now and then never ends: everything is done and shut down by
@@ -13,6 +14,7 @@ const leave = () => process.stdout.write('', () => process.kill(process.pid, 'SI
 
 async function send() {
   const producer = new Producer(group, options);
+  if (ACCESS_KEY) producer.setSessionCredentials(ACCESS_KEY, SECRET_KEY, 'LOCAL');
   await producer.start();
   const started = process.hrtime.bigint();
   let next = 0;
@@ -32,6 +34,7 @@ async function send() {
 
 async function consume() {
   const consumer = new PushConsumer(group, { ...options, threadCount: 3 });
+  if (ACCESS_KEY) consumer.setSessionCredentials(ACCESS_KEY, SECRET_KEY, 'LOCAL');
   const failed = new Set();
   const seen = new Set();
   let started = 0n;

@@ -1,0 +1,38 @@
+"""The account with which a broker signs its own requests, to masters and name servers.
+
+`innerClientAuthenticationCredentials` is a property of 5.x (`AuthConfig`), a JSON object:
+{"accessKey": "…", "secretKey": "…"}. A broker of 4.9 signs nothing of its own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from broker.config.broker import BrokerConfig
+from broker.errors import ConfigError
+from codec.remoting.signature import Signer
+
+NAME = "innerClientAuthenticationCredentials"
+_EXPECTED = f'{NAME}: {{"accessKey": "…", "secretKey": "…"}} is expected'
+
+
+class _Credentials(msgspec.Struct, frozen=True, rename="camel"):
+    access_key: str
+    secret_key: str
+    security_token: str | None = None
+
+
+def own_signer(config: BrokerConfig) -> Signer | None:
+    """The signer of the requests of the broker; None without an account. ConfigError, which shows no text of
+    it.
+    """
+    text = (config.inner_client_authentication_credentials or "").strip()
+    if not text:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=_Credentials)
+    except msgspec.DecodeError:
+        raise ConfigError(_EXPECTED) from None
+    if not found.access_key.strip() or not found.secret_key.strip():
+        raise ConfigError(_EXPECTED)
+    return Signer(found.access_key.strip(), found.secret_key.strip(), found.security_token)
