@@ -21,6 +21,7 @@ except ImportError:
 __all__ = [
     "CRC_BITS",
     "crc32",
+    "crc32_of_each",
     "crc32_whole",
     "index_key_hash",
     "index_key_hashes",
@@ -98,6 +99,11 @@ def tags_code(tags: str | None) -> int:
 def crc32(data: bytes | bytearray | memoryview) -> int:
     """The CRC of a body: zlib's CRC-32 in 31 bits."""
     return crc32_whole(data) & CRC_BITS
+
+
+def crc32_of_each(bodies: Sequence[bytes]) -> list[int]:
+    """The `crc32` of each body."""
+    return [crc32_whole(body) & CRC_BITS for body in bodies]
 
 
 def _units(text: str) -> Sequence[int]:

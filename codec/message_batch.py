@@ -7,7 +7,7 @@ The broker makes a record of each. An item has no topic, magic or CRC, and is ne
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -40,10 +40,15 @@ _HEAD_SIZE = HEAD.size
 SMALLEST_ITEM = HEAD.size + _SHORT.size
 """Bytes of an item without body and properties."""
 MOST_MISSES = 4
-"""Items of other lengths in so many looks; then the rest of a batch is read one by one."""
-_read_head = HEAD.unpack_from
+"""Looks that found items of several lengths; then the rest of a batch is read one by one."""
+_read_lengths = struct.Struct(">i8xii").unpack_from
+"""Reads `HEAD` without magic and CRC."""
 _read_short = _SHORT.unpack_from
 _read_total = HEAD.part("total_size").unpack_from
+
+
+Columns = tuple[Sequence[int], Sequence[bytes], Sequence[bytes]]
+"""Flags, bodies and texts of the properties of some items."""
 
 
 class BatchItem(NamedTuple):
@@ -91,70 +96,76 @@ def count_batch(data: Buffer) -> Iterator[int]:
 
 def walk_batch(data: Buffer) -> Iterator[tuple[int, bytes, bytes]]:
     """As `decode_batch`, item by item, each a plain tuple."""
-    position = 0
+    data, position = bytes(data), 0
     while position < len(data):
-        flag, body, properties, position = _item_at(data, position)
-        yield flag, body, properties
+        columns, position = _items_at(data, position, 1)
+        yield from zip(*columns, strict=True)
 
 
-def walk_together(data: Buffer, most: int) -> Iterator[list[tuple[int, bytes, bytes]]]:
-    """As `walk_batch`, at most so many items at a time: the hot path of batches.
+def walk_together(data: Buffer, most: int) -> Iterator[Columns]:
+    """As `walk_batch`, at most so many items at a time, by columns: the hot path of batches.
 
-    Items as long as the one before them, in all their parts, are read in one call.
+    Items that are as long as the first of them, in all their parts, are read in one call.
     """
-    position = misses = 0
-    items: list[tuple[int, bytes, bytes]] = []
+    data, position, misses = bytes(data), 0, 0
     while position < len(data):
-        count = (
-            min(most, (len(data) - position) // len_of(items[-1])) if items and misses < MOST_MISSES else 0
-        )
-        items = _alike(data, position, items[-1], count) if count > 1 else []
-        position += sum(map(len_of, items))
-        if not items:
+        columns = _alike(data, position, most) if misses < MOST_MISSES else None
+        if columns is None:
             misses += 1
-            limit = most if misses > 1 else 1
-            try:
-                while position < len(data) and len(items) < limit:
-                    flag, body, properties, position = _item_at(data, position)
-                    items.append((flag, body, properties))
-            except BodyError:
-                yield items
-                raise
-        yield items
+            columns, position = _items_at(data, position, most)
+        else:
+            position += len(columns[0]) * _read_total(data, position)[0]
+        yield columns
 
 
-def _item_at(data: Buffer, position: int) -> tuple[int, bytes, bytes, int]:
-    """Flag, body and properties of the item at a position, and where it ends."""
-    try:
-        total, _, _, flag, body_length = _read_head(data, position)
-    except struct.error:
-        raise BodyError(f"batch item at {position} is cut short") from None
-    end = position + total
-    body_start = position + _HEAD_SIZE
-    body_end = body_start + body_length
-    if not body_start <= body_end <= end - 2 or end > len(data):
-        raise BodyError(f"batch item at {position} has {total} bytes with a body of {body_length}")
-    if _read_short(data, body_end)[0] != end - body_end - 2:
-        raise BodyError(f"the lengths of the batch item at {position} do not add up to its size")
-    return flag, bytes(data[body_start:body_end]), bytes(data[body_end + 2 : end]), end
+def _items_at(data: bytes, position: int, most: int) -> tuple[Columns, int]:
+    """Whole items from a position on, at most so many, and where they end. BodyError if there is none."""
+    flags: list[int] = []
+    bodies: list[bytes] = []
+    texts: list[bytes] = []
+    limit, read_lengths, read_short = len(data), _read_lengths, _read_short
+    while position < limit and len(flags) < most:
+        try:
+            total, flag, body_length = read_lengths(data, position)
+        except struct.error:
+            if flags:
+                break
+            raise BodyError(f"batch item at {position} is cut short") from None
+        body_at, end = position + _HEAD_SIZE, position + total
+        body_end = body_at + body_length
+        is_whole = body_at <= body_end <= end - 2 and end <= limit
+        if not is_whole or read_short(data, body_end)[0] != end - body_end - 2:
+            if flags:
+                break
+            raise _wrong_item(position, total, body_length, is_whole=is_whole)
+        flags.append(flag)
+        bodies.append(data[body_at:body_end])
+        texts.append(data[body_end + 2 : end])
+        position = end
+    return (flags, bodies, texts), position
 
 
-def len_of(item: tuple[int, bytes, bytes]) -> int:
-    """The bytes of an item."""
-    return SMALLEST_ITEM + len(item[1]) + len(item[2])
+def _wrong_item(position: int, total: int, body_length: int, *, is_whole: bool) -> BodyError:
+    if is_whole:
+        return BodyError(f"the lengths of the batch item at {position} do not add up to its size")
+    return BodyError(f"batch item at {position} has {total} bytes with a body of {body_length}")
 
 
-def _alike(
-    data: Buffer, position: int, like: tuple[int, bytes, bytes], count: int
-) -> list[tuple[int, bytes, bytes]]:
-    """The next items, if their parts have the lengths of those of an item; none otherwise."""
-    lengths = len_of(like), len(like[1]), len(like[2])
-    part = memoryview(data)[position : position + count * lengths[0]]
+def _alike(data: bytes, position: int, most: int) -> Columns | None:
+    """The next items, if at least two and all of them have parts of the same lengths; None otherwise."""
+    if len(data) - position < 2 * SMALLEST_ITEM:
+        return None
+    size, _, body_length = _read_lengths(data, position)
+    text_length = size - SMALLEST_ITEM - body_length
+    count = min(most, (len(data) - position) // size) if body_length >= 0 <= text_length else 0
+    if count < 2 or _read_total(data, position + (count - 1) * size)[0] != size:
+        return None  # the common case of bodies of many lengths
+    part = memoryview(data)[position : position + count * size]
     totals, flags, body_lengths, bodies, text_lengths, texts = zip(
-        *_layout_of(*lengths[1:]).iter_unpack(part), strict=True
+        *_layout_of(body_length, text_length).iter_unpack(part), strict=True
     )
-    found = totals.count(lengths[0]), body_lengths.count(lengths[1]), text_lengths.count(lengths[2])
-    return list(zip(flags, bodies, texts, strict=True)) if found == (count, count, count) else []
+    found = totals.count(size), body_lengths.count(body_length), text_lengths.count(text_length)
+    return (flags, bodies, texts) if found == (count, count, count) else None
 
 
 @lru_cache(maxsize=256)

@@ -207,7 +207,7 @@ class Appender:
         if batch.is_long and self._readiness.strict:
             self.late.require_room()
         queue = self._queue(batch.topic, batch.queue_id)
-        if not self._room.is_ready(queue, len(batch.rows), batch.hold):
+        if not self._room.is_ready(queue, len(batch), batch.hold):
             return NO_FILE
         first, begin, timestamp = queue.next_offset, self._log.end, self._now_ms()
         topic = self._topics.get(batch.topic) or self._sized_topic(batch.topic)
@@ -217,7 +217,7 @@ class Appender:
         self._statistics.last_store_timestamp = timestamp
         offsets = tuple(accumulate(sizes[:-1], initial=begin))
         try:
-            queue.append_run(self._entries(batch, queue, offsets, sizes, timestamp))
+            queue.append_run(offsets, sizes, self._codes(batch, queue, timestamp))
         except OSError as error:
             return self.half_stored(error)
         self.news.add_batch(StoredBatch(batch, offsets, sizes, first, timestamp))
@@ -225,25 +225,14 @@ class Appender:
             self.news.announce()
         return AppendResult(_PUT_OK, begin, len(records), first, timestamp, offsets)
 
-    def _entries(
-        self,
-        batch: Batch,
-        queue: ConsumeQueue,
-        offsets: Sequence[int],
-        sizes: Sequence[int],
-        timestamp: int,
-    ) -> list[tuple[int, int, int]]:
-        """The queue entries of a batch: offset, size and tags code."""
+    def _codes(self, batch: Batch, queue: ConsumeQueue, timestamp: int) -> list[int]:
+        """The `entry_code` of each message of a batch."""
         if queue.extension is None and batch.topic != _SCHEDULE:
-            codes = batch.codes
-        else:
-            messages = list(batch.messages())
-            codes = [self.entry_code(message, queue, timestamp) for message in messages]
-            batch.rows = [
-                (*row[:3], message.tags_code, *row[4:])
-                for row, message in zip(batch.rows, messages, strict=True)
-            ]
-        return list(zip(offsets, sizes, codes, strict=True))
+            return batch.codes
+        messages = list(batch.messages())
+        codes = [self.entry_code(message, queue, timestamp) for message in messages]
+        batch.codes = [message.tags_code for message in messages]
+        return codes
 
     def begin_batch(self) -> None:
         """Index and listeners wait until `end_batch`."""

@@ -1,8 +1,8 @@
 """The properties of the messages of a batch.
 
 The texts of a producer often differ in the value of UNIQ_KEY only. So the text before is kept in three parts,
-and of one that has the same parts around its value only that is read. Nothing is taken that `_read` would
-refuse: a value of letters and digits cannot change how the rest reads.
+from batch to batch, and of one that has the same parts around its value only that is read. Nothing is taken
+that `_read` would refuse: a value of letters and digits cannot change how the rest reads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import repeat
 
 from broker.errors import IllegalBatch
 from codec.hashing import tags_code
@@ -26,6 +25,8 @@ from codec.store.dispatch import index_keys
 
 BatchText = tuple[bytes, int, tuple[str, ...]]
 """The stored text, the tags code and the keys of the index."""
+BatchTextColumns = tuple[Sequence[bytes], Sequence[int], Sequence[tuple[str, ...]]]
+"""The same of several messages."""
 
 _END = PROPERTY_SEPARATOR.encode()
 _NAME = (PropertyName.UNIQ_KEY + NAME_VALUE_SEPARATOR).encode()
@@ -34,7 +35,7 @@ _MOST_MISSES = 4
 
 
 class BatchTexts:
-    """Reads the texts of one batch. `common` is that of the whole batch, which each message has too."""
+    """Reads the texts of batches. `common` is that of a whole batch, which each of its messages has too."""
 
     __slots__ = (
         "_after",
@@ -56,14 +57,22 @@ class BatchTexts:
         self._size = -1
         self._keys: tuple[str, ...] = ()
 
+    def begin(self) -> BatchTexts:
+        """Begins the next batch, whose texts may be like those before."""
+        self._misses = 0
+        return self
+
     def read(self, own: bytes) -> BatchText:
         """The text of a message with that of the batch behind it. IllegalBatch, LocalProtocolError."""
-        alike = self.read_alike((own,))
-        if alike is not None:
-            return alike[0]
-        return self._learned(own) if self._misses < _MOST_MISSES else self._read(own)[1]
+        (text,), (code,), (keys,) = self.read_alike((own,)) or self.read_one(own)
+        return text, code, keys
 
-    def read_alike(self, owns: Sequence[bytes]) -> list[BatchText] | None:
+    def read_one(self, own: bytes) -> BatchTextColumns:
+        """As `read`, for a text that differs from the one before elsewhere, too."""
+        text, code, keys = self._learned(own) if self._misses < _MOST_MISSES else self._read(own)[1]
+        return (text,), (code,), (keys,)
+
+    def read_alike(self, owns: Sequence[bytes]) -> BatchTextColumns | None:
         """As `read` of each, if all differ from the text before in that value only; None otherwise."""
         if {*map(len, owns)} != {self._size}:
             return None
@@ -76,8 +85,8 @@ class BatchTexts:
         self._misses = 0
         texts = [own + self._tail for own in owns] if self._tail else owns
         names = _END.join(values).decode().split(PROPERTY_SEPARATOR)
-        keys = [(name, *self._keys) for name in names] if self._keys else zip(names, strict=True)
-        return list(zip(texts, repeat(self._code), keys, strict=False))
+        keys = [(name, *self._keys) for name in names] if self._keys else list(zip(names, strict=True))
+        return texts, [self._code] * count, keys
 
     def _read(self, own: bytes) -> tuple[bytes, BatchText]:
         """The joined text, and what is read of it. Of one that does not parse, the pairs that Java reads are
@@ -110,6 +119,15 @@ class BatchTexts:
 def _cut(before: int, value: int, after: int) -> Callable[[bytes], tuple[bytes, bytes, bytes]]:
     """Cuts texts into parts of so many bytes."""
     return struct.Struct(f"{before}s{value}s{after}s").unpack
+
+
+_texts_of = lru_cache(maxsize=16)(BatchTexts)
+"""Most batches have one of a few common texts."""
+
+
+def texts_of(common: bytes) -> BatchTexts:
+    """A reader for a batch with this common text, which may know texts of one before."""
+    return _texts_of(common).begin()
 
 
 def _joined(own: bytes, common: bytes) -> bytes:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from broker.errors import IllegalBatch
-from broker.store.batch_texts import BatchTexts
+from broker.store.batch_texts import texts_of
 from broker.store.holds import Hold
 from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
-from codec.hashing import crc32
+from codec.hashing import crc32_of_each
 from codec.layout import Buffer
 from codec.message_batch import SMALLEST_ITEM, count_batch, walk_together
 from codec.properties import decode_properties
@@ -32,32 +32,59 @@ LONG_PROPERTIES = 2048
 """Bytes of properties of a message; the index items of longer ones are added later, in steps."""
 PART_PROPERTIES = 4 * LONG_PROPERTIES
 """The same for all messages of a part."""
-TOGETHER = 16
+TOGETHER = 32
 """Messages that are looked at together."""
 PART_MESSAGES = 64
 PART_BYTES = 128 * 1024
 """A part of a batch ends with the message that reaches one of these."""
 
 
-BatchItem = tuple[int, bytes, bytes]
-"""Flag, body and text of the properties, as sent."""
-BatchRow = tuple[int, bytes, bytes, int, tuple[str, ...], int]
-"""A message of a batch: flag, body, text of its properties, tags code, keys of the index, CRC of the body."""
+class Rows(NamedTuple):
+    """Messages of a batch by columns: flags, bodies, texts of their properties, tags codes, keys of the index,
+    CRCs of the bodies."""
+
+    flags: Sequence[int]
+    bodies: Sequence[bytes]
+    texts: Sequence[bytes]
+    codes: Sequence[int]
+    keys: Sequence[tuple[str, ...]]
+    crcs: Sequence[int]
+
+    def one(self, number: int) -> Rows:
+        """One of the messages."""
+        row = slice(number, number + 1)
+        return Rows(
+            self.flags[row],
+            self.bodies[row],
+            self.texts[row],
+            self.codes[row],
+            self.keys[row],
+            self.crcs[row],
+        )
 
 
 class Batch(msgspec.Struct):
-    """A batch, or a part of a long one, ready to be stored: what its messages have in common, the rest by rows,
-    and the bytes of all bodies and properties. `refusal` says why it cannot be stored; `hold` is that of the
-    batch on its queue.
+    """A batch, or a part of a long one, ready to be stored: what its messages have in common, the rest by
+    columns (see `Rows`), and the bytes of all bodies and properties. `refusal` says why it cannot be stored;
+    `hold` is that of the batch on its queue.
     """
 
     message: StoreMessage
-    rows: list[BatchRow] = []
+    flags: list[int] = []
+    bodies: list[bytes] = []
+    texts: list[bytes] = []
+    codes: list[int] = []
+    keys: list[tuple[str, ...]] = []
+    crcs: list[int] = []
     size: int = 0
     weight: int = 0
     """Bytes of properties, whose keys become index items."""
     refusal: AppendResult | None = None
     hold: Hold | None = None
+
+    def __len__(self) -> int:
+        """The number of messages."""
+        return len(self.flags)
 
     @property
     def topic(self) -> str:
@@ -75,40 +102,28 @@ class Batch(msgspec.Struct):
     @property
     def is_full(self) -> bool:
         """True if the next message belongs into another part."""
-        return self.size >= PART_BYTES or len(self.rows) >= PART_MESSAGES
+        return self.size >= PART_BYTES or len(self) >= PART_MESSAGES
 
-    def add(self, row: BatchRow) -> None:
-        """Adds a message."""
-        self.rows.append(row)
-        weight = len(row[2])
-        self.weight += weight
-        self.size += len(row[1]) + weight
-
-    def add_all(self, rows: Sequence[BatchRow]) -> bool:
-        """Adds messages if no other part is needed for any of them; False otherwise."""
-        weight = sum(len(row[2]) for row in rows)
-        size = self.size + weight + sum(len(row[1]) for row in rows)
-        if self.is_full or size >= PART_BYTES or len(self.rows) + len(rows) > PART_MESSAGES:
+    def add(self, rows: Rows, *, may_fill: bool = True) -> bool:
+        """Adds messages; with `may_fill=False` only if no other part is needed for any of them."""
+        weight = sum(map(len, rows.texts))
+        size = self.size + weight + sum(map(len, rows.bodies))
+        if not may_fill and (size >= PART_BYTES or len(self) + len(rows.flags) > PART_MESSAGES):
             return False
-        self.rows += rows
+        self.flags += rows.flags
+        self.bodies += rows.bodies
+        self.texts += rows.texts
+        self.codes += rows.codes
+        self.keys += rows.keys
+        self.crcs += rows.crcs
         self.weight += weight
         self.size = size
         return True
 
-    @property
-    def codes(self) -> list[int]:
-        """The tags code of each message."""
-        return [row[3] for row in self.rows]
-
-    @property
-    def keys(self) -> list[tuple[str, ...]]:
-        """The keys of each message, for the index."""
-        return [row[4] for row in self.rows]
-
     def messages(self) -> Iterator[StoreMessage]:
         """The messages, each made when it is asked for: storing them needs none."""
         common = self.message
-        for flag, body, text, code, _, _ in self.rows:
+        for flag, body, text, code in zip(self.flags, self.bodies, self.texts, self.codes, strict=True):
             yield StoreMessage(
                 common.topic,
                 common.queue_id,
@@ -130,7 +145,6 @@ class Batch(msgspec.Struct):
     ) -> tuple[bytes, list[int]]:
         """The records, stored from an offset of the queue and of the log on, and the size of each."""
         common = self.message
-        flags, bodies, texts, _, _, crcs = zip(*self.rows, strict=True)
         return encoder.run(
             topic,
             common.queue_id,
@@ -142,10 +156,10 @@ class Batch(msgspec.Struct):
             timestamp,
             common.reconsume_times,
             common.prepared_transaction_offset,
-            flags,
-            bodies,
-            texts,
-            crcs,
+            self.flags,
+            self.bodies,
+            self.texts,
+            self.crcs,
         )
 
 
@@ -183,47 +197,39 @@ def prepare_batch(
     yield from _check_count(message.body)
     _check_numbers(message, topic, encoder)
     parts: list[Batch] = []
-    texts, in_step = BatchTexts(message.properties_text), 0
-    for items in walk_together(message.body, TOGETHER):
-        while items:
-            rows = _alike(items, texts)
-            if rows is not None and parts and parts[-1].add_all(rows):
+    texts, in_step = texts_of(message.properties_text), 0
+    for flags, bodies, owns in walk_together(message.body, TOGETHER):
+        start = 0
+        while start < len(owns):
+            read = texts.read_alike(owns[start:] if start else owns)
+            end = start + 1 if read is None else len(owns)
+            rows = Rows(
+                flags[start:end],
+                bodies[start:end],
+                *(read or texts.read_one(owns[start])),
+                crc32_of_each(bodies[start:end]),
+            )
+            start, weight = end, max(map(len, rows.texts))
+            if weight > MAX_PROPERTIES_BYTES:
+                return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
+            _add(rows, parts, message)
+            in_step += STEP_BYTES if read is not None else MESSAGE_BYTES + weight
+            if in_step >= STEP_BYTES:
+                in_step = 0
                 yield
-                break
-            taken = rows or [_row(items[0], texts)]
-            del items[: len(taken)]
-            for row in taken:
-                weight = len(row[2])
-                if weight > MAX_PROPERTIES_BYTES:
-                    return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
-                if not parts or parts[-1].is_full:
-                    parts.append(Batch(message))
-                parts[-1].add(row)
-                in_step += MESSAGE_BYTES + weight
-                if in_step >= STEP_BYTES:
-                    in_step = 0
-                    yield
     return parts or [_refused(message, PutStatus.MESSAGE_ILLEGAL)]
 
 
-def _alike(items: list[BatchItem], texts: BatchTexts) -> list[BatchRow] | None:
-    """The rows of items whose texts are alike; None if one of them is not."""
-    flags, bodies, owns = zip(*items, strict=True)
-    read = texts.read_alike(owns)
-    return (
-        None
-        if read is None
-        else [
-            (flag, body, text, code, properties, crc32(body))
-            for flag, body, (text, code, properties) in zip(flags, bodies, read, strict=True)
-        ]
-    )
-
-
-def _row(item: BatchItem, texts: BatchTexts) -> BatchRow:
-    """The row of any item. IllegalBatch, LocalProtocolError."""
-    flag, body, own = item
-    return flag, body, *texts.read(own), crc32(body)
+def _add(rows: Rows, parts: list[Batch], message: StoreMessage) -> None:
+    """Adds messages to the last part, and to further ones when it is full."""
+    if not parts or parts[-1].is_full:
+        parts.append(Batch(message))
+    if parts[-1].add(rows, may_fill=False):
+        return
+    for number in range(len(rows.flags)):
+        if parts[-1].is_full:
+            parts.append(Batch(message))
+        parts[-1].add(rows.one(number))
 
 
 def _refused(message: StoreMessage, status: PutStatus) -> Batch:

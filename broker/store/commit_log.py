@@ -169,7 +169,7 @@ class CommitLog:
         if end > self._last_end:
             return False
         view = self._view
-        view[position + 4 : end] = run[4:]
+        view[position + 4 : end] = memoryview(run)[4:]
         view[position : position + 4] = run[:4]
         self._position = end
         self.end += length

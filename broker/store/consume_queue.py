@@ -119,20 +119,19 @@ class ConsumeQueue:
         self.next_offset += 1
         self.max_physical_offset = physical_offset + size
 
-    def append_run(self, entries: Sequence[tuple[int, int, int]]) -> None:
+    def append_run(self, offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]) -> None:
         """Adds the entries of the next queue offsets: commit-log offset, size and tags code of each. OSError as
         `append`."""
-        position, count = self._position, len(entries)
+        position, count = self._position, len(offsets)
         end = position + count * ENTRY_SIZE
         if end > self._limit or count > MOST_AT_ONCE:
-            for entry in entries:
+            for entry in zip(offsets, sizes, codes, strict=True):
                 self.append(*entry)
             return
-        pack_run(self._view, position, entries)
+        pack_run(self._view, position, offsets, sizes, codes)
         self._position = end
         self.next_offset += count
-        offset, size, _ = entries[-1]
-        self.max_physical_offset = offset + size
+        self.max_physical_offset = offsets[-1] + sizes[-1]
 
     def put(
         self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int

@@ -20,9 +20,12 @@ def layout_of(count: int) -> struct.Struct:
     return struct.Struct(">" + ENTRY.struct.format.lstrip(">") * count)
 
 
-def pack_run(view: memoryview, position: int, entries: Sequence[tuple[int, int, int]]) -> None:
+def pack_run(
+    view: memoryview, position: int, offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]
+) -> None:
     """Writes entries one after the other, MOST_AT_ONCE at most."""
-    layout_of(len(entries)).pack_into(view, position, *chain.from_iterable(entries))
+    entries = zip(offsets, sizes, codes, strict=True)
+    layout_of(len(offsets)).pack_into(view, position, *chain.from_iterable(entries))
 
 
 class EntryRun:

@@ -164,8 +164,10 @@ class Index:
         self, topic: str, keys: Sequence[tuple[str, ...]], offsets: Sequence[int], timestamp: int
     ) -> None:
         """The same for the messages of a batch, given the keys of each."""
-        places = [offset for offset, of_one in zip(offsets, keys, strict=True) for _ in of_one]
-        hashes = index_key_hashes(topic, [*chain.from_iterable(keys)])
+        flat = [*chain.from_iterable(keys)]
+        hashes, places = index_key_hashes(topic, flat), offsets
+        if len(flat) > len(keys) or not all(keys):  # not one each
+            places = [offset for offset, of_one in zip(offsets, keys, strict=True) for _ in of_one]
         self._pending += zip(hashes, places, repeat(timestamp))
         if len(self._pending) >= BATCH:
             self.drain()
@@ -202,8 +204,9 @@ class Index:
                 raise
             self.refuse(error)
         finally:
-            self._pending = items[start:]
-            self._release(start)
+            if start:
+                self._pending = items[start:]
+                self._release(start)
 
     @property
     def pending(self) -> int:

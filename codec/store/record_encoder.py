@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, count, repeat
 from operator import add
@@ -14,6 +14,7 @@ from typing import Final
 
 from codec.errors import LocalProtocolError
 from codec.hashing import CRC_BITS, crc32_whole
+from codec.layout import FixedLayout
 from codec.store.record_layout import (
     BORN_HOST_V6,
     HEAD,
@@ -33,6 +34,26 @@ _pack_properties_length: Final = struct.Struct(">h").pack
 _pack_filler: Final = HEAD.pack
 # Record version → its magic, bytes of the topic's length, longest topic.
 _VERSIONS: Final = {1: (MAGIC_V1, 1, LONGEST_TOPIC_V1), 2: (MAGIC_V2, 2, LONGEST_TOPIC_V2)}
+
+
+_COMMON: Final = (
+    *("sys_flag", "born_timestamp", "born_host", "store_timestamp", "store_host"),
+    *("reconsume_times", "prepared_transaction_offset"),
+)
+"""Fields side by side that the records of a run share."""
+
+
+def _run_packers(layout: FixedLayout) -> tuple[Callable[..., bytes], Callable[..., bytes]]:
+    """Packers of a prefix whose `_COMMON` fields are one field of bytes, and of these fields."""
+    common = layout.part(*_COMMON)
+    codes = {field.name: field.code for field in layout.fields if field.name not in _COMMON}
+    rest = [codes.pop(name) for name in layout.names[: layout.names.index(_COMMON[0])]]
+    return struct.Struct(
+        f"{layout.order}{''.join(rest)}{common.size}s{''.join(codes.values())}"
+    ).pack, common.pack
+
+
+_RUNS: Final = {bits: _run_packers(layout) for bits, layout in PREFIXES.items()}
 
 
 class RecordEncoder:
@@ -138,10 +159,20 @@ class RecordEncoder:
         Raises LocalProtocolError like `pieces`.
         """
         try:
-            pack, bits, size = self._packers[len(born_host)]
+            _, bits, size = self._packers[len(born_host)]
+            pack, pack_common = _RUNS[bits]
             body_lengths, properties_lengths = list(map(len, bodies)), list(map(len, properties))
             size += len(sized_topic) + 2
             sizes = [size + length for length in map(add, body_lengths, properties_lengths)]
+            common = pack_common(
+                sys_flag & ~HOST_BITS | bits,
+                born_timestamp,
+                born_host,
+                store_timestamp,
+                self._store_host,
+                reconsume_times,
+                prepared_transaction_offset,
+            )
             prefixes = map(
                 pack,
                 sizes,
@@ -151,16 +182,13 @@ class RecordEncoder:
                 flags,
                 count(queue_offset),
                 accumulate(sizes, initial=physical_offset),
-                repeat(sys_flag & ~HOST_BITS | bits),
-                repeat(born_timestamp),
-                repeat(born_host),
-                repeat(store_timestamp),
-                repeat(self._store_host),
-                repeat(reconsume_times),
-                repeat(prepared_transaction_offset),
+                repeat(common),
                 body_lengths,
             )
-            topics = map(sized_topic.__add__, map(_pack_properties_length, properties_lengths))
+            lengths = {
+                length: sized_topic + _pack_properties_length(length) for length in {*properties_lengths}
+            }
+            topics = map(lengths.__getitem__, properties_lengths)
             pieces = zip(prefixes, bodies, topics, properties, strict=True)
             return b"".join(chain.from_iterable(pieces)), sizes
         except KeyError:

@@ -42,9 +42,9 @@ def outcome(items: Iterable[tuple[int, bytes, bytes]]) -> tuple[list[tuple[int, 
 
 
 def together(data: bytes, most: int) -> Iterator[tuple[int, bytes, bytes]]:
-    for items in walk_together(data, most):
-        assert len(items) <= most
-        yield from items
+    for columns in walk_together(data, most):
+        assert 0 < len(columns[0]) <= most
+        yield from zip(*columns, strict=True)
 
 
 @given(ITEMS, st.sampled_from([1, 2, 16]))

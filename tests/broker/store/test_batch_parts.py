@@ -56,7 +56,20 @@ async def test_a_part_ends_with_so_many_messages_or_bytes(
 ) -> None:
     config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_message_size=LOG)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
-        assert [len(part.rows) for part in parts_of(store, items, size)] == sizes
+        assert [len(part) for part in parts_of(store, items, size)] == sizes
+
+
+def test_properties_that_are_too_long_are_refused_in_every_batch(tmp_path: Path) -> None:
+    """The text of the second batch is like that of the first, which was refused."""
+    with loaded(small_config(tmp_path)) as store:
+        for number in range(2):
+            own = b"UNIQ_KEY\x01%d\x02a\x01" % number + b"x" * 32750
+            sent = structs.replace(
+                message(), body=encode_item(0, b"b", own), properties_text=b"b\x01" + b"y" * 32
+            )
+            (part,) = batch_of(store, sent)
+            assert part.refusal is not None
+            assert part.refusal.status is PutStatus.PROPERTIES_SIZE_EXCEEDED
 
 
 async def test_a_queue_on_hold_takes_no_other_messages(tmp_path: Path) -> None:
@@ -153,7 +166,7 @@ async def test_properties_that_do_not_parse_are_stored_as_java_reads_them(
         small_config(tmp_path), now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL
     ) as store:
         (part,) = batch_of(store, structs.replace(message(), body=body, properties_text=b""))
-        assert part.rows[0][2] == stored
+        assert part.texts == [stored]
         assert properties_problem(stored) is None
 
 

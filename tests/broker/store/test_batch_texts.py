@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.errors import IllegalBatch
-from broker.store.batch_texts import BatchText, BatchTexts
+from broker.store.batch_texts import BatchText, BatchTexts, texts_of
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 
@@ -63,7 +63,7 @@ def test_texts_that_are_alike_are_read_together_as_each_alone(
     texts = BatchTexts(common)
     outcome(texts, owns[0].decode(errors="replace"))
     alike = texts.read_alike(owns)
-    assert alike is None or alike == [BatchTexts(common).read(own) for own in owns]
+    assert alike is None or list(zip(*alike, strict=True)) == [BatchTexts(common).read(own) for own in owns]
 
 
 def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.Mon
     assert (code, keys) == (tags_code("t"), ("0B",))
     both = texts.read_alike([b"UNIQ_KEY\x010C\x02TAGS\x01t", b"UNIQ_KEY\x010D\x02TAGS\x01t"])
     assert both is not None
-    assert [keys for _, _, keys in both] == [("0C",), ("0D",)]
+    assert both[2] == [("0C",), ("0D",)]
 
 
 def test_a_batch_of_different_texts_is_not_learned_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,3 +84,13 @@ def test_a_batch_of_different_texts_is_not_learned_again_and_again(monkeypatch: 
         texts.read(b"UNIQ_KEY\x010A\x02KEYS\x01%d" % number)
     monkeypatch.setattr(BatchTexts, "_learned", None)
     assert texts.read(b"KEYS\x01k\x02UNIQ_KEY\x01u")[2] == ("u", "k")
+
+
+def test_a_batch_like_the_one_before_is_read_by_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    common = b"WAIT\x01true"
+    for number in range(5):  # misses of a batch do not count for the next
+        texts_of(common).read(b"KEYS\x01%d" % number)
+    texts_of(common).read(b"UNIQ_KEY\x010A\x02TAGS\x01t")
+    monkeypatch.setattr("broker.store.batch_texts.decode_properties", None)
+    read = texts_of(common).read_alike([b"UNIQ_KEY\x010B\x02TAGS\x01t"])
+    assert read == ([b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true"], [tags_code("t")], [("0B",)])
