@@ -46,7 +46,7 @@ class ConsumeQueues:
         self.touched: dict[ConsumeQueue, None] = {}
         """Queues that may have entries which are not flushed, in order: no more than these are looked at."""
         self.filling: list[ConsumeQueue] = []
-        """Queues that were flushed and are nearly full."""
+        """Queues that are nearly full, as the last flushes saw."""
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         for queues in self.by_topic.values():
@@ -97,19 +97,19 @@ class ConsumeQueues:
                 if state is not None and state.is_folder and folder.name.isdigit():
                     self.ensure(topic.name, int(folder.name)).load()
 
-    def nearly_full(self) -> list[ConsumeQueue]:
-        """The queues that need a file soon; those that were flushed are named once."""
-        queues, self.filling = [*self.touched, *self.filling], []
-        return [queue for queue in queues if queue.nearly_full]
+    def take_filling(self) -> list[ConsumeQueue]:
+        """The queues that need a file soon, each once."""
+        queues, self.filling = self.filling, []
+        return [queue for queue in dict.fromkeys(queues) if queue.nearly_full]
 
     def note_flushed(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Forgets those of some queues that have nothing left to flush."""
+        """Forgets those of some queues that have nothing left to flush; notes those that are nearly full."""
         for queue in queues:
             if queue.flushed >= queue.end:
                 queue.ready_until = 0  # the next entry comes with `set_ready`
                 self.touched.pop(queue, None)
-                if queue.nearly_full:
-                    self.filling.append(queue)
+            if queue.nearly_full:
+                self.filling.append(queue)
 
     @property
     def max_physical_offset(self) -> int:

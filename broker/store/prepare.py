@@ -75,7 +75,7 @@ class Preparer:
             await self._readiness.build(segments, segments.segments[-1].end)
         await self.index_file()
         await self._flusher.flush_index_files()
-        for queue in self._queues.nearly_full():
+        for queue in self._queues.take_filling():
             await self._readiness.build(queue.segments, queue.next_file_start())
 
     async def index_file(self) -> None:

@@ -14,7 +14,9 @@ import pytest
 
 from broker.disk import PAGE, REAL
 from broker.disk.mapped import RealMappedFile
-from tests.broker.store.support import loaded, message, numbers, small_config
+from broker.store.consume_queue import ConsumeQueue
+from broker.store.store import open_store
+from tests.broker.store.support import HOST, Clock, inline, loaded, message, numbers, small_config
 
 QUEUES = 60
 FAR = 8 << 20
@@ -55,6 +57,27 @@ def test_queues_need_no_descriptors(tmp_path: Path, few_descriptors: None) -> No
         for number in range(QUEUES):
             assert store.append(message(number, queue_id=number)).queue_offset == 1
             assert numbers(store, "TopicA", number) == [number, number]
+
+
+async def test_queues_that_need_a_file_are_found_by_the_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are: nothing looks at all of them in one step."""
+    config = small_config(tmp_path, mapped_file_size_consume_queue=20 * 8)
+    async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
+        queues = store._queues
+        for number in range(QUEUES):
+            await store.when_ready(store.append, message(number, queue_id=number))
+        for number in range(6):
+            await store.when_ready(store.append, message(number, queue_id=7))
+        monkeypatch.setattr(ConsumeQueue, "nearly_full", property(lambda _: pytest.fail("looked at")))
+        assert queues.take_filling() == []
+        monkeypatch.undo()
+        for _ in range(2):
+            await store._flusher.flush_all_queues()
+        await store._preparer._prepare()
+        filling = queues.find("TopicA", 7)
+        assert filling is not None and filling.segments.is_ready(filling.next_file_start())
 
 
 def test_a_mapping_lives_as_long_as_its_slices(tmp_path: Path) -> None:
