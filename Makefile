@@ -36,11 +36,11 @@ layers:
 
 # Beside the types, which keep one core busy; what cannot be collected, the tests report.
 bytecode:
-	@$(PY) -m pytest --collect-only -p no:terminal -o addopts= >/dev/null || true
+	@RMQ_LINES=1 $(PY) -m pytest --collect-only -p no:terminal -o addopts= >/dev/null || true
 
 tests:
 	$(PY) -m coverage erase
-	$(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder --cov --cov-report=
+	RMQ_LINES=1 $(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder
 
 bench:
 	@.ci/prepare test

@@ -5,14 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.coverage_floor import check
+from tests import lines
+
+if lines.is_wanted():  # before the packages are imported
+    lines.begin()
+
+from tests import coverage_floor
 from tests.markers import mark
 from tests.support import JavaStore, unpack
 from tests.workers import ByGroup, place
@@ -58,34 +63,6 @@ def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
     return lambda name: unpack(name, tmp_path)
 
 
-def coverage_of(config: pytest.Config) -> Any:
-    """Returns what pytest-cov measures with in a worker process, None elsewhere and without `--cov`."""
-    plugin = config.pluginmanager.getplugin("_cov")
-    return plugin.cov_controller if plugin is not None and hasattr(config, "workerinput") else None
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Ends the first of two measurements that pytest-cov starts in a worker process.
-
-    It would go on where the second one pauses, for tests marked no_cover.
-    """
-    if measurement := coverage_of(config):
-        measurement.cov.stop()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
-    """Measures what runs at an import in one worker process only: all collect the same tests."""
-    measurement = coverage_of(session.config)
-    if measurement is None or os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
-        return (yield)
-    measurement.pause()
-    try:
-        return (yield)
-    finally:
-        measurement.resume()
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     is_whole = config.args == config.getini("testpaths") and not config.getoption("ignore", None)
     mark(items, is_whole=is_whole)
@@ -110,7 +87,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    check(session)
+    if lines.is_wanted():
+        lines.save(os.environ.get("PYTEST_XDIST_WORKER", "main"))
+        if not hasattr(session.config, "workerinput"):
+            coverage_floor.check(session)
 
 
 @pytest.fixture
