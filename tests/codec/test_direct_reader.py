@@ -39,10 +39,8 @@ EXT = {
 
 def _frame(ext: Any, code: int = CODE, **members: Any) -> bytes:
     """A frame whose header has these members, in the order in which Java writes them."""
-    header = json.dumps(
-        {"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 7, **members}
-    )
-    data = header.replace(": ", ":").replace(", ", ",").encode()
+    header = {"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 7, **members}
+    data = json.dumps(header, separators=(",", ":")).encode()
     return (4 + len(data) + 2).to_bytes(4, "big") + len(data).to_bytes(4, "big") + data + b"hi"
 
 
