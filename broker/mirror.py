@@ -46,9 +46,12 @@ OFFSETS_MS = 5000
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A copy that runs. `master` is asked for what the broker holds, `slave` says how the copy does."""
+    """A running copy of the broker `broker_name`. `master` is asked for what the broker holds, `slave`
+    says how the copy does.
+    """
 
     store: MessageStore
+    broker_name: str
     master: MasterPeer
     slave: Slave
     tables: TableCopies
@@ -124,7 +127,7 @@ async def open_mirror(
                     )
                     services.start("copy of the log", slave.run)
                     services.start("copy of the tables", lambda: tables.run(first=0))
-                    yield Mirror(store, master, slave, tables)
+                    yield Mirror(store, properties.get("brokerName", ""), master, slave, tables)
             finally:
                 with trio.CancelScope(shield=True):
                     await tables.files.save_all()

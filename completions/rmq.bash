@@ -637,9 +637,9 @@ _rmq_describe() {
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "mirror")
-            options="--store --once --interval --ha --ha-tls --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--store --interval --ha -j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--store --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
+            options="--store --once --interval --ha --ha-tls --parquet --parquet-every --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+            values="--store --interval --ha --parquet --parquet-every -j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+            files="--store --parquet --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
             specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="brokers"
             ;;

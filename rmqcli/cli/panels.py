@@ -50,6 +50,11 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "inspect index": {"Slots": "--slots"},
     "inspect delay": {"Settings": "--delay-levels"},
     "inspect rebuild": {"Settings": "--delay-levels --config --set"},
+    "mirror": {
+        "Replication port": "--ha --ha-tls",
+        "Parquet files": "--parquet --parquet-every",
+        "Verification": "--verify --jobs",
+    },
     "report": {
         "Cluster": "--broker --cluster",
         "Store folder": "--verify --jobs",

@@ -14,6 +14,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.cutting import Cutter
 from rmqcli.commands.common.verifying import verify_folder
 
 if TYPE_CHECKING:
@@ -40,6 +41,18 @@ HaTlsOption = Annotated[
     bool,
     Option("--ha-tls", help="Get the log by TLS, too, with the settings of --tls; only from rmq's broker."),
 ]
+ParquetOption = Annotated[
+    Path | None,
+    Option(
+        "--parquet", metavar="DIR", help="Cut Parquet files of what was copied, as `rmq export` writes them."
+    ),
+]
+ParquetEveryOption = Annotated[
+    float,
+    Option(
+        "--parquet-every", metavar="SECONDS", min=1.0, help="Cut at multiples of this time: each full hour."
+    ),
+]
 VerifyOption = Annotated[
     bool, Option("--verify", help="Verify the whole copy at the end, as `rmq inspect verify` does.")
 ]
@@ -54,6 +67,7 @@ JobsOption = Annotated[
     "mirror",
     example="""rmq mirror broker-a --store /backup/broker-a
 rmq mirror broker-a --store /backup/broker-a --once --verify
+rmq mirror broker-a --store /backup/broker-a --parquet /lake/broker-a
 rmq mirror 10.0.0.5:10911 --store copy --interval 60 --json""",
 )
 def mirror(
@@ -65,6 +79,8 @@ def mirror(
     interval: IntervalOption = 10.0,
     ha: HaOption = None,
     ha_tls: HaTlsOption = False,
+    parquet: ParquetOption = None,
+    parquet_every: ParquetEveryOption = 3600.0,
     verify: VerifyOption = False,
     jobs: JobsOption = None,
 ) -> None:
@@ -74,7 +90,12 @@ def mirror(
     broker with it. Every record is checked before it is stored. Called again it continues; what the
     broker deletes stays. Piped output, a line at a time: state, offset of the copy, end of the broker's
     log, bytes behind, bytes a second. With --json, a document for each line, and none of --verify. While
-    the broker cannot be reached, the state says why.
+    the broker cannot be reached, the state says why. A copy that --verify finds damaged ends with exit
+    code 8.
+
+    With --parquet, each message is in the files of DIR once, however often the command is killed and
+    called again. Each cut writes what came since the last one, and --once cuts at the end. Nothing is
+    read from the broker for it.
     """
     from rmqcli.commands.common.serving import log_to_stderr
 
@@ -82,21 +103,27 @@ def mirror(
     if ha_tls and settings.client_options.get("tls") is None:
         raise usage_error("--ha-tls needs --tls, or an option that implies it (see: rmq help tls)")
     address = broker if ":" in broker else _address(settings, broker)
-    target = _Target(address, store.absolute(), ha, ha_tls)
+    target = _Target(address, store.absolute(), ha, ha_tls, parquet, parquet_every)
+    target.cutter("").check()
     run_async(lambda: _run(settings, target, once=once, interval=interval))
     if verify:
         verify_folder(settings, target.folder, jobs, silent=settings.json)
 
 
 class _Target(NamedTuple):
-    """The address of the broker, the folder, the address of the replication port if it is given, and
-    whether that port is for TLS.
+    """The address of the broker, the folder, the address of the replication port if it is given, whether
+    that port is for TLS, and the folder of Parquet files with the time between two cuts.
     """
 
     address: str
     folder: Path
     ha: str | None
     ha_tls: bool
+    parquet: Path | None
+    parquet_every: float
+
+    def cutter(self, broker_name: str) -> Cutter:
+        return Cutter(self.folder, self.parquet, broker_name)
 
 
 def _address(settings: Settings, name: str) -> str:
@@ -126,6 +153,7 @@ async def _run(settings: Settings, target: _Target, *, once: bool, interval: flo
             tls=tls,
             ha_tls=tls if target.ha_tls else None,
         ) as running:
+            cutter = target.cutter(running.broker_name)
             async with trio.open_nursery() as work:
 
                 async def end_with(event: Callable[[], Awaitable[None]]) -> None:
@@ -134,15 +162,47 @@ async def _run(settings: Settings, target: _Target, *, once: bool, interval: flo
 
                 work.start_soon(end_with, stop.event.wait)
                 work.start_soon(_show_at_times, settings, running, interval)
+                work.start_soon(_cut_at_times, cutter, running, target.parquet_every)
                 if once:
                     work.start_soon(_give_up, running)
-                    work.start_soon(end_with, lambda: _caught_up(running))
+                    work.start_soon(end_with, lambda: _caught_up(running, cutter))
             await _show(settings, running, 0)
         nursery.cancel_scope.cancel()
 
 
-async def _caught_up(running: Mirror) -> None:
+async def _caught_up(running: Mirror, cutter: Cutter) -> None:
     await running.caught_up((await running.log_range()).end)
+    await _cut(cutter, running)
+
+
+async def _cut_at_times(cutter: Cutter, running: Mirror, every: float) -> None:
+    import trio
+
+    from rmqcli.render.output import warn
+
+    done = -1
+    while True:
+        await trio.sleep(every - time.time() % every)
+        end = running.store.commit_log_max_offset
+        if end == done:
+            continue
+        try:
+            await _cut(cutter, running)
+        except CommandError as error:  # the next cut has these messages, too
+            warn(str(error))
+        else:
+            done = end
+
+
+async def _cut(cutter: Cutter, running: Mirror) -> None:
+    """Write what came since the last cut, and say so."""
+    from rmqcli.render.output import note
+    from rmqcli.words import many
+
+    if running.store.commit_log_min_offset < running.store.commit_log_max_offset:
+        found = await cutter.cut()
+        if found.rows:
+            note(f"{cutter.out}: {many(found.files, 'file')}, {many(found.rows, 'row')}")
 
 
 async def _give_up(running: Mirror) -> None:

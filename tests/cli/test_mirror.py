@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
+from contextlib import suppress
 from pathlib import Path
+
+from pyarrow import parquet
 
 from broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
@@ -51,3 +55,63 @@ def test_a_folder_in_use(rmq: Run, cluster: Cluster) -> None:
     result = rmq("mirror", cluster.broker_name, "--store", str(cluster.store_path), "--once")
     assert result.code == ExitCode.FAILED
     assert "is held by another process" in result.err or "already" in result.err
+
+
+def rows(lake: Path, wanted: str) -> list[bytes]:
+    table = parquet.read_table(lake)
+    numbers = table["commit_log_offset"].to_pylist()
+    assert len(set(numbers)) == len(numbers)
+    return [
+        body
+        for topic, body in zip(table["topic"].to_pylist(), table["body"].to_pylist(), strict=True)
+        if topic == wanted
+    ]
+
+
+def send(rmq: Run, topic: str, begin: int, count: int) -> list[bytes]:
+    bodies = [f"{number}" for number in range(begin, begin + count)]
+    assert rmq("send", topic, stdin="\n".join(bodies).encode()).code == 0
+    return [body.encode() for body in bodies]
+
+
+def test_files_beside_the_copy(rmq: Run, cluster: Cluster, tmp_path: Path) -> None:
+    store, lake = tmp_path / "copy", tmp_path / "lake"
+    sent = []
+    for begin in (0, 50):
+        sent += send(rmq, "LakeT", begin, 50)
+        result = rmq("mirror", cluster.broker_name, "--store", str(store), "--once", "--parquet", str(lake))
+        assert result.code == ExitCode.DONE
+        assert "lake: 1 file, " in result.err
+        assert sorted(rows(lake, "LakeT")) == sorted(sent)
+    assert set(parquet.read_table(lake)["broker_name"].to_pylist()) == {cluster.broker_name}
+    assert (
+        rmq("mirror", cluster.broker_name, "--store", str(store), "--once", "--parquet", str(lake)).err == ""
+    )
+
+
+def test_each_message_is_cut_once_across_kills(rmq: Run, cluster: Cluster, tmp_path: Path) -> None:
+    store, lake = tmp_path / "copy", tmp_path / "lake"
+    arguments = ["-n", cluster.namesrv, "mirror", cluster.broker_name, "--store", str(store)]
+    arguments += ["--parquet", str(lake), "--parquet-every", "1", "--interval", "0.1", "--json"]
+    chance = random.Random(3)
+    sent = []
+    for number in range(4):
+        sent += send(rmq, "KilledT", number * 40, 40)
+        with running(arguments) as (process, _):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(chance.uniform(0, 3))
+            process.kill()
+    sent += send(rmq, "KilledT", 1000, 40)
+    result = rmq("mirror", cluster.broker_name, "--store", str(store), "--once", "--parquet", str(lake))
+    assert result.code == ExitCode.DONE
+    assert sorted(rows(lake, "KilledT")) == sorted(sent)
+
+
+def test_folders_that_cannot_be_cut_into(rmq: Run, cluster: Cluster, tmp_path: Path) -> None:
+    store, full = tmp_path / "copy", tmp_path / "full"
+    full.mkdir()
+    (full / "something").touch()
+    for out in (store / "lake", full):
+        result = rmq("mirror", cluster.broker_name, "--store", str(store), "--once", "--parquet", str(out))
+        assert result.code == ExitCode.USAGE
+        assert str(out) in result.err

@@ -188,6 +188,17 @@ class ExportFolder:
         shutil.rmtree(dropped, ignore_errors=True)
 
 
+def is_in_use(out: Path) -> bool:
+    """Returns True if an export of this machine writes to the folder now."""
+    try:
+        os.close(_locked(out))
+    except FileNotFoundError:
+        return False
+    except OutputExists:
+        return True
+    return False
+
+
 def _locked(out: Path) -> int:
     descriptor = os.open(out, os.O_RDONLY)
     try:

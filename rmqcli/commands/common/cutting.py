@@ -1,0 +1,79 @@
+"""Parquet files that are cut from a growing store folder: `rmq export --resume`, in a process of its own.
+
+Files and the offset where the next cut begins are one commit of the export, so a message is in the files
+once, whatever is killed when.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+
+if TYPE_CHECKING:
+    pass
+
+BUSY_SECONDS = 0.5
+"""Time between two looks at a folder that another export writes to, perhaps one whose parent was killed."""
+
+
+class Cut(NamedTuple):
+    """The number of files and rows that one cut added."""
+
+    files: int
+    rows: int
+
+
+class Cutter(NamedTuple):
+    """Cuts files from the store folder `store` of the broker `broker_name` into `out`; None: it cuts
+    nothing.
+    """
+
+    store: Path
+    out: Path | None
+    broker_name: str
+
+    def check(self) -> None:
+        """Raise the error of a missing extra, or of a folder that no export can use or continue."""
+        if self.out is None:
+            return
+        from rmqcli.export import refuse_existing
+        from rmqcli.extras import require
+
+        require("export", "numpy", "pyarrow")
+        if self.store.resolve() in [self.out.resolve(), *self.out.resolve().parents]:
+            raise usage_error(f"--parquet {self.out}: lies in the store folder; name a folder beside it")
+        refuse_existing(self.out, resume=True)
+
+    async def cut(self) -> Cut:
+        """Write what was stored since the last cut. CommandError with the exit code of the export."""
+        if self.out is None:
+            return Cut(0, 0)
+        import trio
+
+        from rmqcli.export.output.folder import is_in_use
+
+        while is_in_use(self.out):  # noqa: ASYNC110  it is another process
+            await trio.sleep(BUSY_SECONDS)
+        words = ["--json", "export", "--store", self.store, "--broker-name", self.broker_name]
+        done = await trio.run_process(
+            [sys.executable, "-m", "rmqcli", *map(str, words), "--out", str(self.out), "--resume"],
+            stdin=subprocess.DEVNULL,
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+            start_new_session=True,  # Ctrl-C is for the copy, which ends the export itself
+        )
+        said = done.stderr.decode(errors="replace").strip()
+        if done.returncode:
+            raise CommandError(f"no files were cut: {said.removeprefix('rmq: ')}", _code(done.returncode))
+        facts = json.loads(done.stdout)
+        return Cut(facts["files"], facts["rows"])
+
+
+def _code(status: int) -> ExitCode:
+    return ExitCode(status) if status in set(ExitCode) else ExitCode.FAILED
