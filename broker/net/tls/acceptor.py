@@ -130,7 +130,7 @@ class TlsAcceptor:
             self._handshakes.pop(scope, None)
 
     async def _in_turn(self, step: Any) -> Any:
-        """One at a time in a worker: to sign takes about a millisecond."""
+        """One at a time in a worker: a step takes up to some milliseconds."""
         async with self._one:
             return await self._in_thread(step)
 

@@ -44,9 +44,9 @@ class TlsTransport:
     async def handshake(self, data: bytes, in_thread: InThread) -> None:
         """Shakes hands with a peer that sent `data`. RemoteProtocolError; OSError and trio's as the inner.
 
-        The steps until the first answer, which sign, are done by `in_thread`.
+        All steps are done by `in_thread`: any may sign, agree on a key or check a certificate, as the peer chooses.
         """
-        received, answered = 0, False
+        received = 0
         while True:
             received += len(data)
             if not data or received > HANDSHAKE_BYTES:
@@ -55,12 +55,11 @@ class TlsTransport:
                 )
             self._incoming.write(data)
             try:
-                finished = self._step() if answered else await in_thread(self._step)
+                finished = await in_thread(self._step)
             except ssl.SSLError as error:
                 await self._alert()
                 raise RemoteProtocolError(f"TLS handshake failed: {reason_of(error)}") from None
             if self._outgoing.pending:
-                answered = True
                 await self._send_own()
             if finished:
                 return

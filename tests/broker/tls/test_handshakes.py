@@ -13,9 +13,9 @@ import trio
 import trio.testing
 
 from broker.net.tls.acceptor import TlsAcceptor
-from broker.net.tls.transport import HANDSHAKE_BYTES
+from broker.net.tls.transport import HANDSHAKE_BYTES, TlsTransport
 from tests.broker.serving import ECHO, Client, echo, over_tcp, request
-from tests.broker.tls.support import TlsServer, tls_server
+from tests.broker.tls.support import TlsServer, in_place, tls_server
 from tests.certificates import Certificates
 
 
@@ -110,6 +110,40 @@ async def test_hostile_handshakes_end_and_others_are_served(
     assert await is_served(server, certificates)
     assert await hostile.is_closed_after_reading()
     assert trio.current_time() <= 11
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_no_step_of_a_handshake_runs_in_the_loop(
+    nursery: trio.Nursery,
+    certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+    version: ssl.TLSVersion,
+) -> None:
+    """Which step is costly is the peer's choice: its curve, a second hello, its certificate."""
+    works, steps = [False], list[bool]()
+    step = TlsTransport._step
+
+    async def in_worker(function: Callable[..., object], *arguments: object) -> object:
+        works.append(True)
+        try:
+            return await in_place(function, *arguments)
+        finally:
+            works.pop()
+
+    def counted(transport: TlsTransport) -> bool:
+        steps.append(works[-1])
+        return step(transport)
+
+    monkeypatch.setattr(TlsTransport, "_step", counted)
+    more = {"need_client_auth": "require", "trustCertPath": str(certificates.ca)}
+    acceptor = TlsAcceptor(certificates.server(**more), in_thread=in_worker)
+    await acceptor.load()
+    server = TlsServer(nursery, acceptor)
+    await nursery.start(server.server.serve)
+    context = certificates.client(with_certificate=True)
+    context.maximum_version = version
+    assert (await server.tls(context).ask(request(body=b"x"))).body == b"x"
+    assert len(steps) >= 2 and all(steps)
 
 
 async def test_a_peer_that_never_ends_its_handshake_is_bounded(
