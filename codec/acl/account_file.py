@@ -22,6 +22,10 @@ MAX_FILE: Final = 4 * 1024 * 1024
 """Bytes of the longest file."""
 SHORTEST_KEY: Final = 7
 """Characters of the shortest access key and secret key."""
+MAX_PERMISSIONS: Final = 200_000
+"""Permissions in a file: by aliases, a short one could have any number."""
+MAX_MERGED: Final = 1000
+"""Members of a map with `<<`, and maps that it merges: each level of a short file could double them."""
 PLAIN: Final = "tag:yaml.org,2002:"
 
 
@@ -81,6 +85,14 @@ class AccountFile(msgspec.Struct, frozen=True):
 class _Loader(yaml.SafeLoader):
     """Reads scalars as texts, but null as None."""
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        merged = [value for key, value in node.value if key.tag == f"{PLAIN}merge"]
+        sizes = [len(value.value) for value in merged]
+        if max(sizes, default=0) <= MAX_MERGED:
+            super().flatten_mapping(node)
+        if merged and max(*sizes, len(node.value)) > MAX_MERGED:
+            raise yaml.constructor.ConstructorError(None, None, "too much is merged", node.start_mark)
+
 
 for _kind in ("int", "float", "bool", "timestamp", "binary"):
     _Loader.add_constructor(PLAIN + _kind, lambda loader, node: node.value)
@@ -115,9 +127,13 @@ def _document(content: bytes) -> dict[str, Any]:
 def _file(path: str, document: dict[str, Any], loaded_ms: int) -> AccountFile:
     white = tuple(map(parse_rule, _texts(document, "globalWhiteRemoteAddresses")))
     accounts: dict[str, Account] = {}
+    permissions = 0
     for number, members in enumerate(_list(document, "accounts"), 1):
         if not isinstance(members, dict):
             raise AclError(f"account {number}: a map is expected")
+        permissions += len(_list(members, "topicPerms")) + len(_list(members, "groupPerms"))
+        if permissions > MAX_PERMISSIONS:
+            raise AclError(f"more than {MAX_PERMISSIONS} permissions")
         found = parse_account(members, f"account {number}")
         accounts.setdefault(found.access_key, found)
     return AccountFile(path, white, tuple(accounts.values()), _version(document, loaded_ms), document)

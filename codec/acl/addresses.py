@@ -15,6 +15,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -70,8 +71,9 @@ def read_address(host: str) -> Address | None:
     return mapped or address
 
 
+@lru_cache(maxsize=1024)
 def parse_rule(text: str) -> AddressRule:
-    """The rule of one expression. AclError for a malformed one."""
+    """The rule of one expression. AclError for a malformed one. Aliases of a file repeat long ones."""
     if text in EVERYTHING:
         return AddressRule(text, everything=True)
     if not text.strip():

@@ -201,16 +201,14 @@ class NotPermitted(BrokerRefused):
         *,
         concluded: bool = False,
     ) -> None:
-        if not concluded:
-            from rmqcli.client.denials import cleaned, denial
+        from rmqcli.client.denials import cleaned, denial
 
-            missing = denial(code, remark or "", request)
-            self.by_account = missing is not None
-            self.remedy = missing or ""
-            super().__init__(code, cleaned(remark), address, request)
-            self.remark = remark or ""
-            return
-        super().__init__(code, remark, address, request, concluded=True)
+        missing = None if concluded else denial(code, remark or "", request)
+        self.by_account = missing is not None
+        self.remedy = missing or ""
+        text = remark if concluded else cleaned(remark)
+        super().__init__(code, text, address, request, concluded=concluded)
+        self.remark = remark or ""
 
 
 class NotFound(BrokerRefused):

@@ -191,6 +191,28 @@ async def test_a_long_request_is_checked_in_many_turns(
         caught.value.then(session, command)
 
 
+HOSTILE: list[dict[str, str]] = [
+    {"Signature": ""},
+    {"Signature": "x" * 65_000},
+    {"Signature": "\u00e9\u6f22\U0001f600="},
+    {"AccessKey": "x" * 65_000},
+    {"AccessKey": "\u00e9\u6f22"},
+    {"AccessKey": "ordinary\n"},
+    {"SecurityToken": "y" * 65_000},
+]
+
+
+@KINDS
+async def test_hostile_fields_are_refused(autojump_clock: MockClock, kind: SerializeType) -> None:
+    async with guarded() as cluster, ClientInstance(**cluster.client()) as instance:
+        for fields in HOSTILE:
+            command = RemotingCommand(R.SEND_MESSAGE_V2, send("letters"), b"x", serialize_type=kind)
+            ORDINARY.signer().sign(command)
+            command.ext_fields = {**(command.ext_fields or {}), **fields}
+            reply = await instance.pool.request(cluster.broker_address, command, 30)
+            assert (reply.code, (reply.remark or "")[: len(FROM)]) == (1, FROM), fields
+
+
 async def test_white_addresses_need_no_account(autojump_clock: MockClock) -> None:
     white = b"globalWhiteRemoteAddresses: [127.0.0.*]\n" + ACCOUNTS
     async with guarded(disk_with({PLAIN: white})) as cluster, asking(cluster) as ask:

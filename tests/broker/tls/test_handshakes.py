@@ -189,6 +189,22 @@ async def test_half_a_record_waits_and_the_connection_ends_when_it_is_silent(
     assert 120 <= trio.current_time() <= 131
 
 
+async def test_records_that_come_byte_by_byte(nursery: trio.Nursery, certificates: Certificates) -> None:
+    server = await tls_server(nursery, certificates.server())
+    near, far = trio.testing.memory_stream_pair()
+    raw = server.plain()
+
+    async def forward(source: trio.abc.Stream, target: trio.abc.Stream, size: int) -> None:
+        async for data in source:
+            for start in range(0, len(data), size):
+                await target.send_all(data[start : start + size])
+
+    nursery.start_soon(forward, far, raw, 1)
+    nursery.start_soon(forward, raw, far, 1 << 20)
+    client = Client(trio.SSLStream(near, certificates.client(), server_hostname="127.0.0.1"))
+    assert (await client.ask(request(body=b"x" * 100))).body == b"x" * 100
+
+
 async def test_renegotiation_is_refused(nursery: trio.Nursery, certificates: Certificates) -> None:
     """Each would cost the server another signature. Python has no call to ask for one, openssl has."""
     acceptor = TlsAcceptor(certificates.server())

@@ -98,6 +98,32 @@ def test_files_that_are_refused(text: bytes, reason: str) -> None:
     assert "hidden" not in str(caught.value)
 
 
+MERGES = b"x0: &x0 {a: 1, b: 2}\n" + b"".join(
+    b"x%d: &x%d {<<: [*x%d, *x%d]}\n" % (n, n, n - 1, n - 1) for n in range(1, 40)
+)
+ALIASES = b"p: &p [%s]\naccounts:\n" % b", ".join([b"a=SUB"] * 500) + b"".join(
+    b"- {accessKey: key%05d, secretKey: hidden1, topicPerms: *p}\n" % n for n in range(401)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [(MERGES, "not a YAML file at line"), (ALIASES, "more than 200000")]
+)
+def test_a_short_file_is_not_made_a_long_one(text: bytes, reason: str) -> None:
+    """By merges that double with each line, or by one list that hundreds of accounts have."""
+    with pytest.raises(AclError, match=reason):
+        parse_file("f", text)
+
+
+def test_merges_that_people_write() -> None:
+    text = b"""
+    d: &d {secretKey: hidden1, defaultTopicPerm: SUB}
+    accounts: [{<<: *d, accessKey: longer1}, {<<: [*d], accessKey: longer2, defaultTopicPerm: PUB}]
+    """
+    found = [(one.access_key, one.default_topic) for one in parse_file("f", text).accounts]
+    assert found == [("longer1", Permission.SUB), ("longer2", Permission.PUB)]
+
+
 @given(st.binary(max_size=200) | st.text(alphabet="accounts: [{}]\n-'=&*!|>", max_size=200).map(str.encode))
 def test_any_bytes_are_a_file_or_an_error_of_ours(content: bytes) -> None:
     with contextlib.suppress(AclError):
