@@ -44,7 +44,8 @@ class TlsTransport:
     async def handshake(self, data: bytes, in_thread: InThread) -> None:
         """Shakes hands with a peer that sent `data`. RemoteProtocolError; OSError and trio's as the inner.
 
-        All steps are done by `in_thread`: any may sign, agree on a key or check a certificate, as the peer chooses.
+        All steps are done by `in_thread`: by what the peer chooses, any may sign, agree on a key or check a
+        certificate.
         """
         received = 0
         while True:
