@@ -4,1181 +4,882 @@
 # specs (OPTION:SPEC), arguments (a SPEC each) and paths (yes: an argument is a path). A SPEC is a kind of name that rmq
 # knows, or =WORD,WORD, or - for free text; the last one ends with ... if it repeats.
 _rmq_describe() {
-    commands="" options="" values="" files="" specs="" arguments="" paths=""
+    commands="" arguments="" paths=""
+    options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+    values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
+    files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
+    specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
     case "$1" in
         "")
+            options+=" -V --version"
             commands="send request pull tail consume query id trace dlq topic group offsets cluster doctor check metrics top report bench inspect export import spark sql mirror up broker namesrv acl controller profile cheat help"
-            options="-V --version -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "send")
-            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --transaction:=commit,rollback,unknown --check:=commit,rollback,unknown --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace --columns --sort --header --csv"
+            values+=" -k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait --columns --sort"
+            files+=" --file"
+            specs+=" -b:brokers --broker:brokers --transaction:=commit,rollback,unknown --check:=commit,rollback,unknown"
             arguments="topics -"
             ;;
         "request")
-            options="-k --key -t --tag -p --property -f --format --raw -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -k --key -t --tag -p --property -f --format --raw --columns --sort --header --csv"
+            values+=" -k --key -t --tag -p --property -f --format --columns --sort"
             arguments="topics -"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers -o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -q --queue -b --broker -o --offset -c --count -t --tag --where --grep --fail-empty --stats -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
+            values+=" -q --queue -b --broker -o --offset -c --count -t --tag --where --grep -f --format --max-body --columns --sort"
+            specs+=" -b:brokers --broker:brokers -o:=start,end --offset:=start,end"
             arguments="topics"
             ;;
         "tail")
-            options="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep --fail-empty -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
+            values+=" --last -o --offset --until -q --queue -b --broker -c --count --idle -t --tag --where --grep -f --format --max-body --columns --sort"
+            specs+=" -o:=start,end --offset:=start,end -b:brokers --broker:brokers"
             arguments="topics..."
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-g:groups --group:groups --from:=start,end --balance:=averagely,circle,hash --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -g --group --orderly --broadcast --from --balance -t --tag --where --exec --reply --retries -j --jobs --trace -c --count --idle -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
+            values+=" -g --group --from --balance -t --tag --where --exec --retries -j --jobs -c --count --idle -f --format --max-body --columns --sort"
+            specs+=" -g:groups --group:groups --from:=start,end --balance:=averagely,circle,hash"
             arguments="topics"
             ;;
         "query")
-            options="-k --key --id --all-topics --time -c --count --where --grep --track --fail-empty -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key --id --time -c --count --where --grep -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -k --key --id --all-topics --time -c --count --where --grep --track --fail-empty -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
+            values+=" -k --key --id --time -c --count --where --grep -f --format --max-body --columns --sort"
             arguments="topics"
             ;;
         "id")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "trace")
-            options="--trace-topic -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--trace-topic -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--trace-topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --trace-topic --columns --sort --header --csv"
+            values+=" --trace-topic --columns --sort"
+            specs+=" --trace-topic:topics"
             ;;
         "dlq")
             commands="list show redrive drop"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "dlq list")
-            options="-k --key --id -o --offset --where --grep --grant-read --progress --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key --id -o --offset --where --grep --progress --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -k --key --id -o --offset --where --grep --grant-read --progress --watch --columns --sort --header --csv"
+            values+=" -k --key --id -o --offset --where --grep --progress --watch --columns --sort"
+            files+=" --progress"
+            specs+=" -o:=start,end --offset:=start,end"
             arguments="groups"
             ;;
         "dlq show")
-            options="-k --key --id -o --offset --where --grep --grant-read --progress -f --format --raw --full --meta-only --max-body -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key --id -o --offset --where --grep --progress -f --format --max-body -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -k --key --id -o --offset --where --grep --grant-read --progress -f --format --raw --full --meta-only --max-body --columns --sort --header --csv"
+            values+=" -k --key --id -o --offset --where --grep --progress -f --format --max-body --columns --sort"
+            files+=" --progress"
+            specs+=" -o:=start,end --offset:=start,end"
             arguments="groups"
             ;;
         "dlq redrive")
-            options="-k --key --id -o --offset --where --grep -a --all --to --rate --again --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-k --key --id -o --offset --where --grep --to --rate --progress -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --to:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -k --key --id -o --offset --where --grep -a --all --to --rate --again --grant-read --progress --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -k --key --id -o --offset --where --grep --to --rate --progress --columns --sort"
+            files+=" --progress"
+            specs+=" -o:=start,end --offset:=start,end --to:topics"
             arguments="groups"
             ;;
         "dlq drop")
-            options="-k --key --id -o --offset --where --grep -a --all --grant-read --progress --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-k --key --id -o --offset --where --grep --progress -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -k --key --id -o --offset --where --grep -a --all --grant-read --progress --dry-run -y --yes"
+            values+=" -k --key --id -o --offset --where --grep --progress"
+            files+=" --progress"
+            specs+=" -o:=start,end --offset:=start,end"
             arguments="groups"
             ;;
         "topic")
             commands="list describe route stats top entries allocate create update apply delete order static"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic list")
-            options="-a --all --long --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -a --all --long --watch --columns --sort --header --csv"
+            values+=" --watch --columns --sort"
             ;;
         "topic describe")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="topics"
             ;;
         "topic route")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="topics"
             ;;
         "topic stats")
-            options="-a --all --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -a --all --watch --columns --sort --header --csv"
+            values+=" --watch --columns --sort"
             arguments="topics"
             ;;
         "topic top")
-            options="--active -c --count --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-c --count --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --active -c --count --watch --columns --sort --header --csv"
+            values+=" -c --count --watch --columns --sort"
             arguments="topics..."
             ;;
         "topic entries")
-            options="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -g --group -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers -o:=start,end --offset:=start,end -g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -q --queue -b --broker -o --offset -c --count -g --group --columns --sort --header --csv"
+            values+=" -q --queue -b --broker -o --offset -c --count -g --group --columns --sort"
+            specs+=" -b:brokers --broker:brokers -o:=start,end --offset:=start,end -g:groups --group:groups"
             arguments="topics"
             ;;
         "topic allocate")
-            options="-g --group --strategy --room --room-of --fixed -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group --strategy --room --room-of --fixed -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-g:groups --group:groups --strategy:=AVG,AVG_BY_CIRCLE,CONSISTENT_HASH,MACHINE_ROOM,MACHINE_ROOM_NEARBY,CONFIG --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -g --group --strategy --room --room-of --fixed --columns --sort --header --csv"
+            values+=" -g --group --strategy --room --room-of --fixed --columns --sort"
+            specs+=" -g:groups --group:groups --strategy:=AVG,AVG_BY_CIRCLE,CONSISTENT_HASH,MACHINE_ROOM,MACHINE_ROOM_NEARBY,CONFIG"
             arguments="topics -..."
             ;;
         "topic create")
-            options="--queues --read-queues --write-queues --perm --order --attribute -b --broker --cluster --if-missing --replace -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--queues --read-queues --write-queues --perm --attribute -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --queues --read-queues --write-queues --perm --order --attribute -b --broker --cluster --if-missing --replace -y --yes"
+            values+=" --queues --read-queues --write-queues --perm --attribute -b --broker --cluster"
+            specs+=" --perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters"
             arguments="topics"
             ;;
         "topic update")
-            options="--queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -y --yes"
+            values+=" --queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster"
+            specs+=" --perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters"
             arguments="topics"
             ;;
         "topic apply")
-            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --file -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --file -b --broker --cluster --columns --sort"
+            files+=" --file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "topic delete")
-            options="-y --yes --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -y --yes --cluster"
+            values+=" --cluster"
+            specs+=" --cluster:clusters"
             arguments="topics"
             ;;
         "topic order")
             commands="show set clear"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic order show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="topics"
             ;;
         "topic order set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="topics -"
             ;;
         "topic order clear")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="topics"
             ;;
         "topic static")
             commands="show update remap"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "topic static show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="topics"
             ;;
         "topic static update")
-            options="-b --broker --cluster --queues --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --queues --file -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --queues --file --force --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --queues --file --columns --sort"
+            files+=" --file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="topics"
             ;;
         "topic static remap")
-            options="-b --broker --cluster --file --force --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --file --force --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --file --columns --sort"
+            files+=" --file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="topics"
             ;;
         "group")
             commands="list describe settings create update apply mode delete clients status check deliver"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "group list")
-            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --watch --columns --sort --header --csv"
+            values+=" --watch --columns --sort"
             ;;
         "group describe")
-            options="-T --topic --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -T --topic --watch --columns --sort --header --csv"
+            values+=" -T --topic --watch --columns --sort"
+            specs+=" -T:topics --topic:topics"
             arguments="groups"
             ;;
         "group settings")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="groups"
             ;;
         "group create")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster --if-missing --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster --if-missing --replace"
+            values+=" --retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="groups"
             ;;
         "group update")
-            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster"
+            values+=" --retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="groups"
             ;;
         "group apply")
-            options="--file -b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--file -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --file -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --file -b --broker --cluster --columns --sort"
+            files+=" --file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "group mode")
-            options="-b --broker --cluster --dry-run -y --yes --share -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --share -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --share --columns --sort --header --csv"
+            values+=" -b --broker --cluster --share --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="groups topics -"
             ;;
         "group delete")
-            options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -a --all -y --yes -b --broker --cluster"
+            values+=" -b --broker --cluster"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="groups"
             ;;
         "group clients")
-            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --watch --columns --sort --header --csv"
+            values+=" --watch --columns --sort"
             arguments="groups"
             ;;
         "group status")
-            options="--client -T --topic --rates --stack --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--client -T --topic --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --client -T --topic --rates --stack --watch --columns --sort --header --csv"
+            values+=" --client -T --topic --watch --columns --sort"
+            specs+=" -T:topics --topic:topics"
             arguments="groups"
             ;;
         "group check")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="groups..."
             ;;
         "group deliver")
-            options="-T --topic --id --client -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic --id --client -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -T --topic --id --client --columns --sort --header --csv"
+            values+=" -T --topic --id --client --columns --sort"
+            specs+=" -T:topics --topic:topics"
             arguments="groups"
             ;;
         "offsets")
             commands="show reset clone"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "offsets show")
-            options="-T --topic --clients --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -T --topic --clients --watch --columns --sort --header --csv"
+            values+=" -T --topic --watch --columns --sort"
+            specs+=" -T:topics --topic:topics"
             arguments="groups"
             ;;
         "offsets reset")
-            options="--to -q --queue --undo --wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--to -q --queue --undo --wait -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--undo --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--to:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --to -q --queue --undo --wait --create-group --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --to -q --queue --undo --wait --columns --sort"
+            files+=" --undo"
+            specs+=" --to:=start,end"
             arguments="groups topics"
             ;;
         "offsets clone")
-            options="--wait --create-group --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--wait -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --wait --create-group --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --wait --columns --sort"
             arguments="groups groups topics"
             ;;
         "cluster")
             commands="list producers dump diff apply"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "cluster list")
-            options="--watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --watch --columns --sort --header --csv"
+            values+=" --watch --columns --sort"
             ;;
         "cluster producers")
-            options="-g --group -b --broker --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group -b --broker --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-g:groups --group:groups -b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -g --group -b --broker --watch --columns --sort --header --csv"
+            values+=" -g --group -b --broker --watch --columns --sort"
+            specs+=" -g:groups --group:groups -b:brokers --broker:brokers"
             ;;
         "cluster dump")
-            options="-b --broker --cluster --only --namespace -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --cluster --only --namespace -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --only --namespace -a --all"
+            values+=" -b --broker --cluster --only --namespace"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "cluster diff")
-            options="-b --broker --cluster --only -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --only -a --all --columns --sort --header --csv"
+            values+=" -b --broker --cluster --only --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             paths="yes"
             ;;
         "cluster apply")
-            options="-b --broker --cluster --only --prune --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --only -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --only --prune --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --only --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             paths="yes"
             ;;
         "doctor")
-            options="-g --group --probe -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -g --group --probe --columns --sort --header --csv"
+            values+=" -g --group --columns --sort"
+            specs+=" -g:groups --group:groups"
             arguments="topics"
             ;;
         "check")
             commands="lag brokers disk dlq send"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "check lag")
-            options="-T --topic --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-T --topic --warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -T --topic --warn --crit -f --format"
+            values+=" -T --topic --warn --crit -f --format"
+            specs+=" -T:topics --topic:topics -f:=nagios,prometheus,json --format:=nagios,prometheus,json"
             arguments="groups..."
             ;;
         "check brokers")
-            options="--expect --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--expect --warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --expect --warn --crit -f --format"
+            values+=" --expect --warn --crit -f --format"
+            specs+=" -f:=nagios,prometheus,json --format:=nagios,prometheus,json"
             ;;
         "check disk")
-            options="-b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --warn --crit -f --format"
+            values+=" -b --broker --warn --crit -f --format"
+            specs+=" -b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json"
             ;;
         "check dlq")
-            options="--warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --warn --crit -f --format"
+            values+=" --warn --crit -f --format"
+            specs+=" -f:=nagios,prometheus,json --format:=nagios,prometheus,json"
             arguments="groups..."
             ;;
         "check send")
-            options="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-T --topic -b --broker --warn --crit -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics -b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -T --topic -b --broker --warn --crit -f --format"
+            values+=" -T --topic -b --broker --warn --crit -f --format"
+            specs+=" -T:topics --topic:topics -b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json"
             ;;
         "metrics")
             commands="serve show"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "metrics serve")
-            options="-b --broker --max-series --listen -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --max-series --listen -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --max-series --listen"
+            values+=" -b --broker --max-series --listen"
+            specs+=" -b:brokers --broker:brokers"
             ;;
         "metrics show")
-            options="-b --broker --max-series -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-b --broker --max-series -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --max-series"
+            values+=" -b --broker --max-series"
+            specs+=" -b:brokers --broker:brokers"
             ;;
         "top")
-            options="--once --interval --filter --sort -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --header --csv -h --help"
-            values="--interval --filter --sort -c --count -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--sort:=name,in,out,lag,change,eta --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --once --interval --filter --sort -c --count --columns --header --csv"
+            values+=" --interval --filter --sort -c --count --columns"
+            specs+=" --sort:=name,in,out,lag,change,eta"
             arguments="=groups,topics,brokers"
             ;;
         "report")
-            options="--out -b --broker --cluster --store --replace --verify --no-verify -j --jobs -c --count -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--out -b --broker --cluster --store -j --jobs -c --count -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--out --store --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --out -b --broker --cluster --store --replace --verify --no-verify -j --jobs -c --count"
+            values+=" --out -b --broker --cluster --store -j --jobs -c --count"
+            files+=" --out --store"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "bench")
             commands="send consume e2e"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "bench send")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--compare --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster --columns --sort --header --csv"
+            values+=" --rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster --columns --sort"
+            files+=" --compare"
+            specs+=" -T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "bench consume")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--compare --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster --columns --sort --header --csv"
+            values+=" --rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster --columns --sort"
+            files+=" --compare"
+            specs+=" -T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "bench e2e")
-            options="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--compare --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster --columns --sort --header --csv"
+            values+=" --rate --seconds -c --count --size --in-flight -T --topic --compare --tolerance -b --broker --cluster --columns --sort"
+            files+=" --compare"
+            specs+=" -T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "inspect")
             commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions rocksdb verify rebuild salvage"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs --columns --sort --header --csv"
+            values+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format -j --jobs --columns --sort"
+            specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --commit-log --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--commit-log --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --commit-log --verify -j --jobs --columns --sort --header --csv"
+            values+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --commit-log -j --jobs --columns --sort"
+            files+=" --commit-log"
+            specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
         "inspect store")
-            options="-T --topic -q --queue -g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic -q --queue -g --group --where -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -T --topic -q --queue -g --group --where --columns --sort --header --csv"
+            values+=" -T --topic -q --queue -g --group --where --columns --sort"
             paths="yes"
             ;;
         "inspect checkpoint")
-            options="--explain -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --explain"
             paths="yes"
             ;;
         "inspect index")
-            options="-o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -k --key -T --topic --slots --where -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -o --offset -c --count -k --key -T --topic --slots --where -f --format --stats --explain --columns --sort --header --csv"
+            values+=" -o --offset -c --count -k --key -T --topic --slots --where -f --format --columns --sort"
+            specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
         "inspect offsets")
-            options="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -g --group -T --topic -q --queue --where -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -o --offset -c --count -g --group -T --topic -q --queue --where -f --format --stats --columns --sort --header --csv"
+            values+=" -o --offset -c --count -g --group -T --topic -q --queue --where -f --format --columns --sort"
+            specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
         "inspect topics")
-            options="-T --topic --where -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-T --topic --where -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -T --topic --where --columns --sort --header --csv"
+            values+=" -T --topic --where --columns --sort"
             paths="yes"
             ;;
         "inspect groups")
-            options="-g --group --where -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-g --group --where -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -g --group --where --columns --sort --header --csv"
+            values+=" -g --group --where --columns --sort"
             paths="yes"
             ;;
         "inspect delay")
-            options="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels --columns --sort --header --csv"
+            values+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels --columns --sort"
+            specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
         "inspect transactions")
-            options="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-o:=start,end --offset:=start,end --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --columns --sort --header --csv"
+            values+=" -o --offset -c --count -g --group -T --topic -q --queue -k --key -t --tag --where -f --format --columns --sort"
+            specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
         "inspect rocksdb")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             paths="yes"
             ;;
         "inspect verify")
-            options="-j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -j --jobs"
+            values+=" -j --jobs"
             paths="yes"
             ;;
         "inspect rebuild")
-            options="--out --in-place --dry-run --delay-levels --config --set -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--out --delay-levels --config --set -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--config --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --out --in-place --dry-run --delay-levels --config --set -y --yes"
+            values+=" --out --delay-levels --config --set"
+            files+=" --config"
             paths="yes"
             ;;
         "inspect salvage")
-            options="--out -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--out -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --out"
+            values+=" --out"
             paths="yes"
             ;;
         "export")
-            options="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag --verify --no-verify -j --jobs --resume --decode --schema --on-error --sample --mask --mask-key-file --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --table --follow --every -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--out --store --broker-name -T --topic -o --offset -q --queue -t --tag -j --jobs --decode --schema --on-error --sample --mask --mask-key-file --master --conf --partition-by --columns --compression --file-size --row-group-size --table --every -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--out --store --schema --mask-key-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics -o:=start,end --offset:=start,end --decode:=json,avro,avro-single-object,avro-confluent,protobuf --on-error:=fail,null,column --partition-by:=topic,day,queue --compression:=zstd,snappy,gzip,lz4,brotli,none --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --out --store --broker-name -T --topic -o --offset -q --queue -t --tag --verify --no-verify -j --jobs --resume --decode --schema --on-error --sample --mask --mask-key-file --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --table --follow --every"
+            values+=" --out --store --broker-name -T --topic -o --offset -q --queue -t --tag -j --jobs --decode --schema --on-error --sample --mask --mask-key-file --master --conf --partition-by --columns --compression --file-size --row-group-size --table --every"
+            files+=" --out --store --schema --mask-key-file"
+            specs+=" -T:topics --topic:topics -o:=start,end --offset:=start,end --decode:=json,avro,avro-single-object,avro-confluent,protobuf --on-error:=fail,null,column --partition-by:=topic,day,queue --compression:=zstd,snappy,gzip,lz4,brotli,none"
             ;;
         "import")
-            options="-T --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-T --topic --queues --rate --progress -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--progress --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics --queues:=keep,hash,round-robin --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -T --topic --queues --rate --dry-run --resume --progress"
+            values+=" -T --topic --queues --rate --progress"
+            files+=" --progress"
+            specs+=" -T:topics --topic:topics --queues:=keep,hash,round-robin"
             paths="yes"
             ;;
         "spark")
             commands="package"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "spark package")
-            options="--out --without --replace -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--out --without -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--out --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --out --without --replace --columns --sort --header --csv"
+            values+=" --out --without --columns --sort"
+            files+=" --out"
             ;;
         "sql")
-            options="--store --broker-name --out --replace --memory --verify --no-verify --walk -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--store --broker-name --out --memory -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--store --out --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --store --broker-name --out --replace --memory --verify --no-verify --walk --columns --sort --header --csv"
+            values+=" --store --broker-name --out --memory --columns --sort"
+            files+=" --store --out"
             ;;
         "mirror")
-            options="--store --once --interval --ha --ha-tls --parquet --parquet-every --verify -j --jobs -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--store --interval --ha --parquet --parquet-every -j --jobs -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--store --parquet --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --store --once --interval --ha --ha-tls --parquet --parquet-every --verify -j --jobs"
+            values+=" --store --interval --ha --parquet --parquet-every -j --jobs"
+            files+=" --store --parquet"
             arguments="brokers"
             ;;
         "up")
-            options="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--host --port --namesrv-port --store --metrics --config --set -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--store --config --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --host --port --namesrv-port --store --metrics --config --set"
+            values+=" --host --port --namesrv-port --store --metrics --config --set"
+            files+=" --store --config"
             ;;
         "broker")
             commands="run status lag ping drain undrain config clean ha cold rocksdb container"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker run")
-            options="--config --set --host --port --store --check --metrics -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--config --set --host --port --store --metrics -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--config --store --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --config --set --host --port --store --check --metrics"
+            values+=" --config --set --host --port --store --metrics"
+            files+=" --config --store"
             ;;
         "broker status")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --watch --columns --sort --header --csv"
+            values+=" -b --broker --cluster --watch --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker lag")
-            options="-b --broker --cluster --least --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --least --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --least --watch --columns --sort --header --csv"
+            values+=" -b --broker --cluster --least --watch --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker ping")
-            options="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-c --count --size --interval -T --topic -b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -c --count --size --interval -T --topic -b --broker --cluster --columns --sort --header --csv"
+            values+=" -c --count --size --interval -T --topic -b --broker --cluster --columns --sort"
+            specs+=" -T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker drain")
-            options="--wait-idle --limit --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--limit -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --wait-idle --limit --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --limit --columns --sort"
             arguments="brokers"
             ;;
         "broker undrain")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="brokers"
             ;;
         "broker config")
             commands="show set diff"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker config show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker config set")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker config diff")
-            options="-b --broker --cluster --file --defaults -a --all -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --file -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --file --defaults -a --all --columns --sort --header --csv"
+            values+=" -b --broker --cluster --file --columns --sort"
+            files+=" --file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker clean")
             commands="queues topics log"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker clean queues")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker clean topics")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker clean log")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker ha")
             commands="show epochs reset"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker ha show")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --watch --columns --sort --header --csv"
+            values+=" -b --broker --cluster --watch --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker ha epochs")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker ha reset")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker cold")
             commands="show set remove read-ahead"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker cold show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker cold set")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="groups -"
             ;;
         "broker cold remove")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="groups"
             ;;
         "broker cold read-ahead")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker rocksdb")
             commands="export compare pop"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker rocksdb export")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker rocksdb compare")
-            options="-b --broker --cluster -T --topic --days -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -T --topic --days -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters -T:topics --topic:topics --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster -T --topic --days --columns --sort --header --csv"
+            values+=" -b --broker --cluster -T --topic --days --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters -T:topics --topic:topics"
             ;;
         "broker rocksdb pop")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "broker container")
             commands="add remove"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "broker container add")
-            options="-y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -y --yes"
             paths="yes"
             ;;
         "broker container remove")
-            options="-y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -y --yes"
             arguments="- - brokers -"
             ;;
         "namesrv")
             commands="run config kv"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv run")
-            options="--config --set --host --port -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--config --set --host --port -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--config --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --config --set --host --port"
+            values+=" --config --set --host --port"
+            files+=" --config"
             ;;
         "namesrv config")
             commands="show set"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv config show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "namesrv config set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "namesrv kv")
             commands="list get set delete"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "namesrv kv list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="=ORDER_TOPIC_CONFIG"
             ;;
         "namesrv kv get")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=ORDER_TOPIC_CONFIG -"
             ;;
         "namesrv kv set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="=ORDER_TOPIC_CONFIG - -"
             ;;
         "namesrv kv delete")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="=ORDER_TOPIC_CONFIG -"
             ;;
         "acl")
             commands="list check version set delete whitelist user policy"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             paths="yes"
             ;;
         "acl check")
-            options="-b --broker --cluster --acl-file --address -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --acl-file --address -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--acl-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --acl-file --address --columns --sort --header --csv"
+            values+=" -b --broker --cluster --acl-file --address --columns --sort"
+            files+=" --acl-file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl version")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl set")
-            options="-b --broker --cluster --dry-run -y --yes --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --secret-file --topic-default --group-default --topic-perm --group-perm --white-address -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --secret-file --admin --topic-default --group-default --topic-perm --group-perm --white-address --columns --sort --header --csv"
+            values+=" -b --broker --cluster --secret-file --topic-default --group-default --topic-perm --group-perm --white-address --columns --sort"
+            files+=" --secret-file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl delete")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl whitelist")
-            options="-b --broker --cluster --dry-run -y --yes --acl-file -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --acl-file -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--acl-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --acl-file --columns --sort --header --csv"
+            values+=" -b --broker --cluster --acl-file --columns --sort"
+            files+=" --acl-file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl user")
             commands="list show create update delete copy"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl user list")
-            options="-b --broker --cluster --contains --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --contains -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --contains --passwords --columns --sort --header --csv"
+            values+=" -b --broker --cluster --contains --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl user show")
-            options="-b --broker --cluster --passwords -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --passwords --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl user create")
-            options="-b --broker --cluster --dry-run -y --yes --password-file --type -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --password-file --type -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--password-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --password-file --type --columns --sort --header --csv"
+            values+=" -b --broker --cluster --password-file --type --columns --sort"
+            files+=" --password-file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl user update")
-            options="-b --broker --cluster --dry-run -y --yes --password --password-file --type --status -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --password-file --type --status -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--password-file --secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --password --password-file --type --status --columns --sort --header --csv"
+            values+=" -b --broker --cluster --password-file --type --status --columns --sort"
+            files+=" --password-file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl user delete")
-            options="-b --broker --cluster --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl user copy")
-            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--from --to -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --from --to --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --from --to --columns --sort"
             ;;
         "acl policy")
             commands="list show set delete copy"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "acl policy list")
-            options="-b --broker --cluster --user --resource -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --user --resource -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --user --resource --columns --sort --header --csv"
+            values+=" -b --broker --cluster --user --resource --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl policy show")
-            options="-b --broker --cluster -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --columns --sort --header --csv"
+            values+=" -b --broker --cluster --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl policy set")
-            options="-b --broker --cluster --dry-run -y --yes --action --source --deny --default -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --action --source -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --action --source --deny --default --columns --sort --header --csv"
+            values+=" -b --broker --cluster --action --source --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl policy delete")
-            options="-b --broker --cluster --dry-run -y --yes --resource --default -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --resource -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --dry-run -y --yes --resource --default --columns --sort --header --csv"
+            values+=" -b --broker --cluster --resource --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "acl policy copy")
-            options="--from --to --dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="--from --to -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --from --to --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --from --to --columns --sort"
             ;;
         "controller")
             commands="status replicas elect clean config"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller status")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "controller replicas")
-            options="-b --broker --cluster --watch -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-b --broker --cluster --watch -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-b:brokers --broker:brokers --cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -b --broker --cluster --watch --columns --sort --header --csv"
+            values+=" -b --broker --cluster --watch --columns --sort"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "controller elect")
-            options="--cluster -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --cluster -y --yes"
+            values+=" --cluster"
+            specs+=" --cluster:clusters"
             arguments="- brokers -"
             ;;
         "controller clean")
-            options="--cluster --living -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="--cluster -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--cluster:clusters --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --cluster --living -y --yes"
+            values+=" --cluster"
+            specs+=" --cluster:clusters"
             arguments="- brokers -..."
             ;;
         "controller config")
             commands="show set"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "controller config show")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "controller config set")
-            options="--dry-run -y --yes -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "profile")
             commands="add edit set use current show test list import remove"
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             ;;
         "profile add")
-            options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-g --group -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -g --group --protected --no-protected"
+            values+=" -g --group"
+            specs+=" -g:groups --group:groups"
             arguments="profiles -"
             ;;
         "profile edit")
-            options="-g --group --protected --no-protected --unset -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-g --group --unset -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-g:groups --group:groups --unset:=map,timeout,group,keys,tls --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -g --group --protected --no-protected --unset"
+            values+=" -g --group --unset"
+            specs+=" -g:groups --group:groups --unset:=map,timeout,group,keys,tls"
             arguments="profiles"
             ;;
         "profile set")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles -"
             ;;
         "profile use")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "profile current")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "profile show")
-            options="--resolved -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --resolved --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="profiles"
             ;;
         "profile test")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="profiles"
             ;;
         "profile list")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             ;;
         "profile import")
-            options="-g --group --protected --no-protected -n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-g --group -n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="-g:groups --group:groups --profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" -g --group --protected --no-protected"
+            values+=" -g --group"
+            specs+=" -g:groups --group:groups"
             arguments="profiles -"
             paths="yes"
             ;;
         "profile remove")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="profiles"
             ;;
         "cheat")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config --columns --sort --header --csv -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config --columns --sort"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
             arguments="=send,read,consume,topics,groups,offsets,dead-letters,administration,monitoring,inspect,files"
             ;;
         "help")
-            options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
-            values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
-            files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
-            specs="--profile:profiles --color:=always,auto,never --confirm:profiles"
             arguments="=send,request,pull,tail,consume,query,id,trace,dlq,topic,group,offsets,cluster,doctor,check,metrics,top,report,bench,inspect,export,import,spark,sql,mirror,up,broker,namesrv,acl,controller,profile,cheat,help,formats,ranges,tls,exit-codes,environment,account,json-schema..."
             ;;
     esac

@@ -17,18 +17,34 @@ def _names(options: Iterable[Option]) -> list[str]:
     return [name for option in options for name in option.names]
 
 
-def _valued(node: Node) -> list[str]:
-    return _names(option for option in node.options if option.takes_value)
+def _offered(option: Option) -> Option:
+    """Return what shells need to know of an option: help shows it on a page of its own for each command."""
+    return option._replace(panel="", usage="")
 
 
-def _files(node: Node) -> list[str]:
-    return _names(option for option in node.options if option.is_path)
+def _shared(nodes: Sequence[Node]) -> list[Option]:
+    """Return the options that every command has, and which are stated once."""
+    every = set.intersection(*({_offered(option) for option in node.options} for node in nodes))
+    return [option for option in map(_offered, nodes[0].options) if option in every]
 
 
-def _specs(node: Node) -> list[str]:
+def _own(node: Node, shared: Sequence[Option]) -> Node:
+    """Return a command without the shared options."""
+    return node._replace(options=tuple(one for one in node.options if _offered(one) not in shared))
+
+
+def _valued(options: Iterable[Option]) -> list[str]:
+    return _names(option for option in options if option.takes_value)
+
+
+def _files(options: Iterable[Option]) -> list[str]:
+    return _names(option for option in options if option.is_path)
+
+
+def _specs(options: Iterable[Option]) -> list[str]:
     return [
         f"{name}:{option.values.spec}"
-        for option in node.options
+        for option in options
         for name in option.names
         if option.values != Values()
     ]
@@ -40,35 +56,68 @@ def _arguments(node: Node) -> list[str]:
     return found if any(one.spec != "-" for one in node.values) else []
 
 
-def _cases(nodes: Sequence[Node], body: Callable[[Node], str]) -> str:
-    return "".join(f'        "{" ".join(node.path)}")\n{body(node)}            ;;\n' for node in nodes)
+def _cases(nodes: Sequence[Node], head: str, body: Callable[[Node], str]) -> str:
+    cases = "".join(f'        "{" ".join(node.path)}")\n{body(node)}            ;;\n' for node in nodes)
+    return f'{head}    case "$1" in\n{cases}'
 
 
-def _bash(node: Node) -> str:
+def _of_options(options: Sequence[Option]) -> dict[str, list[str]]:
+    return {
+        "options": _names(options),
+        "values": _valued(options),
+        "files": _files(options),
+        "specs": _specs(options),
+    }
+
+
+def _bash(nodes: Sequence[Node]) -> str:
+    shared = _shared(nodes)
+    head = '    commands="" arguments="" paths=""\n'
+    head += "".join(f'    {name}="{" ".join(found)}"\n' for name, found in _of_options(shared).items())
+    return _cases(nodes, head, lambda node: _bash_case(_own(node, shared)))
+
+
+def _bash_case(node: Node) -> str:
+    own = "".join(
+        f'            {name}+=" {" ".join(found)}"\n'
+        for name, found in _of_options(node.options).items()
+        if found
+    )
     words = {
         "commands": [name for name, _ in node.commands],
-        "options": _names(node.options),
-        "values": _valued(node),
-        "files": _files(node),
-        "specs": _specs(node),
         "arguments": _arguments(node),
         "paths": ["yes"] if node.takes_paths else [],
     }
-    return "".join(f'            {name}="{" ".join(found)}"\n' for name, found in words.items() if found)
+    return own + "".join(
+        f'            {name}="{" ".join(found)}"\n' for name, found in words.items() if found
+    )
 
 
-def _zsh(node: Node) -> str:
-    options = [(name, option.text) for option in node.options for name in option.names]
-    body = ""
-    for array, described in (("commands", node.commands), ("options", options)):
-        rows = "".join(f"                {_described(name, text)}\n" for name, text in described)
-        body += f"            {array}=(\n{rows}            )\n" if rows else ""
-    for array, names in (("values", _valued(node)), ("files", _files(node))):
-        body += f"            {array}=({' '.join(names)})\n" if names else ""
-    for array, words in (("specs", _specs(node)), ("arguments", _arguments(node))):
-        quoted = " ".join(f"'{word}'" for word in words)  # zsh would look for a command =word
-        body += f"            {array}=({quoted})\n" if words else ""
-    return body + ("            paths=yes\n" if node.takes_paths else "")
+def _zsh(nodes: Sequence[Node]) -> str:
+    shared = _shared(nodes)
+    head = '    commands=() arguments=() paths=""\n' + _zsh_options(shared, " " * 4, "=")
+    return _cases(nodes, head, lambda node: _zsh_case(_own(node, shared)))
+
+
+def _zsh_options(options: Sequence[Option], margin: str, sign: str) -> str:
+    found = _of_options(options)
+    texts = {name: option.text for option in options for name in option.names}
+    rows = "".join(f"{margin}    {_described(name, texts[name])}\n" for name in found["options"])
+    body = f"{margin}options{sign}(\n{rows}{margin})\n" if rows else ""
+    for array in ("values", "files"):
+        body += f"{margin}{array}{sign}({' '.join(found[array])})\n" if found[array] else ""
+    specs = " ".join(f"'{word}'" for word in found["specs"])  # zsh would look for a command =word
+    return body + (f"{margin}specs{sign}({specs})\n" if specs else "")
+
+
+def _zsh_case(node: Node) -> str:
+    margin = " " * 12
+    rows = "".join(f"{margin}    {_described(name, text)}\n" for name, text in node.commands)
+    body = f"{margin}commands=(\n{rows}{margin})\n" if rows else ""
+    body += _zsh_options(node.options, margin, "+=")
+    arguments = " ".join(f"'{word}'" for word in _arguments(node))
+    body += f"{margin}arguments=({arguments})\n" if arguments else ""
+    return body + (f"{margin}paths=yes\n" if node.takes_paths else "")
 
 
 def _described(name: str, text: str) -> str:
@@ -78,10 +127,16 @@ def _described(name: str, text: str) -> str:
 
 
 def _fish(nodes: Sequence[Node]) -> str:
-    values = sorted({name for node in nodes for name in _valued(node)})
+    values = sorted({name for node in nodes for name in _valued(node.options)})
     names = [_quoted(f" {' '.join(node.path)}") for node in nodes if node.path]
-    head = f"set --global __rmq_values {' '.join(values)}\nset --global __rmq_commands {' '.join(names)}\n"
-    return head + "".join(f"{line}\n" for node in nodes for line in _fish_lines(node))
+    shared = _shared(nodes)
+    lines = [
+        f"set --global __rmq_values {' '.join(values)}",
+        f"set --global __rmq_commands {' '.join(names)}",
+    ]
+    lines += [f"complete --command rmq {_fish_option(option)}" for option in shared]
+    lines += [line for node in nodes for line in _fish_lines(_own(node, shared))]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _quoted(text: str) -> str:
@@ -123,12 +178,12 @@ def _fish_option(option: Option) -> str:
     return f"{' '.join(words)} --description {_quoted(option.text)}"
 
 
-_CASES = re.compile(r'(?<=\n    case "\$1" in\n).*?(?=    esac\n)', re.S)
+_CASES = re.compile(r"(?<=\n_rmq_describe\(\) \{\n).*?(?=    esac\n)", re.S)
 _END = re.compile(r"(?<=\ncomplete --command rmq --no-files\n).*", re.S)
 
 _GENERATED: Mapping[str, tuple[re.Pattern[str], Callable[[Sequence[Node]], str]]] = {
-    "rmq.bash": (_CASES, lambda nodes: _cases(nodes, _bash)),
-    "_rmq": (_CASES, lambda nodes: _cases(nodes, _zsh)),
+    "rmq.bash": (_CASES, _bash),
+    "_rmq": (_CASES, _zsh),
     "rmq.fish": (_END, _fish),
 }
 
