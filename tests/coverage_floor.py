@@ -7,7 +7,7 @@ import io
 import coverage
 import pytest
 
-from tests.lines import PACKAGES
+from tests.lines import PACKAGES, ROOT
 
 FLOOR = 90.0
 """Percent of the lines."""
@@ -15,7 +15,7 @@ FLOOR = 90.0
 
 def check(session: pytest.Session) -> None:
     """Writes the figure of each package; one below the floor fails the run."""
-    measured = coverage.Coverage()
+    measured = coverage.Coverage(data_file=ROOT / ".coverage")
     measured.combine()
     figures = {name: measured.report(include=[f"{name}/*"], file=io.StringIO()) for name in PACKAGES}
     terminal = session.config.pluginmanager.getplugin("terminalreporter")

@@ -32,8 +32,8 @@ from tests.support import PATIENCE
 __all__ = ["warm_rmq"]
 
 COMMANDS = (
-    "acl cheat check cluster consume dlq doctor export group help id import inspect metrics offsets profile pull "
-    "query report request send sql tail topic trace"
+    "acl cheat check cluster consume controller dlq doctor export group help id import inspect metrics offsets "
+    "profile pull query report request send sql tail topic trace"
 )
 """What copies run. Other commands start as processes do: servers, and those that load Spark."""
 IMPORTED = (
