@@ -10,7 +10,7 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
 from codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP
 from codec.operations.messages import QUERY_MESSAGE, SEND_MESSAGE_V2
-from rmqcli.client import Admin, BrokerRefused, NotPermitted
+from rmqcli.client import Admin, BrokerBusy, BrokerRefused, NotPermitted
 
 NO_QUEUE = 2**31 - 1
 """No topic has this queue: a send to it is refused after the check of permissions, and stores nothing."""
@@ -22,6 +22,8 @@ async def probe(admin: Admin, address: str, need: Need) -> str:
     """Return the refusal of a broker by access control, "" if it allows it; errors of the client otherwise."""
     try:
         await _ask(admin, address, need)
+    except BrokerBusy:
+        raise  # before the check
     except NotPermitted as error:
         if error.by_account:
             return str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -15,10 +15,15 @@ from rmqcli.cli.options import Seats
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import ACCOUNTS, app
 from rmqcli.commands.common.changing import read_brokers
+from rmqcli.commands.common.outcome import end_partly, report_failures
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
+    from rmqcli.commands.common.outcome import Failures
     from rmqcli.flows.permitting import Question
+
+Answer = tuple[bool, str, str]
+"""Whether it is allowed, the text of a refusal, and what decides."""
 
 KeyArgument = Annotated[str, Argument(metavar="KEY", help="Access key of the account.")]
 ActionArgument = Annotated[str, Argument(metavar="ACTION", help="pub, sub, or admin.")]
@@ -55,7 +60,7 @@ def check(
 
     With --acl-file no broker is asked, and signatures count as right. Without it brokers are, by
     requests that change nothing, signed by the account in use, which must be KEY; they do not say which
-    line decides. The exit code is 6 if it may not.
+    line decides. The exit code is 6 if it may not, 3 if some brokers gave no answer.
 
     Piped output: broker, access key, action, resource, true or false, and what decides.
     """
@@ -65,9 +70,9 @@ def check(
     asked = question(action, resource)
     if acl_file:
         allowed, refusal, line = decided(read_account_files(acl_file), key, asked, address)
-        found = {"": (allowed, refusal, line)}
+        found, failures = {"": (allowed, refusal, line)}, {}
     else:
-        found = _asked(settings, seats, key, asked, address)
+        found, failures = _asked(settings, seats, key, asked, address)
     columns = [
         Column("BROKER", "brokerName"),
         Column("ACCESS KEY", "accessKey"),
@@ -80,12 +85,14 @@ def check(
     show_rows(settings, columns, rows)
     refusals = [text for yes, text, _ in found.values() if not yes]
     if refusals:
+        report_failures(failures)
         raise Ended(ExitCode.NOT_PERMITTED, list(dict.fromkeys(refusals)))
+    end_partly(failures, done=bool(found))
 
 
 def _asked(
     settings: Settings, seats: Seats, key: str, asked: Question, address: str | None
-) -> dict[str, tuple[bool, str, str]]:
+) -> tuple[dict[str, Answer], Failures]:
     from rmqcli.cli.account import account
 
     used = account(settings.given, settings.endpoint)
@@ -99,13 +106,18 @@ def _asked(
     if need is None:
         raise usage_error("admin is for --acl-file: such a request would change the broker")
 
-    async def read(
-        admin: Admin, found: Mapping[str, str], failures: dict[str, Any]
-    ) -> dict[str, tuple[bool, str, str]]:
+    async def read(admin: Admin, found: Mapping[str, str], failures: Failures) -> dict[str, Answer]:
+        from rmqcli.client import ClientError
         from rmqcli.flows.probing_access import probe
 
-        refusals = {label: await probe(admin, at, need) for label, at in found.items()}
-        return {label: (not text, text, "the broker") for label, text in refusals.items()}
+        answers = {}
+        for label, at in found.items():
+            try:
+                text = await probe(admin, at, need)
+            except ClientError as error:
+                failures[label] = error
+            else:
+                answers[label] = not text, text, "the broker"
+        return answers
 
-    answers, _ = read_brokers(settings, seats, ACCOUNTS, read)
-    return answers
+    return read_brokers(settings, seats, ACCOUNTS, read)

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from broker.testing.embedded import embedded_in_thread
+from codec.codes import RequestCode as R
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
+from tests.cli.servers.scripted import Peers
+from tests.client.scripted import refuse
 
+ACL = "org.apache.rocketmq.acl.common.AclException: "
 TEXT = """
 accounts:
 - accessKey: billing-app
@@ -87,6 +91,25 @@ def test_accounts_are_listed_without_secrets(cli: Run, conf: Path) -> None:
         ("operator", False, []),
         ("billing-app", False, ["orders=PUB|SUB", "audit=PUB"]),
     ]
+
+
+def test_a_broker_that_is_busy_has_not_allowed_it(cli: Run, peers: Peers, tmp_path: Path) -> None:
+    """It refuses before it looks at the account."""
+    keys = tmp_path / "keys"
+    keys.write_text("secret-of-billing\n")
+    keys.chmod(0o600)
+    words = ["--access-key", "billing-app", "--secret-key-file", str(keys), "acl", "check", "billing-app"]
+    peers.a.replies[R.QUERY_MESSAGE] = refuse(2, "too busy")
+    peers.b.replies[R.QUERY_MESSAGE] = refuse(22, "nothing found")
+    found = cli(*words, "sub", "Topic:orders")
+    assert (found.code, [row[0] for row in found.lines]) == (ExitCode.PARTLY, ["broker-b"])
+    assert "broker-a: " in found.err and "SYSTEM_BUSY" in found.err
+    peers.b.replies[R.QUERY_MESSAGE] = refuse(1, f"{ACL}No default permission for topic:orders")
+    found = cli(*words, "sub", "Topic:orders")
+    assert (found.code, [row[0] for row in found.lines]) == (ExitCode.NOT_PERMITTED, ["broker-b"])
+    assert "SYSTEM_BUSY" in found.err
+    peers.b.replies[R.QUERY_MESSAGE] = refuse(2, "too busy")
+    assert cli(*words, "sub", "Topic:orders").code == ExitCode.FAILED
 
 
 def test_brokers_are_asked_and_nothing_is_stored(cli: Run, tmp_path: Path) -> None:
