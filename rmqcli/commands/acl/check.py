@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqcli.flows.permitting import Question
 
 Answer = tuple[bool, str, str]
-"""Whether it is allowed, the text of a refusal, and what decides."""
+"""True if it is allowed; the text of a refusal; what decides."""
 
 KeyArgument = Annotated[str, Argument(metavar="KEY", help="Access key of the account.")]
 ActionArgument = Annotated[str, Argument(metavar="ACTION", help="pub, sub, or admin.")]
@@ -68,9 +68,11 @@ def check(
     from rmqcli.render import Column, show_rows
 
     asked = question(action, resource)
+    found: dict[str, Answer]
+    failures: Failures = {}
     if acl_file:
         allowed, refusal, line = decided(read_account_files(acl_file), key, asked, address)
-        found, failures = {"": (allowed, refusal, line)}, {}
+        found = {"": (allowed, refusal, line)}
     else:
         found, failures = _asked(settings, seats, key, asked, address)
     columns = [
