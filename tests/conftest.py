@@ -87,7 +87,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if lines.is_wanted():
+    if lines.is_wanted() and not session.config.option.collectonly:
         lines.save(os.environ.get("PYTEST_XDIST_WORKER", "main"))
         if not hasattr(session.config, "workerinput"):
             coverage_floor.check(session)
