@@ -97,7 +97,11 @@ def further_queues(properties: Mapping[str, str]) -> Iterator[tuple[str, int]]:
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
     """The keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
-    unique, keys = properties.get(_UNIQ_KEY), properties.get(_KEYS)
+    return keys_of(properties.get(_UNIQ_KEY), properties.get(_KEYS))
+
+
+def keys_of(unique: str | None, keys: str | None) -> list[str]:
+    """As `index_keys`, of the values of UNIQ_KEY and KEYS."""
     found = [unique] if unique else []
     if keys:
         found += split_keys(keys) if " " in keys else (keys,)

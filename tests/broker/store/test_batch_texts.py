@@ -66,6 +66,45 @@ def test_texts_that_are_alike_are_read_together_as_each_alone(
     assert alike is None or list(zip(*alike, strict=True)) == [BatchTexts(common).read(own) for own in owns]
 
 
+NAMES = st.lists(st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "n", "é"]), min_size=1, unique=True)
+PRINTABLE = st.sampled_from(["0A0B", "k1", " ", " k2  k3 ", "UNIQ_KEY", "~" * 20])
+SHAPED = st.tuples(NAMES, st.sampled_from(["", "\x02"])).flatmap(
+    lambda shape: st.lists(
+        st.lists(PRINTABLE, min_size=len(shape[0]), max_size=len(shape[0])).map(
+            lambda values: "\x02".join(map("\x01".join, zip(shape[0], values, strict=True))) + shape[1]
+        ),
+        min_size=2,
+        max_size=8,
+    )
+)
+
+
+@settings(max_examples=200)
+@given(SHAPED, st.sampled_from(COMMON), VALUES)
+def test_texts_with_the_same_names_are_read_together_as_each_alone(
+    batch: list[str], common: bytes, odd: str
+) -> None:
+    owns = [own.encode() for own in batch]
+    texts = BatchTexts(common)
+    outcome(texts, batch[0])
+    together = texts.read_alike(owns)
+    alone = [BatchTexts(common).read(own) for own in owns]
+    assert together is not None
+    assert list(zip(*together, strict=True)) == alone
+    broken = owns[-1].replace(b"\x01", b"\x01" + odd.encode(), 1)
+    later = texts.read_alike((broken,))
+    assert later is None or list(zip(*later, strict=True)) == [BatchTexts(common).read(broken)]
+
+
+@pytest.mark.parametrize(
+    "own", [b"", b"a\x01b\x02a\x01c", b"n", b"a\x01", b"\x02".join([b"n%d\x01v" % n for n in range(17)])]
+)
+def test_a_text_without_a_shape_is_read_alone(own: bytes) -> None:
+    texts = BatchTexts(b"")
+    texts.read(own)
+    assert texts.read_alike((own, own)) is None
+
+
 def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = BatchTexts(b"WAIT\x01true")
     texts.read(b"UNIQ_KEY\x010A\x02TAGS\x01t")
@@ -81,7 +120,7 @@ def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.Mon
 def test_a_batch_of_different_texts_is_not_learned_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = BatchTexts(b"")
     for number in range(4):
-        texts.read(b"UNIQ_KEY\x010A\x02KEYS\x01%d" % number)
+        texts.read(b"UNIQ_KEY\x010A\x02n%d\x01v" % number)
     monkeypatch.setattr(BatchTexts, "_learned", None)
     assert texts.read(b"KEYS\x01k\x02UNIQ_KEY\x01u")[2] == ("u", "k")
 
