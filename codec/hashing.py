@@ -127,16 +127,28 @@ def _extend(value: int, units: Sequence[int]) -> int:
 def _learn(topic: str, key: str) -> int:
     """The unsigned hash of `topic#key`, which the caches keep unless the tail is not ASCII."""
     head, tail = key[:-TAIL], key[-TAIL:]
+    if head and tail.isascii():
+        return _learned_head(topic, head) + _learned_tail(tail) & MASK
     value = _extend(_topic_hash(topic), _units(key))
     if not head:
         _remember(_short_keys, MAX_HEADS, (topic, key), value)
-    elif tail.isascii():
-        last = _tails.get(tail)
-        if last is None:
-            last = _extend(0, _units(tail))
-            _remember(_tails, MAX_TAILS, tail, last)
-        _remember(_heads, MAX_HEADS, (topic, head), value - last & MASK)
     return value
+
+
+def _learned_head(topic: str, head: str) -> int:
+    base = _heads.get((topic, head))
+    if base is None:
+        base = _extend(_topic_hash(topic), _units(head)) * SCALES[TAIL] & MASK
+        _remember(_heads, MAX_HEADS, (topic, head), base)
+    return base
+
+
+def _learned_tail(tail: str) -> int:
+    last = _tails.get(tail)
+    if last is None:
+        last = _extend(0, _units(tail))
+        _remember(_tails, MAX_TAILS, tail, last)
+    return last
 
 
 @lru_cache(maxsize=4096)
