@@ -57,6 +57,8 @@ class Result(NamedTuple):
 
 
 Run = Callable[..., Result]
+ACCOUNT, SECRET = "account-of-tests", "no-output-shows-this"
+"""The account that signs the requests of `rmq`; no command may show its secret key."""
 CHECKED = 5
 """Lines at both ends of a long output that are compared with the schema."""
 
@@ -99,6 +101,7 @@ def cli(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
                 os.dup2(saved, 0)
                 os.close(saved)
         out, err = capfdbinary.readouterr()
+        assert SECRET.encode() not in out + err, arguments
         check_documents(arguments, out)
         return Result(code, out, err.decode())
 
@@ -114,8 +117,10 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def rmq(cli: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """As `cli`, with the cluster in the environment, and patience for a busy machine."""
+    """As `cli`, with the cluster and an account in the environment, and patience for a busy machine."""
     monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+    monkeypatch.setenv("RMQ_ACCESS_KEY", ACCOUNT)
+    monkeypatch.setenv("RMQ_SECRET_KEY", SECRET)
     monkeypatch.setattr("rmqcli.client.push.consumer.LEAVE", PATIENCE)
     return lambda *arguments, stdin=b"": cli("--timeout", "30", *arguments, stdin=stdin)
 
