@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.errors import Refusal
+from broker.errors import NotReady, Refusal
 from codec.errors import CodecError
 from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.broker.support import Client, fake_broker
@@ -28,10 +28,10 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 """The recorded broker had it with more queues."""
 
 
-def ask(client: Client, request: RemotingCommand) -> None:
+async def ask(client: Client, request: RemotingCommand) -> None:
     """As the server does it; anything but a refusal or a codec error fails the test."""
     try:
-        reply = client.broker.handlers[request.code](client.session, request)  # type: ignore[arg-type]
+        reply = await handled(client, request)
     except Refusal as refusal:
         reply = request.reply(refusal.code, refusal.remark, refusal.ext_fields)
     except CodecError as error:
@@ -40,6 +40,16 @@ def ask(client: Client, request: RemotingCommand) -> None:
         reply = decode_frame(reply[4:])
     if reply is not None:
         client.session.respond(request, reply)
+
+
+async def handled(client: Client, request: RemotingCommand) -> RemotingCommand | bytes | None:
+    handler = client.broker.handlers[request.code]
+    while True:
+        try:
+            return handler(client.session, request)  # type: ignore[arg-type]
+        except NotReady as missing:
+            await missing.ready()
+            handler = missing.then or handler
 
 
 def compare(client: Client, request: RemotingCommand, theirs: RemotingCommand) -> None:
@@ -71,7 +81,7 @@ async def test_java_is_answered_as_by_java(tmp_path: Path, kind: str, autojump_c
                     clients[connection] = broker.client()
                 if command.code in broker.handlers:
                     open_requests[connection, command.opaque] = command
-                    ask(clients[connection], command)
+                    await ask(clients[connection], command)
                     await trio.lowlevel.checkpoint()
                 continue
             request = open_requests.pop((connection, command.opaque), None)
