@@ -1,18 +1,21 @@
 """Long JSON bodies, decoded in steps: a list that is a member of the body is decoded a piece at a time.
 
 A piece ends where an item seems to end. That it does is known when the piece is a list by itself, as the same
-bytes cannot be both a whole list and the beginning of one whose last item goes on.
+bytes cannot be both a whole list and the beginning of one whose last item goes on. An item that is longer than
+a piece is decoded as a body is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import contextlib
+from collections.abc import Callable, Generator
+from functools import cache, partial
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 
 from codec.bodies.base import decode_body
-from codec.bodies.reading import BAD_JSON, is_plain
+from codec.bodies.reading import BAD_JSON, is_plain, read_json, reader_of
 from codec.errors import BodyError
 
 PIECE: Final = 16 * 1024
@@ -20,6 +23,8 @@ PIECE: Final = 16 * 1024
 _ENDS: Final = 8
 """Ends of items that are tried for one piece."""
 _ITEM_END: Final = b"},"
+_ITEM_COST: Final = 256
+"""An item that is decoded by itself counts as so many bytes more."""
 
 T = TypeVar("T")
 
@@ -31,24 +36,36 @@ class NotPlainJson(BodyError):
 def decode_body_in_steps(cls: type[T], data: bytes) -> Generator[None, None, T]:
     """As `decode_body`; it yields after each step. NotPlainJson, BodyError.
 
-    What cannot be split is one step: an item, or a list of scalars.
+    What cannot be split is one step: a scalar, a table, or a list of lists.
     """
-    lists: dict[str, list[Any]] = {}
     if b"$ref" in data:
         raise NotPlainJson("a reference of fastjson")
     try:
-        members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        members = _members(data)
     except BAD_JSON as error:
         raise NotPlainJson(str(error)) from None
     yield
-    try:
-        for name, wire, item in _lists(cls):
-            if len(bytes(members.get(wire, b""))) > PIECE:
-                lists[name] = yield from _list(item, bytes(members[wire]))
-                members[wire] = msgspec.Raw(b"[]")
-    except BAD_JSON:
-        return decode_body(cls, data)
-    value = decode_body(cls, msgspec.json.encode(members) if lists else data)
+    return (yield from _value(cls, data, members, partial(decode_body, cls)))
+
+
+def _members(data: bytes) -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+
+
+def _value(
+    cls: type[T], data: bytes, members: dict[str, msgspec.Raw], decode: Callable[[bytes], T]
+) -> Generator[None, None, T]:
+    """An object, whose long lists are decoded in steps and all else by `decode`."""
+    lists: dict[str, list[Any]] = {}
+    for name, wire, item in _lists(cls):
+        text = bytes(members.get(wire, b""))
+        if len(text) > PIECE and text.startswith(b"["):
+            try:
+                lists[name] = yield from _list(item, text)
+            except BodyError as error:
+                raise BodyError(f"{cls.__name__}.{wire}: {error}") from None
+            members[wire] = msgspec.Raw(b"[]")
+    value = decode(msgspec.json.encode(members) if lists else data)
     return msgspec.structs.replace(value, **lists) if lists else value  # type: ignore[type-var]
 
 
@@ -66,24 +83,69 @@ def _lists(cls: Any) -> list[tuple[str, str, Any]]:
 
 
 def _list(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
-    """The items of a list; msgspec's errors where it is none of these."""
-    decode = msgspec.json.Decoder(list[item], strict=False).decode
+    """The items of a list."""
     found: list[Any] = []
     start, last = 1, len(data) - 1
     while last - start > PIECE:
-        end = start + PIECE
-        for attempt in range(_ENDS):
-            end = data.rfind(_ITEM_END, start, end) + 1
-            if not end:
-                raise ValueError("no end of an item")
-            try:
-                found += decode(b"[%b]" % data[start:end])
-                break
-            except BAD_JSON:
-                if attempt == _ENDS - 1:
-                    raise
+        end = _end_of_items(data, start, start + PIECE)
+        if not end:
+            yield
+            found += yield from _long_items(item, b"[%b]" % data[start:last])
+            return found
+        found += _items(item, data[start:end])
         start = end + 1
         yield
-    found += decode(b"[%b]" % data[start:last])
+    found += _items(item, data[start:last])
     yield
     return found
+
+
+def _end_of_items(data: bytes, start: int, end: int) -> int:
+    """An end of an item between two positions; 0 if none is found."""
+    for _ in range(_ENDS):
+        end = data.rfind(_ITEM_END, start, end) + 1
+        if not end:
+            break
+        with contextlib.suppress(*BAD_JSON):
+            msgspec.json.decode(b"[%b]" % data[start:end], type=list[msgspec.Raw])
+            return end
+    return 0
+
+
+def _long_items(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
+    """The items of a list, of which some are longer than a piece."""
+    found: list[Any] = []
+    has_lists, in_step = isinstance(item, type) and bool(_lists(item)), 0
+    texts = msgspec.json.decode(data, type=list[msgspec.Raw])
+    yield
+    for text in map(bytes, texts):
+        if has_lists and len(text) > PIECE and text.startswith(b"{"):
+            members = _members(text)
+            yield
+            found.append((yield from _value(item, text, members, partial(_item, item))))
+        else:
+            found += _items(item, text)
+            in_step += len(text) + _ITEM_COST
+        if in_step >= PIECE:
+            in_step = 0
+            yield
+    return found
+
+
+def _items(item: Any, data: bytes) -> list[Any]:
+    """Decodes items at once, as tolerantly as `decode_body`."""
+    text = b"[%b]" % data
+    try:
+        found: list[Any] = _decoder(item).decode(text)
+    except BAD_JSON:
+        found = reader_of(list[item])(read_json(text))
+    return found
+
+
+def _item(item: Any, data: bytes) -> Any:
+    return _items(item, data)[0]
+
+
+@cache
+def _decoder(item: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(list[item], strict=False)
