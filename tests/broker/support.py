@@ -98,7 +98,7 @@ class FakeSession:
 
     def send(self, command: RemotingCommand | bytes, views: Sequence[memoryview] = ()) -> None:
         if isinstance(command, bytes):
-            command = decode_frame(command[4:])
+            command, views = decode_frame(b"".join((command, *views))[4:]), ()
         body = b"".join(views) if views else bytes(command.body)
         self.sent.append((command, body))
         self.news.set()
@@ -171,7 +171,7 @@ class Client:
         then: Handler | None = None,
     ) -> int:
         """Sends a request and returns its opaque. `then` handles it in place of its handler."""
-        self._opaque += 1
+        self._opaque += then is None
         ext = to_ext(header) if isinstance(header, Header) else dict(header) if header is not None else None
         request = RemotingCommand(
             code, ext, body, self._opaque, flag, language=self.language, version=self.version

@@ -11,7 +11,7 @@ import trio
 from msgspec import structs
 
 from broker.net.turns import FIRST_STEPS, Pace
-from broker.store.batches import MESSAGE_BYTES, PART_MESSAGES, STEP_BYTES
+from broker.store.batches import PART_MESSAGES, TOGETHER
 from codec.codes import ResponseCode
 from codec.headers.base import to_ext
 from codec.ids import parse_offset_msg_id
@@ -19,7 +19,6 @@ from codec.message import Message, MessageExt
 from codec.message_batch import encode_batch
 from tests.broker.support import OWN, fake_broker, long_header, send_header
 
-IN_STEP = STEP_BYTES // MESSAGE_BYTES
 """Short messages of a batch that are read in a step."""
 MISSING = "topic[Nope] not exist, apply first please!\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
@@ -153,7 +152,7 @@ async def test_a_long_batch_takes_turns_and_lies_in_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is decoded, its reply written and its keys indexed in steps; others send meanwhile."""
-    items = 2 * FIRST_STEPS * IN_STEP
+    items = 2 * FIRST_STEPS * TOGETHER
     body = encode_batch([Message.of("T", f"b{n}", keys=f"k{n}") for n in range(items)])
     async with fake_broker(tmp_path) as broker:
         client, other, decoded = broker.client(), broker.client(), 0
@@ -161,8 +160,8 @@ async def test_a_long_batch_takes_turns_and_lies_in_a_row(
 
         async def next_turn() -> None:
             nonlocal decoded
-            decoded += IN_STEP
-            if decoded == IN_STEP:
+            decoded += TOGETHER
+            if decoded == TOGETHER:
                 assert (await other.send("T")).code == 0
 
         monkeypatch.setattr(client.session.turns, "next", next_turn)
