@@ -9,7 +9,6 @@ handles all others and refuses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from broker.context import BrokerContext
 from broker.handlers.plain_properties import PlainTexts
@@ -17,19 +16,11 @@ from broker.handlers.send import MULTI_TAG
 from broker.net.session import Session
 from broker.services.put import put_run
 from broker.store.values import StoreMessage
-from codec.codes import RequestCode
-from codec.errors import CodecError
-from codec.headers.base import Header, from_ext
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
 from codec.remoting.frame import RemotingCommand
-from codec.remoting.send_frames import SignableSendHeader
 
 HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
-HEADER_OF: dict[int, type[Header]] = {
-    RequestCode.SEND_MESSAGE_V2: SignableSendHeader,
-    RequestCode.SEND_MESSAGE: SendMessageRequestHeader,
-}
 
 
 def send_run(
@@ -58,7 +49,7 @@ def _plain(
     messages: list[StoreMessage] = []
     known, queues = "", 0
     for request in requests:
-        header = request.header or _header_of(request)
+        header = request.header
         if not isinstance(header, HEADERS) or request.flag or header.batch:
             break
         topic, queue_id = header.topic, header.queue_id
@@ -87,14 +78,6 @@ def _plain(
             )
         )
     return messages
-
-
-def _header_of(request: RemotingCommand) -> Header | None:
-    """The header of a request that was read in the general way, which keeps it; None if it cannot be read."""
-    form = HEADER_OF.get(request.code)
-    with suppress(CodecError):
-        request.header = None if form is None else from_ext(form, request.ext_fields)
-    return request.header
 
 
 def _open_queues(broker: BrokerContext, topic: str) -> int:

@@ -100,8 +100,8 @@ async def reply_behind(
 class Dispatcher:
     """Handlers by request code.
 
-    `gate` None admits all; `fast_failure` None refuses nobody for having waited. A code in `runs` is offered
-    to that handler first, with the requests behind it, as far as the gate admits each.
+    `gate` None admits all; `fast_failure` None refuses nobody for having waited. Without a gate, a code in
+    `runs` is offered to that handler first, with the requests behind it; with one there are no runs.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Dispatcher:
     ) -> None:
         self._turns = turns
         self._handlers = handlers
-        self._runs = runs
+        self._runs = runs if gate is None else NO_RUNS
         self._batches = batches or _NoBatches()
         self._gate = gate
         self._fast_failure = fast_failure or FastFailure()
@@ -173,17 +173,13 @@ class Dispatcher:
         """
         missing: NotReady | None = None
         runs, gate, attempt = self._runs, self._gate, self._attempt
-        admitted = position if gate is not None else last  # those before it passed the gate
         session.in_batch = True
         self._batches.begin_batch()
         while position < last and not session.is_congested:
             command = commands[position]
             if runs and position + 1 < last:
                 run = runs.get(command.code)
-                if run is not None and gate is not None:
-                    admitted = self._admit(gate, session, commands, max(position, admitted), last, pace)
-                in_run = commands[position:admitted] if run is not None else []
-                if run is not None and in_run and (handled := self._call_run(session, run, in_run)):
+                if run is not None and (handled := self._call_run(session, run, commands[position:last])):
                     position += handled
                     if pace is not None and pace.is_over:
                         break
@@ -191,11 +187,7 @@ class Dispatcher:
             if command.flag & RPC_RESPONSE:
                 session.answered(command)
             else:
-                missing = (
-                    self._pass(gate, session, command)
-                    if gate is not None and position >= admitted
-                    else attempt(session, command)
-                )
+                missing = attempt(session, command) if gate is None else self._pass(gate, session, command)
                 if missing is not None:
                     if missing.in_order:
                         break
@@ -208,29 +200,6 @@ class Dispatcher:
         session.flush()
         self._batches.end_batch()
         return position, missing
-
-    def _admit(
-        self,
-        gate: Gate,
-        session: Session,
-        commands: Sequence[RemotingCommand],
-        position: int,
-        last: int,
-        pace: Pace | None,
-    ) -> int:
-        """Asks the gate for requests that may be in a run, from `position` on, until the turn is over; where
-        the first is that it does not admit. That one is refused when it is its turn."""
-        for number in range(position, last):
-            command = commands[number]
-            if command.code not in self._runs or command.flag & RPC_RESPONSE:
-                return number
-            try:
-                gate(session, command)
-            except Exception:  # `_pass` replies to it
-                return number
-            if pace is not None and pace.is_over:
-                return number + 1
-        return last
 
     def _call_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
         try:

@@ -11,13 +11,9 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 from msgspec import structs
 
-from broker.auth.control import AccessControl
-from broker.disk import REAL
 from broker.handlers import direct_readers, handler_table, run_table
-from broker.net.dispatch import RunHandler
 from broker.net.server import Server
 from broker.net.session import Session
 from broker.store import MessageStore
@@ -29,10 +25,10 @@ from codec.headers.base import Header, to_ext
 from codec.headers.send import SendMessageRequestHeader
 from codec.message import Message
 from codec.message_batch import encode_batch
-from codec.remoting.frame import NO_DIRECT, RemotingCommand, decode_frame, encode_frame
+from codec.remoting.frame import NO_DIRECT, RemotingCommand, encode_frame
 from codec.remoting.signature import Signer
 from tests.broker.serving import Wire
-from tests.broker.support import START_MS, FakeBroker, fake_broker, inline, pull_header, send_header
+from tests.broker.support import START_MS, FakeBroker, fake_broker, pull_header, send_header
 
 PEER = ("10.0.0.7", 40000)
 
@@ -258,88 +254,3 @@ async def test_signed_sends_are_stored_together(tmp_path: Path) -> None:
         await server.serve_transport(wire, PEER)
     assert [reply.code for reply in wire.replies()] == [0] * 8
     assert sum(seen) == 7  # all but the one that checks the topic first
-
-
-ACCOUNTS = """
-accounts:
-- accessKey: rocketmq2
-  secretKey: '12345678'
-  defaultTopicPerm: DENY
-  topicPerms: [T=PUB]
-- accessKey: nobody-1
-  secretKey: '87654321'
-  defaultTopicPerm: DENY
-"""
-
-
-def signed_frames(seed: int) -> list[bytes]:
-    """Sends by accounts that may and that may not, wrongly signed ones, unsigned ones, and other requests."""
-    rng = random.Random(seed)
-    signers = {"good": Signer("rocketmq2", "12345678"), "denied": Signer("nobody-1", "87654321")}
-    signers["forged"] = Signer("rocketmq2", "guessed!")
-    frames = []
-    for opaque in range(200):
-        who = rng.choice(["good"] * 12 + ["denied", "forged", "unsigned"])
-        topic, code = rng.choice(["T"] * 12 + ["Other"]), rng.choice([310, 310, 310, 10])
-        properties = {"UNIQ_KEY": f"{opaque:032X}"} | rng.choice([{}] * 9 + [{"DELAY": "1"}])
-        header: Header = send_header(topic, properties, queue_id=rng.randrange(4))
-        if code == RequestCode.SEND_MESSAGE:
-            header = SendMessageRequestHeader(**structs.asdict(header))
-        fields = to_ext(header) | rng.choice([{}] * 30 + [{"queueId": "x", "e": "x"}])
-        kind = rng.choice([*SerializeType])
-        command = RemotingCommand(code, fields, b"body", opaque, language=0, version=409, serialize_type=kind)
-        if who in signers:
-            signers[who].sign(command)
-        frames.append(encode_frame(command))
-    return frames
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_sends_that_the_gate_admits_are_stored_together(
-    tmp_path: Path, seed: int, autojump_clock: trio.testing.MockClock
-) -> None:
-    """Each is checked, and the others are refused, as one by one."""
-    (tmp_path / "plain_acl.yml").write_text(ACCOUNTS)
-    control = AccessControl(tmp_path / "plain_acl.yml", REAL, inline, lambda: START_MS)
-    await control.load()
-    frames, replies, stored, sizes = signed_frames(seed), [], [], [0]
-    for together in (False, True):
-        checked: list[int] = []
-
-        def gate(session: Session, command: RemotingCommand, checked: list[int] = checked) -> None:
-            control.gate(session, command)
-            checked.append(command.opaque)
-
-        async with fake_broker(tmp_path / str(together)) as broker:
-            broker.context.topics.put(TopicConfig("T"))
-            wire, handlers, run = (
-                Wire(b"".join(frames)),
-                handler_table(broker.context),
-                run_table(broker.context)[10],
-            )
-
-            def counted(
-                session: Session,
-                requests: Sequence[RemotingCommand],
-                run: RunHandler = run,
-                checked: list[int] = checked,
-            ) -> Sequence[bytes]:
-                assert checked[-len(requests) :] == [request.opaque for request in requests]
-                done = run(session, requests)
-                sizes.append(len(done))
-                return done
-
-            runs = {10: counted, 310: counted} if together else {}
-            direct, store = direct_readers(gated=True), broker.context.store
-            server = Server(handlers, batches=store, direct=direct, runs=runs, gate=gate)
-            await server.serve_transport(wire, PEER)
-            assert {reply.opaque for reply in wire.replies() if reply.code == 0} <= {*checked}
-            replies.append(
-                [encode_frame(reply) for reply in sorted(wire.replies(), key=lambda one: one.opaque)]
-            )
-            entries = [len(store.consume_queue_entries("T", queue_id, 0, 999)) for queue_id in range(4)]
-            stored.append((store.commit_log_max_offset, entries))
-    assert replies[0] == replies[1]
-    assert stored[0] == stored[1]
-    assert {reply.code for reply in map(decode_frame, (frame[4:] for frame in replies[0]))} == {0, 1}
-    assert max(sizes) > 3
