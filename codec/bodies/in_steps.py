@@ -1,8 +1,8 @@
 """Long JSON bodies, decoded in steps: a list that is a member of the body is decoded a piece at a time.
 
 A piece ends where an item seems to end. That it does is known when the piece is a list by itself, as the same
-bytes cannot be both a whole list and the beginning of one whose last item goes on. An item that is longer than
-a piece is decoded as a body is.
+bytes cannot be both a whole list and the beginning of one whose last item goes on. An item that is longer
+than a piece is decoded as a body is.
 """
 
 from __future__ import annotations
