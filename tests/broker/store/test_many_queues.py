@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from broker.disk import PAGE, REAL
 from broker.disk.mapped import RealMappedFile
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.store import open_store
 from tests.broker.store.support import HOST, Clock, inline, loaded, message, numbers, small_config
+from tests.support import PATIENCE
 
 QUEUES = 60
 FAR = 8 << 20
@@ -75,9 +77,12 @@ async def test_queues_that_need_a_file_are_found_by_the_flush(
         monkeypatch.undo()
         for _ in range(2):
             await store._flusher.flush_all_queues()
-        await store._preparer._prepare()
         filling = queues.find("TopicA", 7)
-        assert filling is not None and filling.segments.is_ready(filling.next_file_start())
+        assert filling is not None
+        store._preparer.wake()
+        with trio.fail_after(PATIENCE):
+            while not filling.segments.is_ready(filling.next_file_start()):
+                await trio.lowlevel.checkpoint()
 
 
 def test_a_mapping_lives_as_long_as_its_slices(tmp_path: Path) -> None:
