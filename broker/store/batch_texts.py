@@ -139,7 +139,7 @@ class TextShape:
     __slots__ = ("_match", "_order", "_others", "_tail")
 
     def __init__(self, names: Sequence[bytes], end: bytes, tail: bytes) -> None:
-        """Of texts with these names that end with `end`; `tail` follows them, and its values count."""
+        """Each text has these names and ends with `end`; `tail` follows it, and its values count."""
         others = decode_properties(tail)
         groups = [
             name for name in map(str.encode, _LOOKED_AT) if name in names and name.decode() not in others

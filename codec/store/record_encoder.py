@@ -131,10 +131,8 @@ class RecordEncoder:
                 _pack_properties_length(properties_length),
                 properties,
             )
-        except KeyError:
-            raise LocalProtocolError(f"a host of {len(born_host)} bytes") from None
-        except struct.error as error:
-            raise LocalProtocolError(f"a number does not fit the record: {error}") from None
+        except (KeyError, struct.error) as error:
+            raise _refused(error, born_host) from None
 
     def run(
         self,
@@ -191,10 +189,14 @@ class RecordEncoder:
             topics = map(lengths.__getitem__, properties_lengths)
             pieces = zip(prefixes, bodies, topics, properties, strict=True)
             return b"".join(chain.from_iterable(pieces)), sizes
-        except KeyError:
-            raise LocalProtocolError(f"a host of {len(born_host)} bytes") from None
-        except struct.error as error:
-            raise LocalProtocolError(f"a number does not fit the record: {error}") from None
+        except (KeyError, struct.error) as error:
+            raise _refused(error, born_host) from None
+
+
+def _refused(error: KeyError | struct.error, born_host: bytes) -> LocalProtocolError:
+    if isinstance(error, KeyError):
+        return LocalProtocolError(f"a host of {len(born_host)} bytes")
+    return LocalProtocolError(f"a number does not fit the record: {error}")
 
 
 _encoder_of = lru_cache(maxsize=64)(RecordEncoder)
