@@ -26,6 +26,8 @@ LOAD_BYTES = 1 << 20
 POPULATED_AT_ONCE = 128 * 1024
 CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS)
 """`os.posix_fallocate` would then write a byte into each block, beside what others write through mappings."""
+PUNCH_HOLE = 0x01 | 0x02
+"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE."""
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 NO_MAPPING = "no room for a mapping: raise vm.max_map_count (sysctl), which limits them, or add memory"
 
@@ -96,8 +98,15 @@ class RealMappedFile:
             return False
         state = self._path.stat()
         with opened(self._path, os.O_RDWR) as fd:
-            os.ftruncate(fd, position)
-            os.ftruncate(fd, self._size)
+            # A kill between two truncations would leave a short file, whose size a start would adopt.
+            while _fallocate()(fd, PUNCH_HOLE, position, self._size - position):
+                error = ctypes.get_errno()
+                if error in CANNOT_RESERVE:
+                    os.ftruncate(fd, position)
+                    os.ftruncate(fd, self._size)
+                    break
+                if error != errno.EINTR:
+                    raise OSError(error, os.strerror(error), str(self._path))
         os.utime(self._path, ns=(state.st_atime_ns, state.st_mtime_ns))
         return True
 

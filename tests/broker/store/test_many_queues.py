@@ -122,3 +122,18 @@ def test_a_refused_mapping_names_file_and_remedy(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(mmap, "mmap", refuse)
     with pytest.raises(OSError, match=r"vm.max_map_count.*/file"):
         RealMappedFile(tmp_path / "file", PAGE)
+
+
+def test_what_is_cleared_is_never_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill would leave a file whose length is taken for the size of all files."""
+    file = REAL.open_mapped(tmp_path / "file", 4 * PAGE)
+    file.view[:] = b"x" * (4 * PAGE)
+    sizes = []
+    real = os.ftruncate
+    monkeypatch.setattr(os, "ftruncate", lambda fd, size: (sizes.append(size), real(fd, size)))
+    assert file.clear_from(PAGE + 7)
+    assert bytes(file.view) == (b"x" * (PAGE + 7)).ljust(4 * PAGE, b"\0")
+    assert (tmp_path / "file").read_bytes() == bytes(file.view)
+    assert not file.clear_from(PAGE + 7)
+    assert sizes == []
+    file.close()
