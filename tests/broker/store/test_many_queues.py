@@ -128,9 +128,14 @@ def test_what_is_cleared_is_never_cut_off(tmp_path: Path, monkeypatch: pytest.Mo
     """A kill would leave a file whose length is taken for the size of all files."""
     file = REAL.open_mapped(tmp_path / "file", 4 * PAGE)
     file.view[:] = b"x" * (4 * PAGE)
-    sizes = []
-    real = os.ftruncate
-    monkeypatch.setattr(os, "ftruncate", lambda fd, size: (sizes.append(size), real(fd, size)))
+    sizes: list[int] = []
+    truncate = os.ftruncate
+
+    def note(fd: int, size: int) -> None:
+        sizes.append(size)
+        truncate(fd, size)
+
+    monkeypatch.setattr(os, "ftruncate", note)
     assert file.clear_from(PAGE + 7)
     assert bytes(file.view) == (b"x" * (PAGE + 7)).ljust(4 * PAGE, b"\0")
     assert (tmp_path / "file").read_bytes() == bytes(file.view)
