@@ -48,7 +48,7 @@ bench:
 
 crash:
 	@.ci/prepare test
-	$(PY) -m pytest tests/crash tests/client/push/test_cancellation.py -q -n $(WORKERS) --dist=loadscope --crash-rounds=1000 --frames=2000000 --cuts=10000 --errors-step=1
+	RMQ_SEEDS=20 $(PY) -m pytest tests/crash tests/store tests/client/push/test_cancellation.py -q -n $(WORKERS) --dist=loadscope --crash-rounds=1000 --frames=2000000 --cuts=10000 --errors-step=1
 
 docs:
 	$(PY) -m rmqcli.manual

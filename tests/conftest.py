@@ -124,12 +124,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--cuts",
         type=int,
-        default=200,
+        default=120,
         help="number of power cuts and kills of a broker on a simulated disk",
     )
     parser.addoption(
         "--errors-step",
         type=int,
-        default=80,
+        default=120,
         help="every how many calls of a session to the disk one is refused, with each error",
     )

@@ -1,8 +1,10 @@
-"""Which lines of the packages the tests run: with `RMQ_LINES=1` each module has a mark before every statement.
+"""Which lines of the packages the tests run: with `RMQ_LINES=1` each module marks its statements.
 
 The tracing of Python, by which coverage measures before Python 3.12, doubles the time of all Python code. The
 marks take a tenth of the time of the packages and nothing elsewhere, so that every test is measured. What they
-find is a file of coverage, which reports it. A header of `except` or `case` is marked when its block runs.
+find is a file of coverage, which reports it. A header of `except` or `case` is marked when its block runs. A run of
+statements that hold no block has one mark, before its last one: where a statement raises, those before it in the
+same run count as not run.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ ROOT = Path(__file__).parents[1]
 COMPILED = ROOT / ".coverage-compiled"
 """Bytecode with marks; each file is named by what it is made of."""
 MARKS = "_lines_that_ran"
-"""The variable of a module: a 1 for each line that ran."""
+"""The variable of a module: a 1 for each run of statements whose last one was reached."""
 BLOCKS = ("body", "orelse", "finalbody")
 
 _ran: dict[str, list[int]] = {}
+_runs: dict[str, list[list[int]]] = {}
 _RULES = Path(__file__).read_bytes()
 
 
@@ -48,7 +51,7 @@ def begin() -> None:
 
 def lines_of(path: str) -> list[int]:
     """Returns the marked lines of a file that ran."""
-    return [number for number, ran in enumerate(_ran[path]) if ran]
+    return sorted({line for run, ran in zip(_runs[path], _ran[path], strict=True) if ran for line in run})
 
 
 def save(suffix: str) -> None:
@@ -59,26 +62,35 @@ def save(suffix: str) -> None:
     data.write()
 
 
-def marked(source: bytes) -> ast.Module:
-    """Returns the tree of a module with a mark before each statement."""
+def marked(source: bytes) -> tuple[ast.Module, list[list[int]]]:
+    """Returns the tree of a module with its marks, and the lines that each mark stands for."""
     tree = ast.parse(source)
+    runs: list[list[int]] = []
     for node in list(ast.walk(tree)):
         for name in BLOCKS:
             if isinstance(block := getattr(node, name, None), list):
-                setattr(node, name, _marked_block(node, block))
-    return ast.fix_missing_locations(tree)
+                setattr(node, name, _marked_block(node, block, runs))
+    return ast.fix_missing_locations(tree), runs
 
 
-def _marked_block(parent: ast.AST, block: Sequence[ast.stmt]) -> list[ast.stmt]:
+def _marked_block(parent: ast.AST, block: Sequence[ast.stmt], runs: list[list[int]]) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     waiting = _header(parent)
-    for statement in block:
+    for statement, following in zip(block, [*block[1:], None], strict=False):
         waiting += _lines(statement)
-        if not _must_be_first(statement):
-            found += _marks(waiting, statement)
+        if not _must_be_first(statement) and (_has_block(statement) or _ends_run(following)):
+            found.append(_mark(waiting, statement, runs))
             waiting = []
         found.append(statement)
-    return found + _marks(waiting, block[-1]) if block else found
+    return [*found, _mark(waiting, block[-1], runs)] if block and waiting else found
+
+
+def _ends_run(following: ast.stmt | None) -> bool:
+    return following is None or _has_block(following)
+
+
+def _has_block(statement: ast.stmt) -> bool:
+    return hasattr(statement, "body") or isinstance(statement, ast.Match)
 
 
 def _must_be_first(statement: ast.stmt) -> bool:
@@ -99,12 +111,10 @@ def _lines(statement: ast.stmt) -> list[int]:
     return [*(decorator.lineno for decorator in decorators), statement.lineno]
 
 
-def _marks(lines: Iterable[int], place: ast.stmt) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
-    for line in lines:
-        target = ast.Subscript(ast.Name(MARKS, ast.Load()), ast.Constant(line), ast.Store())
-        found.append(ast.copy_location(ast.Assign([target], ast.Constant(1)), place))
-    return found
+def _mark(lines: list[int], place: ast.stmt, runs: list[list[int]]) -> ast.stmt:
+    target = ast.Subscript(ast.Name(MARKS, ast.Load()), ast.Constant(len(runs)), ast.Store())
+    runs.append(lines)
+    return ast.copy_location(ast.Assign([target], ast.Constant(1)), place)
 
 
 class _Finder(MetaPathFinder):
@@ -123,19 +133,23 @@ class Marking(SourceFileLoader):
     """Imports a module with marks."""
 
     def exec_module(self, module: ModuleType) -> None:
-        lines = self.get_data(self.path).count(b"\n") + 2
-        vars(module)[MARKS] = _ran.setdefault(self.path, [0] * lines)
-        super().exec_module(module)
+        code, _runs[self.path] = self._compiled()
+        vars(module)[MARKS] = _ran.setdefault(self.path, [0] * len(_runs[self.path]))
+        exec(code, vars(module))
 
     def get_code(self, fullname: str) -> CodeType:
+        return self._compiled()[0]
+
+    def _compiled(self) -> tuple[CodeType, list[list[int]]]:
         source = self.get_data(self.path)
         parts = (MAGIC_NUMBER, _RULES, self.path.encode(), source)
         kept = COMPILED / blake2b(b"\0".join(parts), digest_size=20).hexdigest()
         if kept.exists():
-            code: CodeType = marshal.loads(kept.read_bytes())
-            return code
-        code = compile(marked(source), self.path, "exec", dont_inherit=True)
+            found: tuple[CodeType, list[list[int]]] = marshal.loads(kept.read_bytes())
+            return found
+        tree, runs = marked(source)
+        compiled = compile(tree, self.path, "exec", dont_inherit=True), runs
         unfinished = kept.with_suffix(f".{os.getpid()}")
-        unfinished.write_bytes(marshal.dumps(code))
+        unfinished.write_bytes(marshal.dumps(compiled))
         unfinished.replace(kept)
-        return code
+        return compiled

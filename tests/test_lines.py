@@ -114,13 +114,33 @@ def test_the_lines_that_coverage_finds(tmp_path: Path, monkeypatch: pytest.Monke
     assert 0 < len(missing) < len(found)
 
 
-def test_where_a_statement_fails_the_next_did_not_run(
+RAISING = """first = 1
+if first:
+    second = first / 0
+third = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "found"), [(RAISING, [1, 2, 3]), ("first = 1\nsecond = first / 0\n", [1, 2])]
+)
+def test_what_follows_a_statement_that_raises_did_not_run(
+    program: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lines_that_ran(program, tmp_path, monkeypatch) == found
+
+
+def test_what_is_before_a_statement_that_raises_in_its_run_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "COMPILED", tmp_path)
-    path = tmp_path / "failing.py"
-    path.write_text("first = 1\nsecond = first / 0\nthird = 3\n")
-    with pytest.raises(ZeroDivisionError) as caught:
-        load(path, lines.Marking("failing", str(path)))
-    assert lines.lines_of(str(path)) == [1, 2]
-    assert caught.traceback[-1].lineno == 1
+    program = "first = 1\nsecond = first / 0\nthird = 3\n"
+    assert lines_that_ran(program, tmp_path, monkeypatch) == []
+
+
+def lines_that_ran(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    monkeypatch.setattr(lines, "COMPILED", folder)
+    path = folder / "raising.py"
+    path.write_text(program)
+    with pytest.raises(ZeroDivisionError):
+        load(path, lines.Marking("raising", str(path)))
+    return lines.lines_of(str(path))

@@ -128,7 +128,7 @@ KINDS = {
     "rebalance",
 }
 """Tasks of a consumer, each of which must have been cancelled at least once."""
-STRIDE = 3
+STRIDE = 5
 
 
 def kinds_of(names: list[str]) -> set[str]:

@@ -18,6 +18,7 @@ from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read import log_reader, log_records
 from rmqcli.store.read.vectorised import vectorising
 from tests.codec.samples import make_record
+from tests.seeds import seeds
 from tests.support import JavaStore
 
 EVERYTHING = OffsetRange()
@@ -141,7 +142,7 @@ def test_what_may_be_meant_is_little(store_clean: JavaStore, monkeypatch: pytest
         assert len(decoded) <= 18
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_damage(store_clean: JavaStore, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     data = bytearray(store_clean.commit_logs[0].read_bytes().rstrip(b"\0"))

@@ -19,6 +19,7 @@ from rmqcli.store.repair import queue_writer
 from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
 from rmqcli.store.repair.rebuild import Difference, build, compare, rebuild_in_place
 from rmqcli.store.repair.shape import Shape, shape_of
+from tests.seeds import seeds
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -168,7 +169,7 @@ def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...
     return CommitLogFiles(folder)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_blocks_give_what_records_do(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     log = random_log(tmp_path / "log", chance, _PROPERTIES[: chance.randrange(1, len(_PROPERTIES) + 1)])

@@ -19,10 +19,10 @@ from rmqcli.store.repair.rebuild import compare
 from rmqcli.store.repair.salvage import LOST, salvage
 from rmqcli.store.repair.salvage_scan import scan_log
 from rmqcli.store.verify.store import verify_store
+from tests.seeds import seeds
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 Copy = Callable[[str], JavaStore]
-SEEDS = 1000
 _BLOCK = 50
 
 
@@ -42,9 +42,9 @@ def damage(data: bytearray, chance: random.Random) -> tuple[int, int]:
     return begin, end
 
 
-@pytest.mark.parametrize("block", range(SEEDS // _BLOCK))
+@pytest.mark.parametrize("block", seeds(10))
 def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_path: Path, block: int) -> None:
-    """A thousand damages of each folder, one at a time."""
+    """`_BLOCK` damages of a folder, one at a time."""
     records = [(line["phy"], line["phy"] + line["size"]) for line in java_store.of_kind("msg")]
     for seed in range(block * _BLOCK, (block + 1) * _BLOCK):
         chance = random.Random(seed)
@@ -64,7 +64,7 @@ def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_pa
                 assert any(low <= first and last <= high for low, high in kept), (seed, first)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_blocks_find_what_records_do(store_clean: JavaStore, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     data = bytearray(store_clean.commit_logs[1].read_bytes())
@@ -80,7 +80,7 @@ def test_blocks_find_what_records_do(store_clean: JavaStore, tmp_path: Path, see
     assert sum(told) == len(data)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(8))
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])
 def test_the_new_store_is_sound(copy_java_store: Copy, tmp_path: Path, name: str, seed: int) -> None:
     chance = random.Random(seed)

@@ -1,14 +1,13 @@
 """Salvage after random damages of every kind of file: every record of the log that is whole is kept, the new
 store is sound, and no table changes without a word.
 
-The suite runs `SEEDS` damaged stores. 2,000 take some 20 minutes:
+2,000 damaged stores take some 20 minutes:
 
-    SALVAGE_SEEDS=2000 python -m pytest tests/store/repair/test_salvage_damages.py
+    RMQ_SEEDS=80 python -m pytest tests/store/repair/test_salvage_damages.py
 """
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -28,10 +27,11 @@ from rmqcli.store.read.tables import TABLES
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.repair.salvage_tables import copy_folder
 from rmqcli.store.verify.store import verify_store
+from tests.seeds import seeds
 from tests.store.repair.damager import ALL, Damager
 from tests.support import JavaStore
 
-SEEDS = int(os.environ.get("SALVAGE_SEEDS", "40"))
+SEEDS = len(seeds(25))
 _SOURCES = ("store_clean", "store_killed", "store_five", "stopped", "killed")
 _MOST = 6
 _SMALL: dict[str, Any] = {

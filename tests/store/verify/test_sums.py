@@ -18,12 +18,12 @@ from rmqcli.store.verify import store as verify_store_module
 from rmqcli.store.verify.store import verify_store
 from rmqcli.store.workers import Workers
 from tests.codec.samples import make_record
+from tests.seeds import seeds
 from tests.store.damage import damage, said
 
 RECORDS = 4000
 FILE_SIZE = 512 * 1024
 TOPICS = (b"TopicA", b"TopicB", b"%RETRY%group", b"SCHEDULE_TOPIC_XXXX", "\u4e2d".encode())
-SEEDS = 32
 _BLOCK = 8
 
 
@@ -91,7 +91,7 @@ def both_ways(store: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, o
         return with_sums, said(verify_store(store))
 
 
-@pytest.mark.parametrize("block", range(SEEDS // _BLOCK))
+@pytest.mark.parametrize("block", seeds(2))
 def test_damage(store: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     kinds = ("commitlog", "consumequeue", "index")
     files = {kind: sorted(path for path in (store / kind).rglob("*") if path.is_file()) for kind in kinds}

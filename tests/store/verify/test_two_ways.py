@@ -11,18 +11,17 @@ import pytest
 from rmqcli.store.read.vectorised import is_vectorised, vectorising
 from rmqcli.store.repair import salvage
 from rmqcli.store.verify.store import verify_store
+from tests.seeds import seeds
 from tests.store.damage import damage, said
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
-SEEDS = 16
-SALVAGES = 8
-_BLOCK = 8
+_BLOCK = 5
 _KINDS = ("commitlog", "consumequeue", "index")
 
 
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])
-@pytest.mark.parametrize("block", range(SEEDS // _BLOCK))
+@pytest.mark.parametrize("block", seeds(2))
 def test_both_ways_find_the_same(copy_java_store: Copy, name: str, block: int) -> None:
     store = copy_java_store(name).root
     files = {kind: sorted(path for path in (store / kind).rglob("*") if path.is_file()) for kind in _KINDS}
@@ -42,7 +41,7 @@ def test_both_ways_find_the_same(copy_java_store: Copy, name: str, block: int) -
     assert verify_store(store).sound
 
 
-@pytest.mark.parametrize("seed", range(SALVAGES))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_both_ways_salvage_the_same(copy_java_store: Copy, tmp_path: Path, seed: int) -> None:
     store = copy_java_store("store-clean").root
     files = [path for kind in _KINDS[:2] for path in sorted((store / kind).rglob("*")) if path.is_file()]
