@@ -32,9 +32,8 @@ from broker.net.dispatch import Handler, RunHandler
 from broker.net.handling import by_code, serve
 from broker.net.session import Session
 from codec.codes import RequestCode, ResponseCode
-from codec.headers.base import Header
 from codec.headers.pull import PullMessageRequestHeader
-from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.operations import acl as acl_ops
 from codec.operations import brokers as brokers_ops
 from codec.operations import clients as clients_ops
@@ -45,6 +44,7 @@ from codec.operations import pop as pop_ops
 from codec.operations import topics as topics_ops
 from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand
 from codec.remoting.send_frames import SignableSendHeader
+from codec.remoting.varying import VARYING
 
 __all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
 
@@ -124,12 +124,6 @@ HANDLERS = by_code(
     serve(pop_ops.GET_ALL_MESSAGE_REQUEST_MODE, admin_5x.request_modes),
 )
 
-SEND_HEADERS: dict[int, type[Header]] = {
-    messages_ops.SEND_MESSAGE.code: SendMessageRequestHeader,
-    messages_ops.SEND_MESSAGE_V2.code: SendMessageRequestHeaderV2,
-    messages_ops.SEND_BATCH_MESSAGE.code: SendMessageRequestHeaderV2,
-}
-
 
 def direct_readers(*, gated: bool = False) -> DirectReaders:
     """Readers of the most frequent requests, for the connections of one server. With a gate, signed requests
@@ -139,7 +133,7 @@ def direct_readers(*, gated: bool = False) -> DirectReaders:
     pulls = messages_ops.PULL_MESSAGE, messages_ops.LITE_PULL_MESSAGE
     readers: list[DirectReader[Any]] = [DirectReader(operation.code, send) for operation in sends]
     readers += [DirectReader(operation.code, PullMessageRequestHeader) for operation in pulls]
-    return DirectReaders(readers, SEND_HEADERS)
+    return DirectReaders(readers, VARYING)
 
 
 def handler_table(broker: BrokerContext) -> dict[int, Handler]:

@@ -114,12 +114,7 @@ def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
 
 def _is_short(broker: BrokerContext, request: PullRequest, result: GetResult) -> bool:
     """True if `_frame` can write the reply."""
-    return (
-        result.status is FOUND
-        and result.size <= SHORT_BODY
-        and not request.command.serialize_type
-        and not is_unflushed(broker, result.end)
-    )
+    return result.status is FOUND and result.size <= SHORT_BODY and not is_unflushed(broker, result.end)
 
 
 def _frame(broker: BrokerContext, request: PullRequest, result: GetResult) -> bytes:
@@ -127,7 +122,8 @@ def _frame(broker: BrokerContext, request: PullRequest, result: GetResult) -> by
     _count_found(broker, result)
     suggested = _suggested(broker, request.header, result)
     offsets = result.next_begin_offset, result.min_offset, result.max_offset
-    head = _found_head(result.size, request.command.opaque, suggested, *offsets)
+    command = request.command
+    head = _found_head(command.serialize_type, result.size, command.opaque, suggested, *offsets)
     return b"".join((head, *result.views))
 
 

@@ -34,9 +34,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
 
 
 class RpcRequestHeader(Header, frozen=True, kw_only=True):
-    """Fields of most requests to a broker, which ignores them for plain topics. 4.9.8 sends `bname` only."""
+    """Fields of most requests to a broker, which ignores them for plain topics. 4.9.8 sends `bname`, and its
+    pull consumers `ReqT` (`StreamTypeRPCHook`)."""
 
     bname: str | None = None  # broker name
+    request_type: str | None = msgspec.field(name="ReqT", default=None)  # "0" for a stream
     ns: str | None = None  # namespace (5.x)
     nsd: bool | None = None  # names already carry the namespace (5.x)
     oway: bool | None = None  # one-way (5.x)

@@ -8,6 +8,7 @@ that is not UTF-8 is read with replacement characters, as in Java. Bytes after t
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -70,6 +71,19 @@ def encode_binary_header(command: RemotingCommand) -> bytes:
 def binary_entry(name: str, value: str) -> bytes:
     """One ext field as it is written. Raises what `encode_binary_header` raises."""
     return b"".join(_entry_parts({name: value}))
+
+
+def pieces_around(command: RemotingCommand, names: Sequence[str]) -> list[bytes]:
+    """The header without its opaque number and the values of its last ext fields, which have these names:
+    what is before, between and behind them. Raises what `encode_binary_header` raises."""
+    header, ext_fields = encode_binary_header(command), command.ext_fields or {}
+    entries = [binary_entry(name, ext_fields[name]) for name in names]
+    first = header[OPAQUE_AT + OPAQUE.size : len(header) - sum(map(len, entries))]
+    heads = [
+        entry[: len(entry) - len(ext_fields[name].encode())]
+        for name, entry in zip(names, entries, strict=True)
+    ]
+    return [header[:OPAQUE_AT], first + heads[0], *heads[1:]]
 
 
 def lengthened(beginning: bytes, size: int, more: int) -> bytes:

@@ -16,7 +16,6 @@ from construct import Int32sb, Int32ub, Struct
 
 from codec.codes import RPC_RESPONSE, SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.headers.base import Header
 from codec.layout import fused
 from codec.remoting.binary_header import decode_binary_header, encode_binary_header
 from codec.remoting.command import RemotingCommand
@@ -29,6 +28,7 @@ from codec.remoting.json_header import (
 )
 from codec.remoting.learned import Layouts
 from codec.remoting.teaching import KEY_END, KEY_START
+from codec.remoting.varying import Varying
 
 __all__ = [
     "FRAME_HEAD",
@@ -53,7 +53,7 @@ MAX_FRAME: Final = 16 * 1024 * 1024
 
 class DirectReaders:
     """Readers of the most frequent requests, which make their typed header: of JSON by how a header begins;
-    of both kinds what `layouts` have learned about the requests of some codes and their header classes.
+    of both kinds what `layouts` have learned about the requests of some codes.
 
     Connections of one server share them.
     """
@@ -61,10 +61,10 @@ class DirectReaders:
     __slots__ = ("layouts", "readers")
 
     def __init__(
-        self, readers: Iterable[DirectReader[Any]] = (), headers: Mapping[int, type[Header]] = {}
+        self, readers: Iterable[DirectReader[Any]] = (), varying: Mapping[int, Varying] = {}
     ) -> None:
         self.readers = {reader.beginning: reader for reader in readers}
-        self.layouts = Layouts(headers)
+        self.layouts = Layouts(varying)
 
 
 NO_DIRECT: Final = DirectReaders()

@@ -1,12 +1,12 @@
 """Requests that differ in a few values only, read by layouts that the general readers have taught.
 
-A layout says where the texts of the varying values are in a header of one kind and length. All bytes between
-them must equal those of a header that the general reader has read, so that nothing is accepted that it would
-refuse; `teaching` finds the places. What a layout cannot read, such as a negative queue id, is left to the
-general reader.
+A layout says where the texts of the varying values (`varying`) are in a header of one kind and length.
+All bytes between them must equal those of a header that the general reader has read, so that nothing is
+accepted that it would refuse; `teaching` finds the places. What a layout cannot read, such as a negative
+queue id, is left to the general reader.
 
-At most `MOST` headers are kept; then all are learned again. Learning takes ten times as long as reading: it
-is paid from a credit that headers read in the general way add to.
+At most `MOST` headers are kept; then all are learned again. Learning takes ten times as long as reading:
+it is paid from a credit that headers read in the general way add to.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +25,8 @@ from codec.remoting.binary_header import OPAQUE
 from codec.remoting.command import RemotingCommand
 from codec.remoting.json_header import read_json_text
 from codec.remoting.signature import SIGNATURE
-from codec.remoting.teaching import KEY_END, KEY_START, Lesson, Spans, teach
+from codec.remoting.teaching import KEY_END, KEY_START, Lesson, Span, teach
+from codec.remoting.varying import Varying
 
 MOST: Final = 2048
 MOST_ALIKE: Final = 8
@@ -35,22 +37,24 @@ CREDIT: Final = 256
 
 _SIGNED: Final = SIGNATURE.encode()
 _replace: Final = msgspec.structs.replace
+_Spans = tuple[Span, ...]
 _Constants = tuple[bytes, ...]
 _Known = dict[_Constants, RemotingCommand]
+_Fill = Callable[..., Header]
 _Read = Callable[[bytes, int, int, int], RemotingCommand | None]
-"""From the data, and where header, body and frame begin and end; None for what the general reader must read."""
+"""From the data, and where header, body and frame begin and end; None for what the general reader must
+read."""
 
 
 class Layouts:
     """The learned layouts of the requests of some codes.
 
-    Their header classes have `queue_id`, `born_timestamp` and `properties`. A request with ext fields that
-    the class does not have, such as a signature, is not learned. One that is read here has a typed header in
-    place of ext fields.
+    A request with ext fields that its header class does not have, such as a signature, is not learned.
+    One that is read here has a typed header in place of ext fields.
     """
 
-    def __init__(self, headers: Mapping[int, type[Header]]) -> None:
-        self._headers = headers
+    def __init__(self, varying: Mapping[int, Varying]) -> None:
+        self._varying = varying
         self._count = 0
         self._credit = CREDIT
         self.alike: dict[tuple[int, bytes], list[Layout]] = {}
@@ -58,25 +62,25 @@ class Layouts:
 
     def learn(self, mark: int, header: bytes, code: int) -> None:
         """Learns from a header that was read in the general way, if the credit allows it."""
-        header_class = self._headers.get(code)
-        if header_class is None or _SIGNED in header:
+        varying = self._varying.get(code)
+        if varying is None or _SIGNED in header:
             return
         self._credit += 1
         if self._credit < COST:
             return
         self._credit -= COST
-        lesson = teach(SerializeType(mark >> 24), header, header_class)
+        lesson = teach(SerializeType(mark >> 24), header, varying)
         if lesson is not None:
-            self._keep((mark, header[KEY_START:KEY_END]), header, lesson)
+            self._keep((mark, header[KEY_START:KEY_END]), header, lesson, varying)
 
-    def _keep(self, key: tuple[int, bytes], header: bytes, lesson: Lesson) -> None:
+    def _keep(self, key: tuple[int, bytes], header: bytes, lesson: Lesson, varying: Varying) -> None:
         if self._count >= MOST:
             self.alike.clear()
             self._count = 0
         alike = self.alike.setdefault(key, [])
-        layout = next((one for one in alike if one.spans == lesson.spans), None)
+        layout = next((one for one in alike if one.has_places_of(lesson)), None)
         if layout is None:
-            layout = Layout(lesson, len(header))
+            layout = Layout(lesson, len(header), varying)
             alike.insert(0, layout)
             del alike[MOST_ALIKE:]
         layout.learn(header, lesson.command)
@@ -86,21 +90,27 @@ class Layouts:
 class Layout:
     """The headers with slots in the same places: commands by the bytes between the slots."""
 
-    __slots__ = ("_constants", "_known", "read", "spans")
+    __slots__ = ("_constants", "_known", "_places", "read")
 
-    def __init__(self, lesson: Lesson, size: int) -> None:
-        self.spans = lesson.spans
+    def __init__(self, lesson: Lesson, size: int, varying: Varying) -> None:
+        self._places = lesson.spans, lesson.fields
         self._known: _Known = {}
-        self._constants = _constants_of(size, self.spans)
+        self._constants = _constants_of(size, lesson.spans)
         make = _binary_reader if lesson.command.serialize_type else _json_reader
-        self.read = make(self._known, self._constants, self.spans)
+        fill = _in_order(varying, lesson.fields)
+        self.read = make(self._known, self._constants, lesson.spans, fill, varying.text is not None)
+
+    def has_places_of(self, lesson: Lesson) -> bool:
+        """True if the slots of a lesson are in the same places."""
+        return self._places == (lesson.spans, lesson.fields)
 
     def learn(self, header: bytes, command: RemotingCommand) -> None:
+        """Adds a header."""
         self._known[self._constants(header)] = command
 
 
 @lru_cache(maxsize=512)
-def _constants_of(size: int, spans: Spans) -> Callable[..., _Constants]:
+def _constants_of(size: int, spans: _Spans) -> Callable[..., _Constants]:
     """Reads the bytes between the slots of a header."""
     codes, position = ">", 0
     for start, end in sorted(spans):
@@ -110,35 +120,48 @@ def _constants_of(size: int, spans: Spans) -> Callable[..., _Constants]:
 
 
 @lru_cache(maxsize=512)
-def _slots_of(spans: Spans, opaque: str) -> Callable[..., tuple[Any, ...]]:
+def _slots_of(spans: _Spans, opaque: str) -> Callable[..., tuple[Any, ...]]:
     """Reads the slots in the order of the header; `opaque` is the struct character of that number."""
     codes, position = ">", 0
     for span in sorted(spans):
-        code = opaque if span is spans.opaque else f"{span.end - span.start}s"
+        code = opaque if span is spans[0] else f"{span.end - span.start}s"
         codes += f"{span.start - position}x{code}"
         position = span.end
     return struct.Struct(codes).unpack_from
 
 
-def _binary_reader(known: _Known, constants: Callable[..., _Constants], spans: Spans) -> _Read:
+def _in_order(varying: Varying, fields: tuple[str, ...]) -> _Fill:
+    """The `fill` of values that come in the order of these fields."""
+    fill = varying.fill
+    if fields == varying.fields:
+        return fill
+    pick = itemgetter(*map(fields.index, varying.fields))
+    return lambda like, *values: fill(like, *pick(values))
+
+
+def _binary_reader(
+    known: _Known, constants: Callable[..., _Constants], spans: _Spans, fill: _Fill, has_text: bool
+) -> _Read:
     find, slots = known.get, _slots_of(spans, OPAQUE.format[1:])
 
     def read(data: bytes, header_at: int, body_at: int, end: int) -> RemotingCommand | None:
         command: Any = find(constants(data, header_at))
         if command is None:
             return None
-        opaque, queue_id, born, properties = slots(data, header_at)
-        if not (queue_id.isdigit() and born.isdigit()):
+        opaque, *values = slots(data, header_at)
+        text = (str(values.pop(), "utf-8", "replace"),) if has_text else ()
+        if not b"".join(values).isdigit():
             return None
-        text = str(properties, "utf-8", "replace")
-        header = _replace(command.header, queue_id=int(queue_id), born_timestamp=int(born), properties=text)
+        header = fill(command.header, *map(int, values), *text)
         return _replace(command, body=data[body_at:end], opaque=opaque, header=header)  # type: ignore[no-any-return]
 
     return read
 
 
-def _json_reader(known: _Known, constants: Callable[..., _Constants], spans: Spans) -> _Read:
-    digits = spans.opaque.end - spans.opaque.start
+def _json_reader(
+    known: _Known, constants: Callable[..., _Constants], spans: _Spans, fill: _Fill, has_text: bool
+) -> _Read:
+    digits = spans[0].end - spans[0].start
     least = 10 ** (digits - 1) if digits > 1 else 0  # JSON has no leading zeros
     find, slots = known.get, _slots_of(spans, f"{digits}s")
 
@@ -146,17 +169,17 @@ def _json_reader(known: _Known, constants: Callable[..., _Constants], spans: Spa
         command: Any = find(constants(data, header_at))
         if command is None:
             return None
-        queue_id, born, properties, number = slots(data, header_at)
-        if not (number.isdigit() and queue_id.isdigit() and born.isdigit()):
-            return None
-        opaque = int(number)
+        *values, number = slots(data, header_at)
         try:
-            text = read_json_text(properties)
+            text = (read_json_text(values.pop()),) if has_text else ()
         except ValueError:  # the general reader may be more tolerant
             return None
+        if not (number.isdigit() and b"".join(values).isdigit()):
+            return None
+        opaque = int(number)
         if opaque < least:
             return None
-        header = _replace(command.header, queue_id=int(queue_id), born_timestamp=int(born), properties=text)
+        header = fill(command.header, *map(int, values), *text)
         return _replace(command, body=data[body_at:end], opaque=opaque, header=header)  # type: ignore[no-any-return]
 
     return read

@@ -1,15 +1,16 @@
 """Heads of replies that differ in numbers only, written by a template.
 
-The general writer makes the template: it writes a head with numbers that occur nowhere else in it, and where
-these are go the others.
+The general writers make the templates. A JSON header has numbers in it that occur nowhere else, and where
+these are go the others; a binary one has texts of the same lengths.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from codec.codes import RPC_RESPONSE
+from codec.codes import RPC_RESPONSE, SerializeType
 from codec.headers.base import Header, to_ext
+from codec.remoting.binary_header import OPAQUE, pieces_around
 from codec.remoting.command import RemotingCommand
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, too_long
 from codec.remoting.json_header import encode_json_header
@@ -17,13 +18,14 @@ from codec.remoting.json_header import encode_json_header
 _SAMPLE: Final = 1_234_567_800
 """The opaque number of the sample; the fields have the next ones."""
 _pack_head: Final = FRAME_HEAD.pack
+_pack_opaque: Final = OPAQUE.pack
 
 
 class ReplyHead:
-    """The heads of replies with a JSON header, one code and remark, and a header whose `fields` are whole
-    numbers and the only ones that are set."""
+    """The heads of replies with one code and remark, and a header whose `fields` are whole numbers and
+    the only ones that are set."""
 
-    __slots__ = ("_format",)
+    __slots__ = ("_binary", "_json", "_sample", "_wire")
 
     def __init__(self, code: int, header: type[Header], fields: tuple[str, ...], remark: str | None) -> None:
         """ValueError if the fields are not in the order of the header."""
@@ -36,12 +38,35 @@ class ReplyHead:
                 raise ValueError(f"{header.__name__} has its fields in another order than {fields}")
             end = written.index(text)
             written = written.replace(text, b"%d")
-        self._format = written
+        self._json = written
+        self._binary: dict[tuple[int, ...], bytes] = {}
+        self._sample = command
+        self._wire = tuple(command.ext_fields or ())
 
-    def frame_head(self, body_length: int, opaque: int, *values: int) -> bytes:
+    def frame_head(self, kind: SerializeType, body_length: int, opaque: int, *values: int) -> bytes:
         """As `encode_frame_head`, for the values of the fields. Raises LocalProtocolError."""
-        header = self._format % (*values, opaque)
+        if kind:
+            texts = [b"%d" % value for value in values]
+            sizes = tuple(map(len, texts))
+            header = (self._binary.get(sizes) or self._learn(sizes)) % (_pack_opaque(opaque), *texts)
+        else:
+            header = self._json % (*values, opaque)
         size = len(header)
         if size + body_length > MAX_FRAME - 8:
             raise too_long(size + body_length + 8)
-        return _pack_head(4 + size + body_length, size) + header
+        return _pack_head(4 + size + body_length, kind << 24 | size) + header
+
+    def _learn(self, sizes: tuple[int, ...]) -> bytes:
+        """The format of a binary header whose values have texts of these lengths."""
+        ext_fields = {name: "0" * size for name, size in zip(self._wire, sizes, strict=True)}
+        sample = self._sample
+        command = RemotingCommand(
+            sample.code,
+            ext_fields,
+            flag=sample.flag,
+            remark=sample.remark,
+            serialize_type=SerializeType.ROCKETMQ,
+        )
+        pieces = [piece.replace(b"%", b"%%") for piece in pieces_around(command, self._wire)]
+        template = self._binary[sizes] = b"%b".join((*pieces, b""))
+        return template

@@ -14,7 +14,7 @@ import msgspec
 from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.binary_header import OPAQUE, OPAQUE_AT, binary_entry, lengthened
+from codec.remoting.binary_header import OPAQUE, lengthened, pieces_around
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, RemotingCommand, encode_frame, too_long, unsendable
 from codec.remoting.json_header import end_of_header, write_json
 from codec.remoting.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Signer, content_order
@@ -168,23 +168,25 @@ class SendReplyFrames:
     def _learn(self, queue: bytes, offset: bytes) -> bytes:
         """The frames with texts of these lengths, as a format: one frame of the general encoder, in pieces."""
         texts = {"queueId": queue.decode(), "queueOffset": offset.decode()}
-        ext_fields = {**self._ext_fields, "msgId": self._ext_fields["msgId"] + "0" * _OFFSET_DIGITS, **texts}
+        msg_id = self._ext_fields["msgId"] + "0" * _OFFSET_DIGITS
         command = RemotingCommand(
-            ResponseCode.SUCCESS, ext_fields, flag=RPC_RESPONSE, serialize_type=SerializeType.ROCKETMQ
+            ResponseCode.SUCCESS,
+            {**self._ext_fields, "msgId": msg_id, **texts},
+            flag=RPC_RESPONSE,
+            serialize_type=SerializeType.ROCKETMQ,
         )
-        frame = encode_frame(command)
-        opaque_at = FRAME_HEAD.size + OPAQUE_AT
-        queue_entry, offset_entry = (binary_entry(name, text) for name, text in texts.items())
-        id_end = len(frame) - len(queue_entry) - len(offset_entry)
-        pieces = (
-            frame[:opaque_at],
-            frame[opaque_at + OPAQUE.size : id_end - _OFFSET_DIGITS],
-            queue_entry[: -len(queue)],
-            offset_entry[: -len(offset)],
+        begin, *heads = [piece.replace(b"%", b"%%") for piece in pieces_around(command, ("msgId", *texts))]
+        id_prefix = msg_id[:-_OFFSET_DIGITS].encode()
+        template = _frame_head_of(encode_frame(command)) + b"%b%%b%b%b%%016X%b%%b%b%%b" % (
+            *(begin, heads[0], id_prefix),
+            *heads[1:],
         )
-        template = b"%b%%b%b%%016X%b%%b%b%%b" % tuple(piece.replace(b"%", b"%%") for piece in pieces)
         self._binary[len(queue), len(offset)] = template
         return template
+
+
+def _frame_head_of(frame: bytes) -> bytes:
+    return frame[: FRAME_HEAD.size].replace(b"%", b"%%")
 
 
 class SignableSendHeader(SendMessageRequestHeaderV2, frozen=True, kw_only=True):

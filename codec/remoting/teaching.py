@@ -6,7 +6,7 @@ other values there, and nothing else changed, when they are overwritten with oth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,21 +17,17 @@ from codec.headers.base import Header, from_ext
 from codec.remoting.binary_header import OPAQUE, OPAQUE_AT, binary_entry, decode_binary_header
 from codec.remoting.command import RemotingCommand
 from codec.remoting.json_header import decode_json_header, write_json
+from codec.remoting.varying import INT32_DIGITS, Varying
 
 LONGEST: Final = 1024
 """Bytes of a header without its slots."""
 KEY_START: Final = OPAQUE_AT + OPAQUE.size
 KEY_END: Final = 57
 """A header is looked up by these bytes, so that slots of ext fields are behind them."""
-_MOST_DIGITS: Final = {"opaque": 9, "queue_id": 9, "born_timestamp": 18}
-"""Numbers of so many digits are in range."""
-_OTHERS: Final = {
-    "opaque": ("1", "4"),
-    "queue_id": ("2", "5"),
-    "born_timestamp": ("3", "6"),
-    "properties": ("x", "y"),
-}
-"""Characters of other values, the second one where a value consists of the first."""
+_OTHER_DIGITS: Final = (("1", "4"), ("2", "5"), ("3", "6"), ("7", "8"))
+_OTHER_TEXT: Final = "x", "y"
+"""Characters of other values, by the places of the numbers; the second one where a value consists of the
+first."""
 
 
 class Span(NamedTuple):
@@ -39,20 +35,13 @@ class Span(NamedTuple):
     end: int
 
 
-class Spans(NamedTuple):
-    """The places of the texts in a header; the opaque number of a binary one is no text."""
-
-    opaque: Span
-    queue_id: Span
-    born_timestamp: Span
-    properties: Span
-
-
 class Lesson(NamedTuple):
-    """A command with a typed header and without a body, and the places of its varying values."""
+    """A command with a typed header and without a body, and the places of its varying values: of the opaque
+    number, which is no text in a binary header, and of the varying `fields` in the order of the header."""
 
     command: RemotingCommand
-    spans: Spans
+    spans: tuple[Span, ...]
+    fields: tuple[str, ...]
 
 
 class _Kind(NamedTuple):
@@ -74,24 +63,34 @@ _KINDS: Final = {
     SerializeType.JSON: _Kind(decode_json_header, b"%d".__mod__, _json_entry, write_json, 2),
     SerializeType.ROCKETMQ: _Kind(decode_binary_header, OPAQUE.pack, binary_entry, str.encode, 0),
 }
-_Values = dict[str, Any]
-"""Opaque number, queue id, time and properties, by their names in `Spans`."""
 
 
-def teach(kind: SerializeType, header: bytes, header_class: type[Header]) -> Lesson | None:
+class _Slot(NamedTuple):
+    """A varying value, how it is written, and where."""
+
+    name: str
+    value: Any
+    written: bytes
+    span: Span
+
+
+def teach(kind: SerializeType, header: bytes, varying: Varying) -> Lesson | None:
     """The lesson of a header; None if its values are missing, or written in an unusual way."""
-    command = _read(kind, header, header_class)
-    if command is None:
+    command = _read(kind, header, varying.header)
+    if command is None or not _are_usual(command, varying):
         return None
-    values = {"opaque": command.opaque, **{name: getattr(command.header, name) for name in Spans._fields[1:]}}
-    if values["properties"] is None or not _are_usual(values):
+    opaque, slots = _opaque_slot(kind, header, command.opaque), _slots(kind, header, command, varying)
+    if opaque is None or slots is None:
         return None
-    spans = _places(kind, header, header_class, values)
-    if spans is None or not _are_apart(kind, header, spans):
+    slots.sort(key=lambda slot: slot.span)
+    if not _are_apart(kind, header, opaque, slots, varying):
         return None
-    others = _other_values(kind, spans, values)
-    changed = _read(kind, _overwritten(kind, header, spans, others), header_class)
-    return Lesson(command, spans) if changed == _with(command, others) else None
+    lesson = Lesson(
+        command, (opaque.span, *(slot.span for slot in slots)), tuple(slot.name for slot in slots)
+    )
+    others = [_other_value(kind, slot, place) for place, slot in enumerate((opaque, *slots))]
+    changed = _read(kind, _overwritten(kind, header, lesson.spans, others), varying.header)
+    return lesson if changed == _with(lesson, others) else None
 
 
 def _read(kind: SerializeType, header: bytes, header_class: type[Header]) -> RemotingCommand | None:
@@ -108,28 +107,41 @@ def _read(kind: SerializeType, header: bytes, header_class: type[Header]) -> Rem
     return command
 
 
-def _are_usual(values: _Values) -> bool:
-    texts = {name: str(values[name]) for name in _MOST_DIGITS}
-    return all(text.isdigit() and len(text) <= _MOST_DIGITS[name] for name, text in texts.items())
+def _are_usual(command: RemotingCommand, varying: Varying) -> bool:
+    values = {name: getattr(command.header, name) for name in varying.fields}
+    if None in values.values():
+        return False
+    digits = {name: str(values[name]) for name in varying.numbers}
+    return all(text.isdigit() and len(text) <= varying.numbers[name] for name, text in digits.items()) and (
+        0 <= command.opaque < 10**INT32_DIGITS
+    )
 
 
-def _places(kind: SerializeType, header: bytes, header_class: type[Header], values: _Values) -> Spans | None:
-    wire = {field.name: field.encode_name for field in msgspec.structs.fields(header_class)}
-    found = [_opaque_place(kind, header, values["opaque"])]
+def _slots(
+    kind: SerializeType, header: bytes, command: RemotingCommand, varying: Varying
+) -> list[_Slot] | None:
+    wire = {field.name: field.encode_name for field in msgspec.structs.fields(varying.header)}
+    slots: list[_Slot] = []
     try:
-        for name in Spans._fields[1:]:
-            entry = _KINDS[kind].entry(wire[name], str(values[name]))
-            found.append(_place(header, entry, _written(kind, name, values[name])))
+        for name in varying.fields:
+            value = getattr(command.header, name)
+            entry, written = _KINDS[kind].entry(wire[name], str(value)), _written(kind, value)
+            span = _place(header, entry, written)
+            if span is None:
+                return None
+            slots.append(_Slot(name, value, written, span))
     except UnicodeEncodeError:
         return None
-    places = [place for place in found if place is not None]
-    return Spans(*places) if len(places) == len(found) else None
+    return slots
 
 
-def _opaque_place(kind: SerializeType, header: bytes, opaque: int) -> Span | None:
+def _opaque_slot(kind: SerializeType, header: bytes, opaque: int) -> _Slot | None:
+    written = _KINDS[kind].opaque(opaque)
     if kind:
-        return Span(OPAQUE_AT, OPAQUE_AT + OPAQUE.size)
-    return _place(header, _json_entry("opaque", opaque), _written(kind, "opaque", opaque))
+        span: Span | None = Span(OPAQUE_AT, OPAQUE_AT + OPAQUE.size)
+    else:
+        span = _place(header, _json_entry("opaque", opaque), written)
+    return None if span is None else _Slot("opaque", opaque, written, span)
 
 
 def _place(header: bytes, entry: bytes, written: bytes) -> Span | None:
@@ -140,44 +152,44 @@ def _place(header: bytes, entry: bytes, written: bytes) -> Span | None:
     return Span(start, start + len(written))
 
 
-def _written(kind: SerializeType, name: str, value: Any) -> bytes:
-    if name == "properties":
-        return _KINDS[kind].text(value)
-    return _KINDS[kind].opaque(value) if name == "opaque" else str(value).encode()
+def _written(kind: SerializeType, value: int | str) -> bytes:
+    return _KINDS[kind].text(value) if isinstance(value, str) else str(value).encode()
 
 
-def _are_apart(kind: SerializeType, header: bytes, spans: Spans) -> bool:
+def _are_apart(
+    kind: SerializeType, header: bytes, opaque: _Slot, slots: Sequence[_Slot], varying: Varying
+) -> bool:
     """True if the slots are in the usual order and behind the key, and not too much is between them."""
-    opaque, *fields = spans
-    ordered = fields if kind else [*fields, opaque]
-    starts, ends = [span.start for span in ordered], [KEY_END, *(span.end for span in ordered)]
-    is_usual = all(start >= end for start, end in zip(starts, ends, strict=False))
+    spans = [slot.span for slot in (slots if kind else (*slots, opaque))]
+    ends = [KEY_END, *(span.end for span in spans)]
+    is_usual = all(span.start >= end for span, end in zip(spans, ends, strict=False))
+    if varying.text is not None and slots[-1].name != varying.text:
+        return False
     return is_usual and len(header) - sum(end - start for start, end in spans) <= LONGEST
 
 
-def _other_values(kind: SerializeType, spans: Spans, values: _Values) -> _Values:
-    """Other values that are written in as many bytes."""
-    others: _Values = {}
-    for name, (first, second) in _OTHERS.items():
-        text = str(values[name])
-        size = len(text)
-        if name == "properties":
-            size = spans.properties.end - spans.properties.start - _KINDS[kind].quotes
-        other = (second if text == first * size else first) * size
-        others[name] = other if name == "properties" else int(other)
-    return others
+def _other_value(kind: SerializeType, slot: _Slot, place: int) -> Any:
+    """Another value that is written in as many bytes."""
+    first, second = _OTHER_TEXT if isinstance(slot.value, str) else _OTHER_DIGITS[place]
+    text = str(slot.value)
+    size = len(text)
+    if isinstance(slot.value, str):
+        size = len(slot.written) - _KINDS[kind].quotes
+    other = (second if text == first * size else first) * size
+    return other if isinstance(slot.value, str) else int(other)
 
 
-def _overwritten(kind: SerializeType, header: bytes, spans: Spans, others: _Values) -> bytes:
-    changed = bytearray(header)
-    for name, (start, end) in zip(Spans._fields, spans, strict=True):
-        changed[start:end] = _written(kind, name, others[name])
+def _overwritten(kind: SerializeType, header: bytes, spans: Sequence[Span], others: Sequence[Any]) -> bytes:
+    changed, (opaque, *values) = bytearray(header), others
+    written = [_KINDS[kind].opaque(opaque), *(_written(kind, value) for value in values)]
+    for (start, end), text in zip(spans, written, strict=True):
+        changed[start:end] = text
     return bytes(changed)
 
 
-def _with(command: RemotingCommand, others: _Values) -> RemotingCommand:
-    header: Any = command.header
-    typed = {name: others[name] for name in Spans._fields[1:]}
+def _with(lesson: Lesson, others: Sequence[Any]) -> RemotingCommand:
+    header: Any = lesson.command.header
+    typed = dict(zip(lesson.fields, others[1:], strict=True))
     return msgspec.structs.replace(
-        command, opaque=others["opaque"], header=msgspec.structs.replace(header, **typed)
+        lesson.command, opaque=others[0], header=msgspec.structs.replace(header, **typed)
     )

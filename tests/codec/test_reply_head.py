@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.codes import RPC_RESPONSE
+from codec.codes import RPC_RESPONSE, SerializeType
 from codec.errors import LocalProtocolError
 from codec.headers.base import to_ext
 from codec.headers.pull import PullMessageResponseHeader
@@ -19,19 +19,26 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(
-    INT32,
+    st.sampled_from(SerializeType),
+    st.integers(0, 300),
     st.sampled_from(["FOUND", None, '100 % of "it"', "ü"]),
     st.integers(0, 1 << 20),
     INT32,
     st.tuples(INT64, INT64, INT64, INT64),
 )
 def test_a_template_writes_what_the_general_writer_does(
-    code: int, remark: str | None, body_length: int, opaque: int, values: tuple[int, ...]
+    kind: SerializeType,
+    code: int,
+    remark: str | None,
+    body_length: int,
+    opaque: int,
+    values: tuple[int, ...],
 ) -> None:
     header = PullMessageResponseHeader(**dict(zip(FIELDS, values, strict=True)))
-    command = RemotingCommand(code, to_ext(header), b"", opaque, RPC_RESPONSE, remark)
-    head = ReplyHead(code, PullMessageResponseHeader, FIELDS, remark).frame_head(body_length, opaque, *values)
-    assert head == encode_frame_head(command, body_length)
+    command = RemotingCommand(code, to_ext(header), b"", opaque, RPC_RESPONSE, remark, serialize_type=kind)
+    head = ReplyHead(code, PullMessageResponseHeader, FIELDS, remark).frame_head
+    for _ in range(2):
+        assert head(kind, body_length, opaque, *values) == encode_frame_head(command, body_length)
 
 
 def test_fields_in_another_order_than_the_header_are_refused() -> None:
@@ -41,5 +48,6 @@ def test_fields_in_another_order_than_the_header_are_refused() -> None:
 
 def test_a_reply_over_the_limit_of_frames_is_refused() -> None:
     head = ReplyHead(0, PullMessageResponseHeader, FIELDS, "FOUND").frame_head
-    with pytest.raises(LocalProtocolError, match="is over the limit"):
-        head(16 << 20, 1, 0, 0, 0, 0)
+    for kind in SerializeType:
+        with pytest.raises(LocalProtocolError, match="is over the limit"):
+            head(kind, 16 << 20, 1, 0, 0, 0, 0)
