@@ -32,17 +32,18 @@ __all__ = [
 Key = TypeVar("Key")
 
 MASK = 0xFFFFFFFF
+SIGN = 0x80000000
 CRC_BITS = 0x7FFFFFFF
 """The bits of a CRC that are stored."""
 CHUNK = 64
 """UTF-16 units that are summed at once; longer texts are summed in chunks."""
 TAIL = 4
-"""Characters at the end of a key that are hashed apart: the counter of a UNIQ_KEY; all before it is
+"""Characters at the end of a key that are hashed apart, two by two: the counter of a UNIQ_KEY; all before it is
 the same for the messages that a client makes within a millisecond."""
+MOST_HEADS = 4
+"""Heads of keys that are hashed together: a client makes most messages of a batch in one or two milliseconds."""
 MAX_HEADS = 4096
-MAX_TAILS = 1 << 17
-"""Cached hashes of heads and short keys, and of tails (65,536 counters); at the limit a cache starts
-again."""
+"""Cached hashes of heads and short keys; at the limit a cache starts again."""
 
 POWERS: tuple[tuple[int, ...], ...] = tuple(
     tuple(pow(31, n - 1 - i, 1 << 32) for i in range(n)) for n in range(CHUNK + 1)
@@ -52,9 +53,27 @@ SCALES: tuple[int, ...] = tuple(pow(31, n, 1 << 32) for n in range(CHUNK + 1))
 
 _heads: dict[tuple[str, str], int] = {}
 """By topic and head: the hash that the head adds to that of any tail."""
-_tails: dict[str, int] = {}
 _short_keys: dict[tuple[str, str], int] = {}
 """By topic and key: the hashes of keys that are no longer than a tail would be."""
+
+
+class _Pairs(dict[str, int]):
+    """The parts of two ASCII characters in a hash, `behind` which others follow; each is computed once."""
+
+    def __init__(self, behind: int) -> None:
+        super().__init__()
+        self._scale = SCALES[behind]
+
+    def __missing__(self, pair: str) -> int:
+        """KeyError unless both are ASCII."""
+        if not pair.isascii():
+            raise KeyError(pair)
+        value = self[pair] = _extend(0, _units(pair)) * self._scale
+        return value
+
+
+_third_last, _last = _Pairs(2), _Pairs(0)
+"""By the two characters that begin a tail, and by those that end it."""
 
 
 def java_string_hash(text: str) -> int:
@@ -67,27 +86,34 @@ def index_key_hash(topic: str, key: str) -> int:
     int32."""
     try:
         if len(key) > TAIL:
-            value = _heads[topic, key[:-TAIL]] + _tails[key[-TAIL:]] & MASK
+            value = _heads[topic, key[:-TAIL]] + _third_last[key[-TAIL:-2]] + _last[key[-2:]] & MASK
         else:
             value = _short_keys[topic, key]
     except KeyError:
         value = _learn(topic, key)
-    return value if value < 0x80000000 else 0x100000000 - value if value > 0x80000000 else 0
+    return value if value < SIGN else -value & CRC_BITS
 
 
 def index_key_hashes(topic: str, keys: Sequence[str]) -> list[int]:
-    """As `index_key_hash` of each: at once, if they have their heads in common."""
-    head = keys[0][:-TAIL] if keys else ""
-    base = _heads.get((topic, head))
-    if base is None or [key[:-TAIL] for key in keys].count(head) < len(keys):
+    """As `index_key_hash` of each: together, if they have few heads."""
+    heads = [key[:-TAIL] for key in keys]
+    different = {*heads}
+    if len(different) > MOST_HEADS or "" in different:
         return [index_key_hash(topic, key) for key in keys]
+    bases = {head: _heads.get((topic, head)) or _learned_head(topic, head) for head in different}
+    third_last, last = _third_last, _last
     try:
-        values = [base + _tails[key[-TAIL:]] & MASK for key in keys]
+        if len(bases) == 1:
+            base = bases[heads[0]]
+            values = [base + third_last[key[-TAIL:-2]] + last[key[-2:]] & MASK for key in keys]
+        else:
+            values = [
+                bases[head] + third_last[key[-TAIL:-2]] + last[key[-2:]] & MASK
+                for head, key in zip(heads, keys, strict=True)
+            ]
     except KeyError:
         return [index_key_hash(topic, key) for key in keys]
-    return [
-        value if value < 0x80000000 else 0x100000000 - value if value > 0x80000000 else 0 for value in values
-    ]
+    return [value if value < SIGN else -value & CRC_BITS for value in values]
 
 
 @lru_cache(maxsize=4096)
@@ -125,10 +151,10 @@ def _extend(value: int, units: Sequence[int]) -> int:
 
 
 def _learn(topic: str, key: str) -> int:
-    """The unsigned hash of `topic#key`, which the caches keep unless the tail is not ASCII."""
+    """The unsigned hash of `topic#key`, for which the caches keep its head, unless the tail is not ASCII."""
     head, tail = key[:-TAIL], key[-TAIL:]
     if head and tail.isascii():
-        return _learned_head(topic, head) + _learned_tail(tail) & MASK
+        return _extend(0, _units(tail)) + _learned_head(topic, head) & MASK
     value = _extend(_topic_hash(topic), _units(key))
     if not head:
         _remember(_short_keys, MAX_HEADS, (topic, key), value)
@@ -141,14 +167,6 @@ def _learned_head(topic: str, head: str) -> int:
         base = _extend(_topic_hash(topic), _units(head)) * SCALES[TAIL] & MASK
         _remember(_heads, MAX_HEADS, (topic, head), base)
     return base
-
-
-def _learned_tail(tail: str) -> int:
-    last = _tails.get(tail)
-    if last is None:
-        last = _extend(0, _units(tail))
-        _remember(_tails, MAX_TAILS, tail, last)
-    return last
 
 
 @lru_cache(maxsize=4096)
