@@ -30,6 +30,7 @@ GROUPS: dict[str, Benchmark] = {
     "syncs": broker.syncs,
     "cold": broker.cold,
     "batches": batches.batches,
+    "batches-sent": batches.batches_sent,
     "pulls": broker.pulls,
     "memory": broker.memory,
     "start": broker.start,

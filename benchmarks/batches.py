@@ -1,5 +1,5 @@
-"""Batches of 32 messages in process: from the body of a request to records, queue entries and index items,
-by the CPU time of a message, against the encoding of its record alone.
+"""Batches of 32 messages: in process, from the body of a request to records, queue entries and index items, by
+the CPU time of a message, against the encoding of its record alone; and sent to a broker, against single sends.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ from pathlib import Path
 import trio
 from msgspec.structs import replace
 
-from benchmarks.harness import Measured
+from benchmarks.broker import SECONDS, address_of, cpu_of_one
+from benchmarks.harness import Measured, cluster
+from benchmarks.load import batch_frames, drive, first_reply, send_frames
 from benchmarks.scan import one_core
 from broker.disk import REAL
 from broker.store.config import StoreConfig
 from broker.store.store import MessageStore, open_store
 from broker.store.values import StoreMessage
+from codec.codes import SerializeType
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.properties import encode_properties
+from codec.remoting.frame import decode_frame
 from codec.store.record_encoder import RecordEncoder
 
 ITEMS, BATCHES, ROUNDS = 32, 200, 5
+IN_FLIGHT = 1, 16
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 TOPIC = "BenchTopic"
 SIZES: dict[str, Callable[[random.Random], int]] = {
@@ -45,6 +50,26 @@ def batches() -> Iterator[Measured]:
         yield Measured(
             f"batch of {ITEMS}, {name}", stored / count * 1e6, "µs/msg", stored / floor, "encoding alone"
         )
+
+
+def batches_sent() -> Iterator[Measured]:
+    """The same over loopback, with binary headers, by messages a second and the broker's CPU for one."""
+    for name, size_of in SIZES.items():
+        rng = random.Random(1)
+        bodies = [[bytes(size_of(rng)) for _ in range(ITEMS)] for _ in range(BATCHES)]
+        single = send_frames("Bench", body=bytes(128), kind=SerializeType.ROCKETMQ)
+        with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+            address, pid = address_of(up["broker"]), up["pid"]
+            frames = batch_frames("Bench", bodies)
+            assert decode_frame(first_reply(address, single[0])).code == 0
+            assert decode_frame(first_reply(address, frames[0])).code == 0
+            for in_flight in IN_FLIGHT:
+                alone = drive(address, single, in_flight, SECONDS).per_second
+                rate = drive(address, frames, in_flight, SECONDS).per_second * ITEMS
+                row = f"batch of {ITEMS}, {name}, sent, {in_flight} in flight"
+                yield Measured(row, rate, "msg/s", rate / alone, "single sends of 128 bytes")
+                cpu = cpu_of_one(address, frames, in_flight, pid) / ITEMS
+                yield Measured(f"{row}, CPU", cpu, "µs/msg")
 
 
 def _sent(size_of: Callable[[random.Random], int]) -> list[list[Message]]:

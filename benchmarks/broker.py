@@ -34,7 +34,7 @@ HEADERS = {SerializeType.JSON: "JSON header", SerializeType.ROCKETMQ: "binary he
 Address = tuple[str, int]
 
 
-def _address(text: str) -> Address:
+def address_of(text: str) -> Address:
     host, port = text.rsplit(":", 1)
     return host, int(port)
 
@@ -49,7 +49,7 @@ def sends() -> Iterator[Measured]:
         process(sys.executable, "-m", "benchmarks.bare_loop", "take") as taking,
         cluster(Path(folder) / "store") as up,
     ):
-        address = _address(up["broker"])
+        address = address_of(up["broker"])
         addresses = [*map(_port_of, (counting, taking)), address]
         for kind, in_flight in product(SerializeType, TARGETS):
             frames = send_frames("Bench", kind=kind)
@@ -94,28 +94,25 @@ def _median(rates: list[Rate]) -> Rate:
 
 
 def pulls() -> Iterator[Measured]:
-    """Pulls of 1 KB messages, 32 a reply, one pull in flight, against the sends that produced them."""
+    """Pulls of 1 KB messages, 32 a reply, as Java's pull consumers send them, against the sends that produced
+    the messages."""
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
-        address = _address(up["broker"])
+        address = address_of(up["broker"])
         sent = drive(address, send_frames("Bench"), 64, SECONDS)
         per_queue = int(sent.per_second * SECONDS / 4) - 100
-        frames = [_pull(n % 4, n // 4 * 32) for n in range(per_queue // 32 * 4)]
-        assert decode_frame(first_reply(address, frames[0])).code == 0
-        got = drive(address, frames, 1, SECONDS)
-        yield Measured(
-            "pull 1 KB, 32 a reply",
-            got.per_second * 32,
-            "msg/s",
-            got.per_second * 32 / sent.per_second,
-            "sends",
-        )
-        yield Measured("pull 1 KB, 32 a reply, CPU", cpu_of_one(address, frames, 1, up["pid"]), "µs")
+        for kind, in_flight in product(SerializeType, (1, 4)):
+            frames = [_pull(n % 4, n // 4 * 32, kind) for n in range(per_queue // 32 * 4)]
+            assert decode_frame(first_reply(address, frames[0])).code == 0
+            rate = drive(address, frames, in_flight, SECONDS).per_second * 32
+            name = f"pull 1 KB, 32 a reply, {HEADERS[kind]}, {in_flight} in flight"
+            yield Measured(name, rate, "msg/s", rate / sent.per_second, "sends")
+            yield Measured(f"{name}, CPU", cpu_of_one(address, frames, in_flight, up["pid"]), "µs")
 
 
 def cold() -> Iterator[Measured]:
     """The first message in each of 1,024 queues of a topic, which creates their files, against the second."""
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
-        address = _address(up["broker"])
+        address = address_of(up["broker"])
         assert decode_frame(first_reply(address, topic_frame("Cold", COLD_QUEUES))).code == 0
         frames = send_frames("Cold", COLD_QUEUES, queues=COLD_QUEUES)
         used = cpu_seconds(up["pid"])
@@ -134,7 +131,7 @@ def syncs() -> Iterator[Measured]:
         tempfile.TemporaryDirectory() as folder,
         cluster(Path(folder) / "store", flushDiskType="SYNC_FLUSH") as up,
     ):
-        address = _address(up["broker"])
+        address = address_of(up["broker"])
         assert decode_frame(first_reply(address, frames[0])).code == 0
         rounds = [
             (drive(address, frames, 64, 1.0), drive(address, frames, 1, 1.0), _raw_syncs(Path(folder), 1.0))
@@ -163,7 +160,7 @@ def _raw_syncs(folder: Path, seconds: float) -> float:
         os.close(descriptor)
 
 
-def _pull(queue_id: int, offset: int) -> bytes:
+def _pull(queue_id: int, offset: int, kind: SerializeType) -> bytes:
     header = PullMessageRequestHeader(
         consumer_group="TOOLS_CONSUMER",
         topic="Bench",
@@ -176,10 +173,13 @@ def _pull(queue_id: int, offset: int) -> bytes:
         subscription="*",
         sub_version=0,
         expression_type="TAG",
+        bname="broker-a",
+        request_type="0",
     )
-    return encode_frame(
-        RemotingCommand(RequestCode.PULL_MESSAGE, to_ext(header), opaque=1, language=LanguageCode.JAVA)
+    command = RemotingCommand(
+        RequestCode.PULL_MESSAGE, to_ext(header), opaque=1, language=LanguageCode.JAVA, serialize_type=kind
     )
+    return encode_frame(command)
 
 
 def memory() -> Iterator[Measured]:
@@ -190,7 +190,7 @@ def memory() -> Iterator[Measured]:
         frames = send_frames("Bench", body=b"x" * 100)
         sent = 0.0
         while sent < 1_000_000:
-            sent += drive(_address(up["broker"]), frames, 64, 2.0).per_second * 2
+            sent += drive(address_of(up["broker"]), frames, 64, 2.0).per_second * 2
         after = resident_mib(up["pid"])
         yield Measured(
             f"memory, after {sent / 1e6:.1f} million messages", after, "MiB", after / idle, "idle", "flat"
@@ -204,7 +204,7 @@ def start() -> Iterator[Measured]:
     def to_first_message() -> float:
         started = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
-            assert decode_frame(first_reply(_address(up["broker"]), frame)).code == 0
+            assert decode_frame(first_reply(address_of(up["broker"]), frame)).code == 0
             return time.perf_counter() - started
 
     def python() -> float:
