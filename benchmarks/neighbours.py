@@ -1,8 +1,9 @@
 """One client against another: round trips of a client that sends and pulls, quiet and while another attacks.
 
-The broker, the attacker and the measuring client are three processes. Each attack has a broker of its own.
-Where they share fewer cores, the kernel alone makes the client wait: the p99 under an attack is also compared
-with that beside a process which merely computes and never talks to the broker.
+The broker, the attacker and the measuring client are three processes. Each attack has a broker of its own. The
+attacker gets the cores that the other two leave, as if it were on another machine. Where three share fewer, the
+kernel still makes the client wait: the p99 under an attack is also compared with that beside a process of the
+same low priority which merely computes and never talks to the broker.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ AFTER_SECONDS = 6.0
 LONGEST_SECONDS = 15.0
 PAUSE_SECONDS = 0.004
 TARGETS = {"quiet": "5 × quiet, 50 ms", BESIDE: ""}
+ASIDE = "nice", "-n", "19"
 COMPUTE = "while True: sum(range(10_000))"
 
 
@@ -56,7 +58,7 @@ def _computing() -> Iterator[Measured]:
 def _under(name: str, address: Address, pid: int) -> Iterator[Measured]:
     round_trips(address, 0.5)
     where = ":".join(map(str, address))
-    command = [sys.executable, "-m", "benchmarks.attacks", name, where, str(ATTACK_SECONDS)]
+    command = [*ASIDE, sys.executable, "-m", "benchmarks.attacks", name, where, str(ATTACK_SECONDS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as attacker:
         assert attacker.stdin is not None and attacker.stdout is not None
         attacker.stdout.readline()
@@ -82,7 +84,7 @@ def _under(name: str, address: Address, pid: int) -> Iterator[Measured]:
 @contextmanager
 def computing() -> Iterator[None]:
     """Runs a process that computes and does nothing else."""
-    with subprocess.Popen([sys.executable, "-c", COMPUTE]) as child:
+    with subprocess.Popen([*ASIDE, sys.executable, "-c", COMPUTE]) as child:
         try:
             yield
         finally:
