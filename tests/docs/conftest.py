@@ -1,4 +1,4 @@
-"""The `rmq` of the sessions that the pages show."""
+"""The `rmq` and the `python` of the sessions that the pages show."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.warm import warm_rmq
+from tests.docs.warm import warm_programs
 
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with an `rmq` that starts faster, and whose requests have the time of a busy machine."""
+    """A folder with `rmq` and `python` that start faster; requests have the time of a busy machine."""
     folder = tmp_path_factory.mktemp("bin")
-    with warm_rmq(folder):
+    with warm_programs(folder):
         yield folder

@@ -26,9 +26,9 @@ PROGRAM = re.compile(r"^```python (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
-def environment(tmp_path: Path, programs: Path) -> Iterator[dict[str, str]]:
+def environment(page: Path, tmp_path: Path, programs: Path) -> Iterator[dict[str, str]]:
     levels = "messageDelayLevel=" + " ".join(["1s"] * 18)
-    command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
+    command = [str(programs / "rmq"), "up", "--json", "--port", "0", "--namesrv-port", "0"]
     command += ["--store", str(tmp_path / "store"), "--set", levels, "--set", "enablePropertyFilter=true"]
     command += ["--set", "transactionCheckInterval=3600000"]  # a page may last longer than a minute
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -46,6 +46,7 @@ def environment(tmp_path: Path, programs: Path) -> Iterator[dict[str, str]]:
             os.environ
             | settings
             | {"NO_COLOR": "1", "COLUMNS": "80", "TERM": "xterm", "XDG_STATE_HOME": str(tmp_path)}
+            | {"COLD": "broker" if "kill -STOP" in page.read_text() else ""}
         )
     finally:
         end_rest(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,30 @@ def test_a_signal_ends_the_copy(programs: Path, rmq_cluster: Cluster, number: si
         client.send_signal(number)
         assert client.stdout.read() == b""
         assert client.wait(PATIENCE) == (-number if number == signal.SIGKILL else 128 + number)
+
+
+def test_python_runs_a_text_and_a_file(programs: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("word = 'beside'")
+    (tmp_path / "program.py").write_text("import sys, other; print(other.word, sys.argv); sys.exit(3)")
+    commands = (
+        ("-c", "import sys, other; print(other.word, sys.argv, __name__)", "a", "b"),
+        ("-c", "print('before'); raise ValueError('wrong')"),
+        ("program.py", "a"),
+    )
+    for command in commands:
+        copy, process = (
+            subprocess.run(
+                [python, *command], check=False, capture_output=True, timeout=PATIENCE, cwd=tmp_path
+            )
+            for python in (programs / "python", sys.executable)
+        )
+        assert (copy.returncode, copy.stdout) == (process.returncode, process.stdout), copy.stderr
+        assert copy.stderr.splitlines()[-1:] == process.stderr.splitlines()[-1:]
+
+
+def test_a_server_ends_with_a_signal(programs: Path) -> None:
+    command = [str(programs / "rmq"), "up", "--port", "0", "--namesrv-port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None and b"namesrv" in server.stdout.readline()
+        server.send_signal(signal.SIGTERM)
+        assert (server.stdout.read(), server.wait(PATIENCE)) == (b"", 0)

@@ -1,8 +1,8 @@
-"""A process that has imported what most commands import, and forks a copy of itself for each command line.
+"""A process that has imported what most commands import, and forks a copy of itself for each `rmq` and `python`.
 
-A start of `rmq` takes 0.2 s of CPU time, most of it for imports; a copy takes a quarter of that. What belongs
-to the command is imported by the copy, as by a process of its own. warm_rmq.py is the client: it passes its
-arguments, environment, folder and standard streams.
+A start of `rmq` takes 0.2 s of CPU time, most of it for imports, a server or a program with the client library
+0.4 s; a copy takes a quarter of that. What belongs to the command is imported by the copy, as by a process of its
+own. warm_client.py is the client: it passes its arguments, environment, folder and standard streams.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import importlib
 import marshal
 import os
+import runpy
 import selectors
 import shlex
 import signal
@@ -29,14 +30,11 @@ from tests.docs.pages import ROOT
 from tests.processes import ended
 from tests.support import PATIENCE
 
-__all__ = ["warm_rmq"]
+__all__ = ["warm_programs"]
 
-COMMANDS = (
-    "acl cheat check cluster consume controller dlq doctor export group help id import inspect metrics offsets "
-    "profile pull query report request send sql tail topic trace"
-)
-"""What copies run. Other commands start as processes do: servers, and those that load Spark."""
 IMPORTED = (
+    "broker.mirror",
+    "broker.node",
     "codec.operations",
     "codec.scan",
     "duckdb",
@@ -54,18 +52,26 @@ IMPORTED = (
     "rmqcli.render.output",
     "trio",
 )
-CLIENT = Path(__file__).with_name("warm_rmq.py")
+CLIENT = Path(__file__).with_name("warm_client.py")
 LENGTH = 4
-SCRIPT = """#!/bin/sh
+RMQ = """#!/bin/sh
 case "$1" in --profile | --timeout | -n) command=$3 ;; *) command=$1 ;; esac
-case "$command" in {commands}) exec {python} -I -S {client} {address} --timeout {patience:g} "$@" ;; esac
-exec {rmq} --timeout {patience:g} "$@"
+case "$command" in bench | spark | top | "$COLD") exec {rmq} --timeout {patience:g} "$@" ;; esac
+exec {python} -I -S {client} {address} rmq --timeout {patience:g} "$@"
+"""
+"""Processes of their own are commands that measure, load Spark or paint a terminal, and the one in `COLD`, which a
+page stops: SIGSTOP would stop the client instead of its copy.
+"""
+PYTHON = """#!/bin/sh
+case "$1" in -c | *.py) exec {python} -I -S {client} {address} python "$@" ;; esac
+exec {python} "$@"
 """
 
 
 class Asked(NamedTuple):
     """What a copy needs of its client."""
 
+    program: str
     arguments: list[str]
     environment: dict[bytes, bytes]
     folder: bytes
@@ -73,14 +79,17 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def warm_rmq(folder: Path) -> Iterator[None]:
-    """Runs the server; `folder` has an `rmq` then whose requests may take as long as a busy machine needs."""
-    program, address = folder / "rmq", folder / "warm"
-    rmq = Path(sys.executable).with_name("rmq")
+def warm_programs(folder: Path) -> Iterator[None]:
+    """Runs the server; `folder` has `rmq` and `python` then, which it runs.
+
+    The requests of that `rmq` may take as long as a busy machine needs.
+    """
+    address, rmq = folder / "warm", Path(sys.executable).with_name("rmq")
     texts = {"python": sys.executable, "client": CLIENT, "address": address, "rmq": rmq}
     words = {name: shlex.quote(str(text)) for name, text in texts.items()}
-    program.write_text(SCRIPT.format(**words, commands=COMMANDS.replace(" ", " | "), patience=PATIENCE))
-    program.chmod(0o755)
+    for name, script in (("rmq", RMQ), ("python", PYTHON)):
+        (folder / name).write_text(script.format(**words, patience=PATIENCE))
+        (folder / name).chmod(0o755)
     command = [sys.executable, "-m", __name__, str(address)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
     with ended(process) as server:
@@ -152,13 +161,39 @@ def run_copy(asked: Asked, streams: list[int]) -> NoReturn:
     os.environb.update(asked.environment)
     time.tzset()
     os.chdir(asked.folder)
-    sys.argv = ["rmq", *asked.arguments]
     try:
-        main()
+        PROGRAMS[asked.program](asked.arguments)
     except SystemExit as end:
-        sys.stderr.flush()
-        os._exit(int(end.code or 0))  # clearing up what the server imported takes as long as the command
-    raise AssertionError("main ends with SystemExit")
+        code = int(end.code or 0)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    else:
+        code = 0
+    sys.stderr.flush()
+    os._exit(code)  # clearing up what the server imported takes as long as the command
+
+
+def run_rmq(arguments: list[str]) -> None:
+    sys.argv = ["rmq", *arguments]
+    main()
+
+
+def run_python(arguments: list[str]) -> None:
+    """Runs `python -c TEXT [ARGUMENT]…` or `python FILE [ARGUMENT]…`."""
+    first, *rest = arguments
+    try:
+        if first == "-c":
+            sys.argv, sys.path[0] = ["-c", *rest[1:]], ""
+            exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            sys.argv, sys.path[0] = arguments, str(Path(first).resolve().parent)
+            runpy.run_path(first, run_name="__main__")
+    finally:
+        sys.stdout.flush()
+
+
+PROGRAMS = {"rmq": run_rmq, "python": run_python}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`rmq` run by a copy of the server of warm.py: `warm_rmq.py ADDRESS [ARGUMENT]…`.
+"""`rmq` or `python` run by a copy of the server of warm.py: `warm_client.py ADDRESS PROGRAM [ARGUMENT]…`.
 
 It passes on its standard streams, arguments, environment and folder, then SIGHUP, SIGINT and SIGTERM, and
 ends with the exit code of the copy. It imports built-in modules only: that is why it is fast.
@@ -19,7 +19,7 @@ def run() -> int | str:
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.connect(sys.argv[1])
     folder = os.getcwdb()  # noqa: PTH109  # pathlib takes 10 ms
-    request = marshal.dumps((sys.argv[2:], dict(os.environb), folder, os.getpgrp()))
+    request = marshal.dumps((sys.argv[2], sys.argv[3:], dict(os.environb), folder, os.getpgrp()))
     streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in range(3))
     rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)
     connection.sendmsg([len(request).to_bytes(LENGTH, "big")], [rights])
