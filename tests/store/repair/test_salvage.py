@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,7 +46,9 @@ def damage(data: bytearray, chance: random.Random) -> tuple[int, int]:
 @pytest.mark.parametrize("block", seeds(10))
 def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_path: Path, block: int) -> None:
     """`_BLOCK` damages of a folder, one at a time."""
-    records = [(line["phy"], line["phy"] + line["size"]) for line in java_store.of_kind("msg")]
+    records = defaultdict(list)
+    for line in java_store.of_kind("msg"):
+        records[line["phy"] // COMMIT_LOG_FILE_SIZE].append((line["phy"], line["phy"] + line["size"]))
     for seed in range(block * _BLOCK, (block + 1) * _BLOCK):
         chance = random.Random(seed)
         number = chance.randrange(len(java_store.commit_logs) - 1)
@@ -58,9 +61,9 @@ def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_pa
         log = CommitLogFiles(path)
         log.files = [NamedFile(path, base, len(data))]
         kept = [run for file in scan_log(log).files for run in file.kept]
-        for first, last in records:
-            untouched = last - base <= begin or first - base >= end
-            if base <= first < base + len(data) and untouched:
+        assert len(data) == COMMIT_LOG_FILE_SIZE and records[number]
+        for first, last in records[number]:
+            if last - base <= begin or first - base >= end:
                 assert any(low <= first and last <= high for low, high in kept), (seed, first)
 
 
