@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from broker.store.queue_entries import (
     trusted_end,
     valid_end,
 )
+from broker.store.queue_search import first_entry_at
 from broker.store.segment import Place, Reservation, Segment
 from broker.store.segment_list import SegmentList
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
@@ -148,6 +148,13 @@ class ConsumeQueue:
         if self.extension is not None:
             tags_code = self.extension.put(tags_code, store_timestamp)
         self.append(physical_offset, size, tags_code)
+
+    def skip_to(self, queue_offset: int) -> None:
+        """Adds filler entries up to a queue offset, for records that are lost or damaged. Blocks."""
+        reached = self.max_physical_offset
+        while self.next_offset < queue_offset:
+            self.append(0, FILLER_SIZE, 0)
+        self.max_physical_offset = reached
 
     def start_at(self, queue_offset: int) -> None:
         """Makes an empty queue begin at `queue_offset`, with filler entries before it in its first file."""
@@ -271,14 +278,23 @@ class ConsumeQueue:
         per_file = self.segments.size // ENTRY_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
-    def load(self) -> None:
-        """Finds the files. StoreSizeMismatch; a queue with a gap between its files must be rebuilt."""
-        self.must_rebuild = not self.segments.load(derived=True)
+    def survey(self) -> None:
+        """Finds the files, and changes nothing. Blocks.
+
+        A queue with a gap between its files, or one of another length, must be rebuilt.
+        """
+        self.must_rebuild = not self.segments.survey(derived=True)
         if self.extension is not None:
-            self.extension.load()
+            self.must_rebuild |= not self.extension.segments.survey(derived=True)
+
+    def open(self) -> None:
+        """Opens what `survey` found. Blocks."""
+        self.segments.open()
+        if self.extension is not None:
+            self.extension.segments.open()
 
     def recover(self, sure_until: int) -> None:
-        """Finds the end of the valid entries, in the last three files; zeroes what follows. Blocks.
+        """Finds the end of the valid entries, in the last three files; `cut` removes what follows. Blocks.
 
         What follows was an entry if records before `sure_until` have theirs: then the queue must be rebuilt.
         """
@@ -286,7 +302,11 @@ class ConsumeQueue:
         self.min_offset = self.segments.start // ENTRY_SIZE
         end, self.max_physical_offset = valid_end(segments[-RECOVERED_FILES:], self.segments.start)
         self.must_rebuild = self.must_rebuild or has_entries_behind(segments, end, sure_until)
-        self._end_at(end)
+        self.next_offset = end // ENTRY_SIZE
+
+    def cut(self) -> None:
+        """Zeroes what follows the end that `recover` found, and has the next entry go there. Blocks."""
+        self._end_at(self.end)
 
     def truncate(self, physical_end: int) -> None:
         """Removes the entries of records from `physical_end` on (Java `truncateDirtyLogicFiles`). Blocks."""
@@ -359,15 +379,7 @@ class ConsumeQueue:
         `require` (`Readiness.require`) is called before pages are read.
         """
 
-        def offset_of(queue_offset: int) -> int:
-            place = self.place(queue_offset, 1)
-            if require is not None and place is not None:
-                require(*place, self.written_in(place[0]))
-            offset, size, _ = self.entry(queue_offset)
-            return -1 if size == FILLER_SIZE else offset
-
-        first = self.segments.start // ENTRY_SIZE
-        return first + bisect_left(range(first, self.next_offset), physical_offset, key=offset_of)
+        return first_entry_at(self, physical_offset, require)
 
     def correct_min(self, physical_min: int) -> None:
         """Moves the minimum to the first entry whose record still exists."""

@@ -131,10 +131,6 @@ class QueueExtension:
             taken.append(self.segments.take_first())
         return taken
 
-    def load(self) -> None:
-        """Maps the files. StoreSizeMismatch, StoreDamaged."""
-        self.segments.load()
-
     def close(self) -> None:
         self.segments.close()
 

@@ -14,6 +14,8 @@ from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import QueueExtension
 from broker.store.holds import Hold
 from broker.store.mappings import Mappings
+from broker.store.segment_list import SegmentList
+from codec.store.file_names import is_queue_id
 
 
 class ConsumeQueues:
@@ -89,13 +91,34 @@ class ConsumeQueues:
             queue.hold = None
             hold.end()
 
-    def load(self) -> None:
-        """Finds the files of every queue. StoreSizeMismatch, StoreDamaged. Blocks."""
+    def survey(self) -> None:
+        """Finds the files of every queue, and changes nothing. StoreSizeMismatch. Blocks."""
         for topic in self._disk.list(self._folder):
             for folder in self._disk.list(topic):
                 state = self._disk.state(folder)
-                if state is not None and state.is_folder and folder.name.isdigit():
-                    self.ensure(topic.name, int(folder.name)).load()
+                if state is not None and state.is_folder and is_queue_id(folder.name):
+                    self.ensure(topic.name, int(folder.name)).survey()
+        self._check_sizes([queue.segments for queue in self])
+        self._check_sizes([queue.extension.segments for queue in self if queue.extension is not None])
+
+    def _check_sizes(self, lists: Iterable[SegmentList]) -> None:
+        """StoreSizeMismatch if the files tell another size than the setting: none has the size of that, and two
+        have another one, or a single file is longer."""
+        files: dict[int, list[tuple[SegmentList, Path]]] = {}
+        for one in lists:
+            for path, length in one.found_files:
+                if length == one.size:
+                    return
+                files.setdefault(length, []).append((one, path))
+        length, found = max(files.items(), key=lambda item: len(item[1]), default=(0, []))
+        if len(found) > 1 or (len(files) == 1 and length > found[0][0].size):
+            refused, path = found[0]
+            raise refused.mismatch(path, length)
+
+    def open(self) -> None:
+        """Opens what `survey` found. Blocks."""
+        for queue in self:
+            queue.open()
 
     def take_filling(self) -> list[ConsumeQueue]:
         """The queues that need a file soon, each once."""

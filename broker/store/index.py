@@ -21,8 +21,8 @@ from broker.store.segment import DISK_FULL, Segment
 from broker.store.values import Arrival
 from codec.hashing import index_key_hash, index_key_hashes
 from codec.store.dispatch import index_keys
-from codec.store.file_names import index_file_name, index_file_name_after
-from codec.store.index_file import index_file_size
+from codec.store.file_names import index_file_name, index_file_name_after, is_index_file_name
+from codec.store.index_file import HEADER, ITEM, index_file_size, is_index_file_size, item_position
 
 BATCH = 32
 MOST_PENDING = 1 << 20
@@ -60,51 +60,79 @@ class Index:
         self._pending: list[IndexItem] = []
         self._items_since_release = 0
         self._spare: IndexFile | None = None
+        self._found: dict[Path, int] = {}
+        self._doubted: list[IndexFile] = []
         self.deferred = self.resident = self.refused = False
         self.file_wanted: Callable[[], None] = lambda: None
         self.completed: Callable[[], None] = lambda: None
         """Called when a file became full."""
         self.files: list[IndexFile] = []
 
-    def load(self) -> None:
-        """Maps the files. StoreSizeMismatch names a file of another geometry; one that was cut off, and those
-        behind it, are removed."""
+    def survey(self) -> None:
+        """Finds the files, and changes nothing. StoreSizeMismatch names one of another geometry. Blocks."""
         size = index_file_size(self._slots, self._items)
-        paths = [path for path in self._disk.list(self._folder) if path.name.isdigit()]
-        lengths = {path: state.size for path in paths if (state := self._disk.state(path)) is not None}
-        is_cut = False
-        for path, length in lengths.items():
-            is_cut = is_cut or (0 < length < size and size in lengths.values())
-            if length == 0 or is_cut:
-                if length:
-                    _log.warning(_DAMAGED, path)
-                self._disk.unlink(path)
-                continue
-            if length != size:
+        paths = [path for path in self._disk.list(self._folder) if is_index_file_name(path.name)]
+        self._found = {path: state.size for path in paths if (state := self._disk.state(path)) is not None}
+        written = {path: length for path, length in self._found.items() if length}
+        if size in written.values():
+            return
+        for path, length in written.items():
+            if len(written) > 1 or not self._is_cut_off(path, length):
                 raise StoreSizeMismatch(
                     f"{path} is {length} bytes long, but maxHashSlotNum {self._slots} and maxIndexNum "
                     f"{self._items} make {size}: set them as the folder was written with, or move the index "
                     f"folder away (it is rebuilt)"
                 )
+
+    def _is_cut_off(self, path: Path, length: int) -> bool:
+        """True for a file that no settings would give this length, or whose items are where these put them."""
+        if length > index_file_size(self._slots, self._items):
+            return not is_index_file_size(length)
+        header = self._disk.read_part(path, 0, HEADER.size)
+        if not is_index_file_size(length) or len(header) < HEADER.size:
+            return True
+        _, _, begin_offset, _, _, count = HEADER.unpack_from(header, 0)
+        if index_file_size(1, count) > length:
+            return True
+        first = self._disk.read_part(path, item_position(self._slots, 1), ITEM.size)
+        return len(first) == ITEM.size and any(first) and ITEM.unpack_from(first, 0)[1] == begin_offset
+
+    def open(self) -> None:
+        """Maps what `survey` found; a file of another length, and those behind it, are removed. Blocks."""
+        size = index_file_size(self._slots, self._items)
+        is_cut = False
+        for path, length in self._found.items():
+            is_cut = is_cut or length not in (0, size)
+            if length == 0 or is_cut:
+                if length:
+                    _log.warning(_DAMAGED, path)
+                self._disk.unlink(path)
+                continue
             self.files.append(IndexFile(self._disk, path, self._slots, self._items))
+        self._found = {}
 
-    def drop_after(self, timestamp: int, offset: int = -1) -> None:
-        """Removes files that were not complete and flushed at `timestamp` ms, or where it is known, at
-        commit-log offset `offset` (load after a power cut)."""
-        by_offset = offset >= 0
-        self._drop(
-            [
-                file
-                for file in self.files
-                if (file.end_offset > offset if by_offset else file.end_timestamp > timestamp)
-            ]
-        )
+    def doubt_after(self, timestamp: int, offset: int = -1) -> None:
+        """Notes that files are in doubt which were not complete and flushed at `timestamp` ms, or where it is
+        known, at commit-log offset `offset` (load after a power cut)."""
+        self._doubted = [
+            file
+            for file in self.files
+            if (file.end_offset > offset if offset >= 0 else file.end_timestamp > timestamp)
+        ]
 
-    def drop_unsound(self) -> bool:
-        """Removes the files from the first on that contradicts itself or the one before; True if any."""
+    def drop_doubted(self) -> None:
+        """Removes the files that are in doubt. Blocks."""
+        self._drop(self._doubted)
+        self._doubted = []
+
+    def drop_unsound(self, stored_at: Callable[[int], int | None]) -> bool:
+        """Removes the files from the first on that contradicts itself, the one before or the log; True if any.
+
+        `stored_at`: the store time in ms of the record at an offset of the log, None where it has none.
+        """
         end = -1
         for number, file in enumerate(self.files):
-            if not file.is_sound(end):
+            if not file.is_sound(end, stored_at):
                 _log.warning(_DAMAGED, file.path)
                 self._drop(self.files[number:])
                 return True

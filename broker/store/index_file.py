@@ -10,7 +10,7 @@ killed in between leaves every chain whole, and `take_back` finds what the heade
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from broker.disk import PAGE, Disk
@@ -28,6 +28,8 @@ from codec.store.index_file import (
 IndexItem = tuple[int, int, int]
 """Key hash, commit-log offset, store timestamp in ms."""
 
+FIRST_TWO = 2
+"""The count of a file with one item: numbers begin at 1."""
 _COUNT_AT = HEADER.size - SLOT.size
 
 
@@ -68,14 +70,24 @@ class IndexFile:
         self.begin_offset = self.end_offset = offset
         HEADER.struct.pack_into(self.segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
 
-    def is_sound(self, before: int) -> bool:
-        """False if the header contradicts its first or last item, or begins before `before`. Blocks."""
+    def is_sound(self, before: int, stored_at: Callable[[int], int | None]) -> bool:
+        """False if the header contradicts its first or last item, or the log, or begins before `before`. Blocks.
+
+        `stored_at` is that of `Index.drop_unsound`.
+        """
         if not 1 <= self.count <= self.capacity or not 0 <= self.used_slots < self.count:
             return False
         if self.count == 1:
             return not any(self.segment.view[HEADER.size : PAGE]) and not any(self.segment.data_ranges(PAGE))
         ends = self._item(1)[1], self._item(self.count - 1)[1]
-        return before <= self.begin_offset <= self.end_offset and ends == (self.begin_offset, self.end_offset)
+        is_in_order = before <= self.begin_offset <= self.end_offset
+        if not is_in_order or ends != (self.begin_offset, self.end_offset):
+            return False
+        if stored_at(self.begin_offset) not in (None, self.begin_timestamp):
+            return False
+        # The time of a first item is relative to the end of the file before.
+        seconds = time_difference(self.begin_timestamp, self.end_timestamp)
+        return self.count == FIRST_TWO or self._item(self.count - 1)[2] == seconds
 
     @property
     def room(self) -> int:

@@ -15,7 +15,8 @@ Beyond Java: if the machine was not restarted since (clean stop, or a kill), all
 so only the last 64 MiB that the queues know, and what follows, are checked, and index files are kept and
 completed instead of removed. Queues and index files are derived data, which never keeps a store from opening:
 where they contradict themselves or the log, they are rebuilt. Bytes behind the end are zeroed, durably, so
-that they cannot come to life behind new records.
+that they cannot come to life behind new records. Nothing is changed until it is clear that the log may be
+opened.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from broker.store.log_walk import walk
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
+from codec.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
 from codec.store.file_names import RECOVERED_FILES
 from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
@@ -92,7 +94,7 @@ def recover(
     dispatcher.gaps.update(
         (queue.topic, queue.queue_id) for queue in gone
     )  # a refused deletion had successors
-    queues.destroy(gone)
+    destroy_gone = queues.take(gone)
     power_lost = stop is Stop.POWER_LOST
     start = _safe_start(config, log, checkpoint) if power_lost else 0
     for queue in queues:
@@ -103,6 +105,9 @@ def recover(
     check_crc = config.check_crc_on_recover
     end, count = walk(log, start, None, check_crc=check_crc, doubt_from=doubt_from, power_lost=power_lost)
     _cut_log(config, disk, log, queues, checkpoint, stop, end)
+    destroy_gone()
+    for queue in queues:
+        queue.cut()
     deleted.cut(end)
     is_left_behind = _recover_queues(config, log, queues, checkpoint, dispatcher, stop, start)
     rebuilt = _rebuild_gaps(log, queues, checkpoint, dispatcher)
@@ -315,7 +320,9 @@ def _is_confirmed(log: CommitLog, queue: ConsumeQueue) -> bool:
     """False if the last entry contradicts the log. Records of other topics stand in light queues."""
     if not queue.max_physical_offset or queue.topic.startswith(LMQ_PREFIX):
         return True
-    last = queue.next_offset - 1
+    last, first = queue.next_offset - 1, queue.segments.start // ENTRY_SIZE
+    while last > first and queue.entry(last)[1] == FILLER_SIZE:
+        last -= 1
     return queue.entry(last)[0] < log.start or _has_record(log, queue, last)
 
 
@@ -351,7 +358,8 @@ def _rebuild_gaps(
     checkpoint.save(checkpoint.content())
     queues.destroy([queue for key in gaps if (queue := queues.find(*key)) is not None])
     dispatcher.partial = False
-    walk(log, log.start, partial(dispatcher.put_entry_of, gaps), end=log.end)
+    walk(log, log.start, partial(dispatcher.rebuild_entry, gaps), end=log.end)
+    dispatcher.end_rebuild()
     return len(gaps)
 
 
@@ -366,14 +374,26 @@ def _recover_index(
     stop: Stop,
     is_left_behind: bool,
 ) -> None:
+    index.drop_doubted()
     if stop is not Stop.CLEAN:
         index.take_back()
     if config.check_store_on_start:
         index.truncate(0)
-    is_cut = index.drop_unsound() | index.truncate(log.end)
+    is_cut = index.drop_unsound(partial(_stored_at, log)) | index.truncate(log.end)
     if is_cut or is_left_behind or stop is not Stop.CLEAN or not index.files:
         reach = log.end if config.check_store_on_start else INDEX_CATCH_UP
         _catch_up_index(log, index, dispatcher, reach)
+
+
+def _stored_at(log: CommitLog, offset: int) -> int | None:
+    """Store time in ms of the record at an offset; None if the log has none there."""
+    segment = log.segments.find(offset) if offset < log.end else None
+    if segment is None:
+        return None
+    try:
+        return scan_record(segment.view, offset - segment.start).store_timestamp
+    except CorruptionError:
+        return None
 
 
 def _catch_up_index(log: CommitLog, index: Index, dispatcher: Dispatcher, reach: int) -> None:

@@ -4,6 +4,7 @@ Lists of segments are replaced, never changed in place, so that worker threads m
 
 Loading ignores other names, removes an empty last file (created, never sized), and extends a short last file
 with zeros, which leaves it to recovery; any other length is refused with the file, the size and the setting.
+What refuses a folder is looked for first (`survey`): nothing is changed until all of a store may be opened.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class SegmentList:
     """Segments in order of their start, each of `size` bytes; they reserve at least `step` bytes ahead."""
 
     __slots__ = (
+        "_found",
         "_gone",
         "_has_removed",
         "_spare",
@@ -75,60 +77,81 @@ class SegmentList:
         self.segments: list[Segment] = []
         self.refused: OSError | None = None
         """The reason why the file that was wanted last could not be built ahead."""
+        self._found: list[tuple[Path, int]] = []
         self._spare: Segment | None = None
         self._gone = self._has_removed = False
 
     def load(self, *, derived: bool = False) -> bool:
-        """Finds the files of the folder, and maps them unless there are `mappings`. StoreSizeMismatch.
+        """`survey`, then `open`."""
+        is_whole = self.survey(derived=derived)
+        self.open()
+        return is_whole
 
-        A file missing between two others is StoreDamaged, or for `derived` data False: all of it must be
-        rebuilt.
+    def survey(self, *, derived: bool = False) -> bool:
+        """Finds the files of the folder and changes nothing. StoreSizeMismatch. Blocks.
+
+        A file missing between two others, or cut off before another, is StoreDamaged. For `derived` data
+        these and any other length are False: all of it must be rebuilt.
         """
-        files = _files(self.disk, self.folder)
-        while files and _length(self.disk, files[-1]) == 0:
-            self.disk.unlink(files.pop())
-        lengths = [_length(self.disk, path) for path in files]
-        whole = True
-        for path, length in zip(files[:-1], lengths, strict=False):
+        self._found = [(path, _length(self.disk, path)) for path in _files(self.disk, self.folder)]
+        written = self.found_files
+        lengths = [length for _, length in written]
+        starts = [int(path.name) for path, _ in written]
+        gaps = [(one, other) for one, other in pairwise(starts) if other != one + self.size]
+        if derived:
+            is_long = any(length > self.size for length in lengths)
+            return not (gaps or is_long or any(length < self.size for length in lengths[:-1]))
+        for path, length in written[:-1]:
             if length < self.size and self.size in lengths:
-                whole = False
-                if not derived:
-                    raise StoreDamaged(
-                        f"{path} is cut off: it has {length} of {self.size} bytes. Restore it, or copy what "
-                        f"can be read with 'rmq inspect salvage'"
-                    )
-            else:
-                self._check_length(path, length, last=False)
-        if files:
-            self._check_length(files[-1], lengths[-1], last=True)
-        starts = [int(path.name) for path in files]
-        for previous, start in pairwise(starts):
-            if start == previous + self.size:
-                continue
-            whole = False
-            if not derived:
                 raise StoreDamaged(
-                    f"{self.folder}: {file_name(previous + self.size)} is missing before {file_name(start)}; "
-                    f"restore it, or move the files before it away (their content is lost then)"
+                    f"{path} is cut off: it has {length} of {self.size} bytes. Restore it, or copy what "
+                    f"can be read with 'rmq inspect salvage'"
                 )
+            self._check_length(path, length, last=False)
+        if written:
+            self._check_length(*written[-1], last=True)
+        for previous, start in gaps:
+            raise StoreDamaged(
+                f"{self.folder}: {file_name(previous + self.size)} is missing before {file_name(start)}; "
+                f"restore it, or move the files before it away (their content is lost then)"
+            )
+        return True
+
+    @property
+    def found_files(self) -> list[tuple[Path, int]]:
+        """The files that `survey` found and their lengths, without empty ones at the end."""
+        count = len(self._found)
+        while count and not self._found[count - 1][1]:
+            count -= 1
+        return self._found[:count]
+
+    def open(self) -> None:
+        """Maps what `survey` found, unless there are `mappings`; removes empty files at the end. Blocks."""
+        written = self.found_files
+        for path, _ in self._found[len(written) :]:
+            self.disk.unlink(path)
+        self._found = []
+        if written and written[-1][1] < self.size:
+            path, length = written[-1]
+            text = "%s is %d bytes short of %d; recovery decides what of it is valid"
+            _log.warning(text, path, self.size - length, self.size)
         self.segments = [
-            Segment(self.disk, path, start, self.size, self.step, self.mappings, length)
-            for path, start, length in zip(files, starts, lengths, strict=True)
+            Segment(self.disk, path, int(path.name), self.size, self.step, self.mappings, length)
+            for path, length in written
         ]
         for segment in self.segments:
             segment.fresh = True  # a process that was killed may have left it so
-            written = max((stop for _, stop in segment.data_ranges(0)), default=0)
-            segment.found_size = min(segment.found_size, written)
-        return whole
+            end = max((stop for _, stop in segment.data_ranges(0)), default=0)
+            segment.found_size = min(segment.found_size, end)
 
     def _check_length(self, path: Path, length: int, *, last: bool) -> None:
-        if length == self.size:
+        if length == self.size or (last and length < self.size):
             return
-        if last and length < self.size:
-            text = "%s is %d bytes short of %d; recovery decides what of it is valid"
-            _log.warning(text, path, self.size - length, self.size)
-            return
-        raise StoreSizeMismatch(
+        raise self.mismatch(path, length)
+
+    def mismatch(self, path: Path, length: int) -> StoreSizeMismatch:
+        """The error for a file of another length, which says what to do."""
+        return StoreSizeMismatch(
             f"{path} is {length} bytes long, but {self.setting} is {self.size}: "
             f"set {self.setting}={length}, or use another folder"
         )

@@ -169,13 +169,17 @@ class MessageStore:
             content = disk.read(abort)
             boot, is_unwritten = content.removeprefix(FLUSH_FAILED), content.startswith(FLUSH_FAILED)
             stop = Stop.KILLED if boot == disk.boot_id() != b"" else Stop.POWER_LOST
-        self._log.segments.load()
-        self._queues.load()
+        self._log.segments.survey()
+        self._queues.survey()
         if self._index is not None:
-            self._index.load()
-            if stop is Stop.POWER_LOST or is_unwritten:
-                self._index.drop_after(self._checkpoint.index, self._checkpoint.index_offset)
+            self._index.survey()
         self._deleted.load()
+        self._log.segments.open()
+        self._queues.open()
+        if self._index is not None:
+            self._index.open()
+            if stop is Stop.POWER_LOST or is_unwritten:
+                self._index.doubt_after(self._checkpoint.index, self._checkpoint.index_offset)
         dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels, self._deleted)
         self.recovery = recover(
             self.config,

@@ -17,6 +17,23 @@ RECOVERED_FILES = 3
 `ConsumeQueue.recover`)."""
 
 
+_LONGEST_NAME = 255
+"""Bytes. Topics that no broker accepts, and remains of damaged ones, may be longer."""
+MAX_QUEUE_ID = 2**31 - 1
+
+
+def is_queue_folder(topic: str, queue_id: int) -> bool:
+    """True if a folder of such a queue can exist."""
+    is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
+    return is_name and len(topic.encode("utf-8", "replace")) <= _LONGEST_NAME and queue_id >= 0
+
+
+def is_queue_id(name: str) -> bool:
+    """True for the name of a folder of a queue."""
+    is_number = name.isascii() and name.isdigit() and len(name) <= len(str(MAX_QUEUE_ID))
+    return is_number and name == str(int(name)) and int(name) <= MAX_QUEUE_ID
+
+
 def file_name(offset: int) -> str:
     """The name of the commit-log or consume-queue file that starts at a byte offset."""
     return f"{offset:020d}"

@@ -76,6 +76,11 @@ def index_file_size(slots: int = FILE_SLOTS, items: int = FILE_ITEMS) -> int:
     return item_position(slots, items)
 
 
+def is_index_file_size(size: int) -> bool:
+    """True if there are numbers of slots and items that make this size in bytes."""
+    return size >= index_file_size(1, 1) and (size - HEADER.size) % SLOT.size == 0
+
+
 def time_difference(begin_timestamp: int, store_timestamp: int) -> int:
     """The time (s) that an item holds for a store time (ms); 0 while the file has no begin."""
     if begin_timestamp <= 0:

@@ -14,7 +14,7 @@ import trio.testing
 
 from broker.disk import PAGE, Usage
 from broker.disk.real import RealDisk
-from broker.store import MessageStore, StoreDamaged, open_store
+from broker.store import MessageStore, StoreDamaged, StoreSizeMismatch, open_store
 from broker.testing.disk import SimulatedDisk
 from codec.store.checkpoint import SAFE_POINT_AT
 from codec.store.consume_queue import ENTRY
@@ -393,3 +393,167 @@ def assert_whole(root: Path, **settings: bool) -> None:
         for number in range(count):
             assert len(store.query("TopicA", f"k{number}", 9, 0, 1 << 50).views) == 1
     assert queue_bytes(root) == Rebuild(root).queues()
+
+
+# --- fields that no CRC covers
+
+
+QUEUE_ID_AT, QUEUE_OFFSET_AT = 12, 20
+
+
+def field_of_record(root: Path, number: int, at: int, data: bytes) -> int:
+    """Overwrites bytes of a record; returns its commit-log offset."""
+    offset = Rebuild(root).records[number].commit_log_offset
+    overwrite(log_files(root)[offset // LOG_SIZE], offset % LOG_SIZE + at, data)
+    return offset
+
+
+def topic_at(root: Path, number: int) -> int:
+    offset = Rebuild(root).records[number].commit_log_offset
+    return log_files(root)[offset // LOG_SIZE].read_bytes().index(b"TopicA", offset % LOG_SIZE) - (
+        offset % LOG_SIZE
+    )
+
+
+def number(value: int, size: int = 8) -> bytes:
+    return value.to_bytes(size, "big", signed=True)
+
+
+@pytest.mark.parametrize("rebuilt", ["folder gone", "all compared"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda root: field_of_record(root, 60, QUEUE_OFFSET_AT, number(20 + 1000)),
+        lambda root: field_of_record(root, 60, QUEUE_OFFSET_AT, number(20 + 1)),
+        lambda root: field_of_record(root, 60, QUEUE_OFFSET_AT, number(18)),
+        lambda root: field_of_record(root, 60, QUEUE_OFFSET_AT, number(0)),
+        lambda root: field_of_record(root, 60, QUEUE_OFFSET_AT, number(-5)),
+        lambda root: field_of_record(root, 60, QUEUE_OFFSET_AT, number(1 << 62)),
+        lambda root: field_of_record(root, 60, QUEUE_ID_AT, number(-3, 4)),
+        lambda root: field_of_record(root, 60, QUEUE_ID_AT, number(1, 4)),
+        lambda root: field_of_record(root, 60, topic_at(root, 60) + 1, b"/"),
+        lambda root: field_of_record(root, 60, topic_at(root, 60) + 1, b"\0"),
+        lambda root: field_of_record(root, 60, topic_at(root, 60), b"../../"),
+    ],
+)
+def test_a_record_with_a_wrong_place_hides_no_other(
+    folder: Path, damage: Damage, rebuilt: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its place stays empty: neither are those behind it hidden, nor is an offset given twice."""
+    damage(folder)
+    if rebuilt == "folder gone":
+        shutil.rmtree(folder / "consumequeue")
+    count = len(Rebuild(folder).records)
+    for _ in range(2):
+        with loaded(small_config(folder, check_store_on_start=rebuilt == "all compared")) as store:
+            for queue_id in range(3):
+                found = numbers(store, "TopicA", queue_id)
+                hidden = set(range(queue_id, count, 3)) - set(found)
+                assert len(hidden) <= 1 and hidden <= {60, 61}  # it may take the place of another one
+                assert store.max_offset("TopicA", queue_id) == -(-(count - queue_id) // 3)
+            assert store.topics() == ["TopicA"]
+    assert "of the commit log" in caplog.text
+
+
+@pytest.mark.parametrize("queue_offset", [51, 1000, -1])
+def test_a_wrong_place_at_the_end_is_not_given_again(tmp_path: Path, queue_offset: int) -> None:
+    trio.run(filled, tmp_path / "store")
+    root = tmp_path / "store"
+    field_of_record(root, COUNT - 1, QUEUE_OFFSET_AT, number(queue_offset))
+    shutil.rmtree(root / "consumequeue")
+    with loaded(small_config(root)) as store:
+        assert store.max_offset("TopicA", 2) >= COUNT // 3
+        assert numbers(store, "TopicA", 2)[: COUNT // 3 - 1] == list(range(2, COUNT - 3, 3))
+
+
+def test_minima_are_found_beside_entries_that_stay_empty(folder: Path) -> None:
+    """A search by commit-log offset passes them."""
+    field_of_record(folder, 120, QUEUE_OFFSET_AT, number(-5))
+    shutil.rmtree(folder / "consumequeue")
+    kept = [log_files(folder)[0], log_files(folder)[1]]
+    with loaded(small_config(folder)):
+        pass
+    first = next(
+        r for r in Rebuild(folder).records if r.commit_log_offset >= 2 * LOG_SIZE and r.queue_id == 0
+    )
+    for path in kept:
+        path.unlink()
+    with loaded(small_config(folder)) as store:
+        assert store.min_offset("TopicA", 0) == first.queue_offset
+
+
+# --- a start that is refused
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+async def test_files_of_another_size_are_refused_and_stay_as_they_are(tmp_path: Path) -> None:
+    """Queues with one short file each could be extended; a broker with the right setting would refuse them."""
+    root = tmp_path / "store"
+    await filled(root, 30)
+    before = contents(root)
+    with (
+        pytest.raises(StoreSizeMismatch, match=f"mappedFileSizeConsumeQueue={20 * 16}"),
+        loaded(small_config(root, mapped_file_size_consume_queue=20 * 1000)),
+    ):
+        pass
+    assert contents(root) == before
+    with loaded(small_config(root)) as store:
+        assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(30))
+
+
+@pytest.mark.parametrize("power_lost", [False, True])
+def test_a_refused_start_leaves_queues_and_index_alone(tmp_path: Path, power_lost: bool) -> None:
+    with loaded(small_config(tmp_path / "store")) as store:
+        for one in range(COUNT):
+            store.append(message(one, queue_id=one % 3))
+        root = killed(tmp_path / "store", tmp_path / "killed", power_lost=power_lost)
+    damage_record(root, 100)
+    queue = sorted((root / "consumequeue" / "TopicA" / "1").iterdir())[-1]
+    overwrite(queue, len(queue.read_bytes().rstrip(b"\0")) + 8 * ENTRY.size // 4, b"stale entries")
+    if power_lost:
+        (root / "checkpoint").write_bytes((START_MS + HOUR_MS).to_bytes(8, "big") * 2 + bytes(4096 - 16))
+    before = contents(root)
+    with pytest.raises(StoreDamaged), loaded(small_config(root), Clock(START_MS + 2 * HOUR_MS)):
+        pass
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("place", ["queue", "index"])
+def test_a_file_of_a_length_that_others_contradict_is_rebuilt(folder: Path, place: str) -> None:
+    part = folder / ("consumequeue/TopicA/1" if place == "queue" else "index")
+    path = sorted(part.iterdir())[0]
+    path.write_bytes(path.read_bytes() + b"x")
+    assert_whole(folder)
+
+
+@pytest.mark.parametrize("length", [3, 100, 4096, -1])
+def test_the_only_index_file_that_was_cut_off_is_rebuilt(folder: Path, length: int) -> None:
+    for path in sorted((folder / "index").iterdir())[:-1]:
+        path.unlink()
+    path = next(iter((folder / "index").iterdir()))
+    path.write_bytes(path.read_bytes()[:length])
+    assert_whole(folder, check_store_on_start=True)
+
+
+@pytest.mark.parametrize("at", [0, 8])
+def test_times_of_an_index_file_that_contradict_it_are_noticed(folder: Path, at: int) -> None:
+    """Begin and end decide whether a query looks into the file."""
+    path = sorted((folder / "index").iterdir())[0]
+    overwrite(path, at, number(START_MS // 2))
+    assert_whole(folder)
+
+
+async def test_a_gap_in_an_extension_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    config = small_config(
+        tmp_path / "store", enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=256
+    )
+    async with open_store(config, now_ms=Clock(step=7), store_host=HOST, in_thread=inline) as store:
+        for one in range(40):
+            store.append(message(one))
+    files = sorted((tmp_path / "store" / "consumequeue_ext" / "TopicA" / "0").iterdir())
+    files[1].unlink()
+    with loaded(config) as store:
+        assert numbers(store, "TopicA", 0) == list(range(40))
