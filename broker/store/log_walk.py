@@ -19,6 +19,33 @@ RELEASED_BYTES = 16 << 20
 Visit = Callable[[int, RecordScan], None] | None
 
 
+class LogBroken(Exception):
+    """A part of the log that was taken to be whole is not, from `offset` on."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
+
+
+def walk_whole(log: CommitLog, start: int, visit: Visit = None) -> None:
+    """Visits the records from `start` to the end of the log. LogBroken if one of them is damaged: what is
+    behind it would be taken for what does not exist."""
+    reached, _ = walk(log, start, visit, end=log.end)
+    if reached < log.end:
+        raise LogBroken(reached)
+
+
+def stored_at(log: CommitLog, offset: int) -> int | None:
+    """Store time in ms of the record at an offset; None if the log has none there."""
+    segment = log.segments.find(offset) if offset < log.end else None
+    if segment is None:
+        return None
+    try:
+        return scan_record(segment.view, offset - segment.start).store_timestamp
+    except CorruptionError:
+        return None
+
+
 def walk(
     log: CommitLog,
     start: int,

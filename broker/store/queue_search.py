@@ -1,7 +1,7 @@
 """Searches a consume queue by commit-log offset.
 
-Fillers at the begin of a queue are before all records. Those between entries stand for lost records, and count
-as the entry before them.
+Fillers at the begin of a queue are before all records. Those between entries stand for lost records, and
+count as the entry before them.
 """
 
 from __future__ import annotations

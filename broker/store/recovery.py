@@ -36,7 +36,7 @@ from broker.store.damage import Behind, copy_aside, look_behind, refuse
 from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
 from broker.store.index import Index
-from broker.store.log_walk import walk
+from broker.store.log_walk import LogBroken, stored_at, walk, walk_whole
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
@@ -82,6 +82,24 @@ def recover(
     stop: Stop,
 ) -> RecoveryReport:
     """Makes log, queues and index agree, and sets where the next record goes. StoreDamaged. Blocks."""
+    while True:
+        try:
+            return _recover(config, disk, log, queues, index, checkpoint, deleted, dispatcher, stop)
+        except LogBroken as broken:
+            _cut_log(config, disk, log, queues, checkpoint, stop, broken.offset)
+
+
+def _recover(
+    config: StoreConfig,
+    disk: Disk,
+    log: CommitLog,
+    queues: ConsumeQueues,
+    index: Index | None,
+    checkpoint: Checkpoint,
+    deleted: DeletedTopics,
+    dispatcher: Dispatcher,
+    stop: Stop,
+) -> RecoveryReport:
     if not log.segments.segments:
         queues.destroy(list(queues))
         log.end_at(0)
@@ -312,7 +330,7 @@ def _recover_queues(
         is_left_behind = _dispatch_tail(log, queues, dispatcher)
     if must_compare:
         _log.info("the consume queues are compared with the whole commit log")
-        walk(log, log.start, dispatcher.compare_entry, end=log.end)
+        walk_whole(log, log.start, dispatcher.compare_entry)
     return is_left_behind
 
 
@@ -340,6 +358,7 @@ def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher
     reached, count = walk(log, start, dispatcher.put_entry, end=log.end)
     if reached < log.end:
         _log.warning("no record begins at %d, where the consume queues end: they are rebuilt", start)
+        walk_whole(log, log.start)
         queues.destroy(list(queues))
         dispatcher.gaps.clear()
         walk(log, log.start, dispatcher.put_entry, end=log.end)
@@ -354,6 +373,11 @@ def _rebuild_gaps(
     if not gaps:
         return 0
     _log.warning("entries of consume queues are missing, they are rebuilt: %s", sorted(gaps))
+    try:
+        walk_whole(log, log.start)
+    except LogBroken:
+        dispatcher.gaps = gaps
+        raise
     checkpoint.queues_crc = REBUILDING
     checkpoint.save(checkpoint.content())
     queues.destroy([queue for key in gaps if (queue := queues.find(*key)) is not None])
@@ -379,21 +403,10 @@ def _recover_index(
         index.take_back()
     if config.check_store_on_start:
         index.truncate(0)
-    is_cut = index.drop_unsound(partial(_stored_at, log)) | index.truncate(log.end)
+    is_cut = index.drop_unsound(partial(stored_at, log)) | index.truncate(log.end)
     if is_cut or is_left_behind or stop is not Stop.CLEAN or not index.files:
         reach = log.end if config.check_store_on_start else INDEX_CATCH_UP
         _catch_up_index(log, index, dispatcher, reach)
-
-
-def _stored_at(log: CommitLog, offset: int) -> int | None:
-    """Store time in ms of the record at an offset; None if the log has none there."""
-    segment = log.segments.find(offset) if offset < log.end else None
-    if segment is None:
-        return None
-    try:
-        return scan_record(segment.view, offset - segment.start).store_timestamp
-    except CorruptionError:
-        return None
 
 
 def _catch_up_index(log: CommitLog, index: Index, dispatcher: Dispatcher, reach: int) -> None:
@@ -403,5 +416,5 @@ def _catch_up_index(log: CommitLog, index: Index, dispatcher: Dispatcher, reach:
         begin = segment.start if segment else log.start
         _log.warning("messages before %d of the commit log will not be found by key", begin)
     dispatcher.indexed = index.end_offset
-    walk(log, begin, dispatcher.put_index, end=log.end)
+    walk_whole(log, begin, dispatcher.put_index)
     index.drain()

@@ -482,6 +482,34 @@ def test_minima_are_found_beside_entries_that_stay_empty(folder: Path) -> None:
         assert store.min_offset("TopicA", 0) == first.queue_offset
 
 
+# --- damage before the part of the log that a start checks
+
+
+@pytest.mark.parametrize("reads", ["compared", "queue gone", "index gone"])
+def test_damage_before_the_checked_part_is_refused_once_it_is_read(folder: Path, reads: str) -> None:
+    """Entries and index items would end there."""
+    (folder / "abort").unlink(missing_ok=True)
+    with loaded(small_config(folder)) as store:
+        for one in range(COUNT + 3, 4 * COUNT):
+            store.append(message(one, queue_id=one % 3))
+    (folder / "abort").unlink()
+    field_of_record(folder, 20, 4, b"\xdb")
+    if reads != "compared":
+        shutil.rmtree(folder / ("index" if reads == "index gone" else "consumequeue/TopicA/2"))
+    logs = {path: path.read_bytes() for path in log_files(folder)}
+    config = small_config(folder, check_store_on_start=reads == "compared")
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="whole records follow"), loaded(config):
+            pass
+        assert {path: path.read_bytes() for path in log_files(folder)} == logs
+    aside = small_config(folder, check_store_on_start=reads == "compared", move_damaged_log_aside=True)
+    with loaded(aside) as store:
+        assert sorted(n for q in range(3) for n in numbers(store, "TopicA", q)) == list(range(20))
+        assert len(store.query("TopicA", "k19", 9, 0, 1 << 50).views) == 1
+        assert store.append(message(20, queue_id=2)).queue_offset == 6
+    assert {path.name for path in (folder / "commitlog.removed" / "1").iterdir()} == {p.name for p in logs}
+
+
 # --- a start that is refused
 
 
