@@ -4,6 +4,9 @@ version as `.bak`.
 Save: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the file, sync the folder; a crash at
 any point leaves a whole file under one of the two names. Load: the file, else `.bak` (missing, empty or
 unreadable alike); neither existing is a fresh start (Java `ConfigManager.load`, `MixAll.string2File`).
+
+A file that cannot be read goes to `.damaged`, an empty one is removed: the next save would make it the `.bak`,
+and a crash in the middle of that would leave nothing else.
 """
 
 from __future__ import annotations
@@ -50,10 +53,14 @@ def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None
             empty.append(candidate)
             continue
         try:
-            return decode(content)
+            decoded = decode(content)
         except (CodecError, ValueError) as error:
             _log.warning("%s cannot be read: %s", candidate, error)
             refused.append(f"{candidate}: {error}")
+        else:
+            if candidate != path:
+                _put_away(disk, path, candidate)
+            return decoded
     if refused:
         raise StoreDamaged(
             f"{'; '.join(refused)}. Repair the file, or move it and its .bak away to start with an empty "
@@ -61,7 +68,22 @@ def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None
         )
     for candidate in empty:
         _log.error("%s is empty, and there is no other version of it: the table starts empty", candidate)
+        disk.unlink(candidate)
     return None
+
+
+def _put_away(disk: Disk, path: Path, backup: Path) -> None:
+    """Makes room for the next save of a table that was read from its `.bak`."""
+    state = disk.state(path)
+    if state is None:
+        return
+    if state.size:
+        kept = path.with_name(path.name + ".damaged")
+        _log.warning("%s is read instead; the file is kept as %s", backup, kept)
+        disk.replace(path, kept)
+    else:
+        _log.warning("%s is empty; %s is read instead", path, backup)
+        disk.unlink(path)
 
 
 def _backup(path: Path) -> Path:

@@ -259,6 +259,7 @@ def test_a_table_with_a_damaged_name_is_read_from_its_bak(
     assert "SeedTags" in topics and "seed_group" in groups
     assert offsets.groups_of("SeedTags") and delays.levels()
     path.with_name(f"{name}.bak").unlink()
+    path.with_name(f"{name}.damaged").rename(path)
     with pytest.raises(StoreDamaged, match=f"{name}: .* has no member"):
         files(root)[0].load()
 

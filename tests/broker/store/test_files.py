@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -43,6 +44,46 @@ def test_a_damaged_table_is_read_from_its_backup(tmp_path: Path, damage: bytes |
     save_table(REAL, path, b"2")
     path.unlink() if damage is None else path.write_bytes(damage)
     assert load_table(REAL, path, _decode) == 1
+
+
+class Killed(Exception):
+    """Ends a save before one of its calls."""
+
+
+@pytest.mark.parametrize("damage", [b"", b"  \n", b"{", b"!"])
+@pytest.mark.parametrize("call", range(1, 8))
+def test_a_kill_while_a_damaged_table_is_replaced(damage: bytes, call: int) -> None:
+    """The damaged version does not take the place of the only sound one."""
+    disk, path = SimulatedDisk(), Path("/config/topics.json")
+    save_table(disk, path, b"1")
+    save_table(disk, path, b"2")
+    disk.write(path, damage)
+    assert load_table(disk, path, _decode) == 1
+    calls = 0
+
+    def count(_name: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Killed
+
+    disk.on_call = count
+    with contextlib.suppress(Killed):
+        save_table(disk, path, b"3")
+    disk.on_call = None
+    assert load_table(disk.killed(), path, _decode) in (1, 3)
+
+
+def test_a_damaged_table_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "topics.json"
+    save_table(REAL, path, b"1")
+    save_table(REAL, path, b"2")
+    path.write_bytes(b"!2")
+    assert load_table(REAL, path, _decode) == 1
+    assert path.with_name("topics.json.damaged").read_bytes() == b"!2"
+    assert "topics.json.damaged" in caplog.text
+    save_table(REAL, path, b"3")
+    assert path.with_name("topics.json.bak").read_bytes() == b"1"
 
 
 def test_two_damaged_tables_are_not_an_empty_one(tmp_path: Path) -> None:
