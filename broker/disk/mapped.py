@@ -102,8 +102,8 @@ class RealMappedFile:
             while _fallocate()(fd, PUNCH_HOLE, position, self._size - position):
                 error = ctypes.get_errno()
                 if error in CANNOT_RESERVE:
-                    os.ftruncate(fd, position)
-                    os.ftruncate(fd, self._size)
+                    if not _write_zeros(fd, position, self._size):
+                        return False
                     break
                 if error != errno.EINTR:
                     raise OSError(error, os.strerror(error), str(self._path))
@@ -118,6 +118,30 @@ class RealMappedFile:
         self.view.release()
         with contextlib.suppress(BufferError):
             self._map.close()
+
+
+def _write_zeros(fd: int, position: int, size: int) -> bool:
+    """Zeroes the pages of a file that hold anything else, where the file system cannot make holes; False if there
+    are none."""
+    has_written = False
+    while position < size:
+        end = min((position // LOAD_BYTES + 1) * LOAD_BYTES, size)
+        data = os.pread(fd, end - position, position)
+        if data.count(0) < len(data):
+            for page in range(position // PAGE * PAGE, end, PAGE):
+                start, stop = max(page, position), min(page + PAGE, end)
+                part = data[start - position : stop - position]
+                if part.count(0) < len(part):
+                    _write_all(fd, bytes(stop - start), start)
+                    has_written = True
+        position = end
+    return has_written
+
+
+def _write_all(fd: int, data: bytes, position: int) -> None:
+    while data:
+        written = os.pwrite(fd, data, position)
+        data, position = data[written:], position + written
 
 
 def data_ranges(path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import json
 import os
 import subprocess
@@ -201,3 +203,27 @@ def test_files_that_are_cut_off_go_from_the_last_on() -> None:
         for after in left:
             starts = [int(path.name) for path in after.list(folder)]
             assert starts == [number * PAGE for number in range(len(starts))]
+
+
+@pytest.mark.parametrize("position", [0, 7, PAGE, 3 * PAGE + 100, (1 << 20) + 5])
+def test_a_file_is_cleared_where_no_holes_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, position: int
+) -> None:
+    """Its length never changes: a process that is killed meanwhile leaves it whole."""
+
+    def refuse(*_arguments: object) -> int:
+        ctypes.set_errno(errno.EOPNOTSUPP)
+        return -1
+
+    size = (3 << 20) + PAGE // 2
+    path = tmp_path / "file"
+    file = REAL.open_mapped(path, size)
+    for at in (0, 5, PAGE + 3, position, (2 << 20) - 1, size - 1):
+        file.view[at] = 7
+    kept = bytes(file.view[:position])
+    monkeypatch.setattr("broker.disk.mapped._fallocate", lambda: refuse)
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    assert file.clear_from(position)
+    assert bytes(file.view) == kept + bytes(size - position) == path.read_bytes()
+    assert not file.clear_from(position)
+    file.close()
