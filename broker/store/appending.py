@@ -78,6 +78,8 @@ class Appender:
         self.news = News(index, self.half_stored)
         self.late = self.news.late
         self.bit_map: BitMapOf | None = None
+        self.unserved: frozenset[str] = frozenset()
+        """Topics that take no messages, as their queues are of a kind that this broker does not write."""
         self.delay_levels = DelayLevels(config.message_delay_level)
 
     def configure(self, config: StoreConfig) -> None:
@@ -251,7 +253,7 @@ class Appender:
     def _sized_topic(self, topic: str) -> bytes:
         """The name behind a byte with its length; empty for one that is too long."""
         encoded = topic.encode("utf-8", "replace")
-        if len(encoded) > MAX_TOPIC_BYTES:
+        if len(encoded) > MAX_TOPIC_BYTES or topic in self.unserved:
             return b""
         if len(self._topics) >= MAX_CACHED_TOPICS:
             self._topics.clear()

@@ -48,8 +48,15 @@ class Dispatcher:
     """
 
     def __init__(
-        self, queues: ConsumeQueues, index: Index | None, levels: DelayLevels, deleted: DeletedTopics
+        self,
+        queues: ConsumeQueues,
+        index: Index | None,
+        levels: DelayLevels,
+        deleted: DeletedTopics,
+        unserved: frozenset[str] = frozenset(),
     ) -> None:
+        """Records of topics that are `unserved` get no entries."""
+        self._unserved = unserved
         self._queues = queues
         self._deleted = deleted
         self._index = index
@@ -62,7 +69,7 @@ class Dispatcher:
     def _queue_of(self, offset: int, scan: RecordScan) -> _Queue | None:
         """Topic and ID of the queue in which a record has an entry; None if it has none."""
         topic, queue_id, is_possible = _queue_named(scan.topic, scan.queue_id)
-        if not has_queue_entry(scan.sys_flag) or self._deleted.has(topic, offset):
+        if not has_queue_entry(scan.sys_flag) or self._deleted.has(topic, offset) or topic in self._unserved:
             return None
         if not is_possible:
             text = "the record at %d of the commit log is damaged: there is no topic %r with a queue %d"
@@ -109,7 +116,7 @@ class Dispatcher:
             self._index.add(hashes, offset, scan.store_timestamp)
 
     def rebuild_entry(self, wanted: set[_Queue], offset: int, scan: RecordScan) -> None:
-        """Gives a record its entry in one of some queues that are written anew; `end_rebuild` follows."""
+        """Gives a record its entry in one of some queues that are built again; `end_rebuild` follows."""
         key = self._queue_of(offset, scan)
         if key not in wanted or key is None:
             return

@@ -93,7 +93,10 @@ class SegmentList:
         A file missing between two others, or cut off before another, is StoreDamaged. For `derived` data
         these and any other length are False: all of it must be rebuilt.
         """
-        self._found = [(path, _length(self.disk, path)) for path in _files(self.disk, self.folder)]
+        states = [(path, self.disk.state(path)) for path in _files(self.disk, self.folder)]
+        self._found = [
+            (path, state.size) for path, state in states if state is not None and not state.is_folder
+        ]
         written = self.found_files
         lengths = [length for _, length in written]
         starts = [int(path.name) for path, _ in written]

@@ -39,7 +39,7 @@ from broker.store.retention import Retention
 from broker.store.search import KeySearch, Search
 from broker.store.segment_list import SegmentList, adopted_size
 from broker.store.statistics import Statistics
-from broker.store.unsupported import refuse_unsupported
+from broker.store.unsupported import batch_topics, refuse_unsupported
 from broker.store.values import ArrivalListener, BitMapOf, QueryResult, WantsArrivals
 from broker.supervisor import Services, Supervisor, open_services
 
@@ -180,7 +180,11 @@ class MessageStore:
             self._index.open()
             if stop is Stop.POWER_LOST or is_unwritten:
                 self._index.doubt_after(self._checkpoint.index, self._checkpoint.index_offset)
-        dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels, self._deleted)
+        unserved = batch_topics(self.config.root, disk) if self.config.ignore_unsupported else frozenset()
+        self._appender.unserved = unserved
+        dispatcher = Dispatcher(
+            self._queues, self._index, self._appender.delay_levels, self._deleted, unserved
+        )
         self.recovery = recover(
             self.config,
             disk,

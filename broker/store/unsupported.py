@@ -36,15 +36,24 @@ def refuse_unsupported(root: Path, disk: Disk) -> None:
         )
 
 
-def _topics(root: Path, disk: Disk) -> Iterator[str]:
+def batch_topics(root: Path, disk: Disk) -> frozenset[str]:
+    """The topics with batch consume queues: a plain one beside them keeps a broker of 5.x from starting. Blocks."""
+    return frozenset(_batch_topics(root, disk, _attributes(root, disk)))
+
+
+def _attributes(root: Path, disk: Disk) -> dict[str, dict[str, str]]:
     table = _read(root / "config" / "topics.json", disk, TopicConfigSerializeWrapper)
-    attributes = (
-        {name: one.attributes or {} for name, one in table.topic_config_table.items()} if table else {}
-    )
-    batches = {
-        name for name, one in attributes.items() if one.get(batch_queue.QUEUE_TYPE) == batch_queue.BATCH
-    }
-    batches |= {folder.name for folder in disk.list(root / batch_queue.FOLDER)}
+    return {name: one.attributes or {} for name, one in table.topic_config_table.items()} if table else {}
+
+
+def _batch_topics(root: Path, disk: Disk, attributes: dict[str, dict[str, str]]) -> set[str]:
+    named = {name for name, one in attributes.items() if one.get(batch_queue.QUEUE_TYPE) == batch_queue.BATCH}
+    return named | {folder.name for folder in disk.list(root / batch_queue.FOLDER)}
+
+
+def _topics(root: Path, disk: Disk) -> Iterator[str]:
+    attributes = _attributes(root, disk)
+    batches = _batch_topics(root, disk, attributes)
     compacted = {name for name, one in attributes.items() if one.get(_COMPACTED[0]) == _COMPACTED[1]}
     if batches:
         yield f"batch consume queues of {', '.join(sorted(batches))}"

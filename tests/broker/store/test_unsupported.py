@@ -11,8 +11,9 @@ import pytest
 from broker.disk import REAL
 from broker.errors import StoreUnsupported
 from broker.store.unsupported import refuse_unsupported
+from broker.store.values import PutStatus
 from codec.store.consume_queue import ENTRY
-from tests.broker.store.support import loaded, small_config
+from tests.broker.store.support import loaded, message, small_config
 from tests.support import CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -76,3 +77,15 @@ def test_what_is_left_is_named(copy_java_store: Copy) -> None:
 
 def test_a_store_of_4x_has_none(java_store: JavaStore) -> None:
     refuse_unsupported(java_store.root, REAL)
+
+
+def test_a_topic_with_batch_queues_gets_no_plain_one(copy_java_store: Copy) -> None:
+    """A broker of 5.x would not start with both; messages would get offsets that the batch queue has given."""
+    root = copy_java_store("store-five").root
+    for _ in range(2):
+        with loaded(small_config(root, **SIZES, ignore_unsupported=True, check_store_on_start=True)) as store:
+            status = store.append(message(0, topic="FiveBatchCQ")).status
+            assert status is PutStatus.MESSAGE_ILLEGAL
+            assert store.append(message(0, topic="FiveZip")).status is PutStatus.PUT_OK
+            assert "FiveBatchCQ" not in store.topics()
+        assert not (root / "consumequeue" / "FiveBatchCQ").exists()
