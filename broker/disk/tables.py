@@ -5,8 +5,8 @@ Save: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the fil
 any point leaves a whole file under one of the two names. Load: the file, else `.bak` (missing, empty or
 unreadable alike); neither existing is a fresh start (Java `ConfigManager.load`, `MixAll.string2File`).
 
-A file that cannot be read goes to `.damaged`, an empty one is removed: the next save would make it the `.bak`,
-and a crash in the middle of that would leave nothing else.
+A file that cannot be read goes to `.damaged`, an empty one is removed: the next save would make it the
+`.bak`, and a crash in the middle of that would leave nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The places that the records of one queue have in it when its entries are written anew from the log.
+"""The places that the records of one queue have in it when it is rebuilt from the log.
 
 No CRC covers the queue offset of a record, its queue or its topic. One that does not continue its queue waits
 for those that follow: if the next one continues it, records are missing before it; if the next one continues

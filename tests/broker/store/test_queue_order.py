@@ -1,4 +1,4 @@
-"""The places of records in a queue that is written anew."""
+"""The places of records in a queue that is rebuilt."""
 
 from __future__ import annotations
 
