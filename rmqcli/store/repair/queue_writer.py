@@ -41,19 +41,21 @@ class QueueWriter:
         self._file_size = file_size
         self._buffer = bytearray()
         self._begin = 0
+        self._has_restarted = False
 
     @property
     def _empty(self) -> bool:
         return self.next_offset == 0
 
     def put(self, entry: DispatchedEntry) -> None:
-        """Adds the next entry. Raises CorruptionError if its offset is impossible."""
+        """Adds the next entry. Raises CorruptionError if its offset is impossible: a queue that begins again does
+        so at 0, and goes on from there."""
         gap = entry.queue_offset - self.next_offset
         if self._empty:
             self._start(entry.queue_offset)
-        elif gap < 0:
+        elif entry.queue_offset == 0:
             self._restart(entry.queue_offset)
-        elif gap > MAX_GAP:
+        elif gap < 0 or gap > MAX_GAP or (gap and self._has_restarted and self.next_offset == 1):
             raise CorruptionError(
                 f"{entry.topic} queue {entry.queue_id}: "
                 f"offset {entry.queue_offset} follows {self.next_offset - 1}"
@@ -91,6 +93,7 @@ class QueueWriter:
 
     def _restart(self, offset: int) -> None:
         """Starts the queue again at an offset that it had: the topic was deleted and created again."""
+        self._has_restarted = True
         self._buffer.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
         self.missing = 0
