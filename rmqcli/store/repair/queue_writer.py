@@ -35,17 +35,22 @@ def is_folder(topic: str, queue_id: int) -> bool:
 class QueueWriter:
     """Writes one queue from offset `first` up to `next_offset`; `missing` counts the fillers between."""
 
-    def __init__(self, folder: Path, file_size: int) -> None:
+    def __init__(self, folder: Path, file_size: int, *, may_go_back: bool = False) -> None:
         self.first = self.next_offset = self.missing = 0
         self._folder = folder
         self._file_size = file_size
         self._buffer = bytearray()
         self._begin = 0
         self._has_restarted = False
+        self._may_go_back = may_go_back
 
     @property
     def _empty(self) -> bool:
         return self.next_offset == 0
+
+    @property
+    def _is_only_restarted(self) -> bool:
+        return self._has_restarted and self.next_offset == 1 and not self._may_go_back
 
     def put(self, entry: DispatchedEntry) -> None:
         """Adds the next entry. Raises CorruptionError if its offset is impossible: a queue that begins again does
@@ -53,9 +58,9 @@ class QueueWriter:
         gap = entry.queue_offset - self.next_offset
         if self._empty:
             self._start(entry.queue_offset)
-        elif entry.queue_offset == 0:
+        elif gap < 0 and (entry.queue_offset == 0 or self._may_go_back):
             self._restart(entry.queue_offset)
-        elif gap < 0 or gap > MAX_GAP or (gap and self._has_restarted and self.next_offset == 1):
+        elif gap < 0 or gap > MAX_GAP or (gap and self._is_only_restarted):
             raise CorruptionError(
                 f"{entry.topic} queue {entry.queue_id}: "
                 f"offset {entry.queue_offset} follows {self.next_offset - 1}"
@@ -119,7 +124,12 @@ class QueueWriter:
 
 
 class QueuesWriter:
-    def __init__(self, folder: Path, file_size: int = FILE_ENTRIES * ENTRY.size) -> None:
+    """Writes all queues. With `may_go_back`, for a log that was salvaged, one may begin again anywhere."""
+
+    def __init__(
+        self, folder: Path, file_size: int = FILE_ENTRIES * ENTRY.size, *, may_go_back: bool = False
+    ) -> None:
+        self._may_go_back = may_go_back
         self._folder = folder
         self._file_size = file_size // ENTRY.size * ENTRY.size
         self._added = 0
@@ -148,7 +158,9 @@ class QueuesWriter:
                     f"there is no topic {topic!r} with a queue {queue_id}; salvage the store first"
                 )
             folder = self._folder / topic / str(queue_id)
-            queue = self.queues[topic, queue_id] = QueueWriter(folder, self._file_size)
+            queue = self.queues[topic, queue_id] = QueueWriter(
+                folder, self._file_size, may_go_back=self._may_go_back
+            )
         return queue
 
     def finish(self) -> None:

@@ -54,10 +54,16 @@ class Difference(NamedTuple):
 
 
 def build(
-    log: CommitLogFiles, out: Path, shape: Shape, progress: Callable[[int], None] = lambda size: None
+    log: CommitLogFiles,
+    out: Path,
+    shape: Shape,
+    progress: Callable[[int], None] = lambda size: None,
+    *,
+    may_go_back: bool = False,
 ) -> Rebuilt:
-    """Writes the log's consume queues and index into `out`. Raises DamagedFile at damage."""
-    queues = QueuesWriter(out / "consumequeue", shape.queue_file_size)
+    """Writes the log's consume queues and index into `out`. Raises DamagedFile at damage; `may_go_back` is that
+    of `QueuesWriter`."""
+    queues = QueuesWriter(out / "consumequeue", shape.queue_file_size, may_go_back=may_go_back)
     batches = BatchQueuesWriter(out / batch_queue.FOLDER, shape.batch_file_size)
     index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
     writers = _Writers(queues, batches, index, shape)

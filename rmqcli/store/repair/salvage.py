@@ -139,7 +139,7 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
     ]
     if scan.files:
         shape = shape_of(store)
-        rebuilt = build(CommitLogFiles(out), out, shape, progress)
+        rebuilt = build(CommitLogFiles(out), out, shape, progress, may_go_back=True)
         notes += [f"no file tells {name}: RocketMQ's default is taken" for name in shape.unknown]
     notes += [*salvage_tables(store, out), *copy_others(store, out)]
     checkpoint = Checkpoint(stamp, stamp, rebuilt.index_completed)

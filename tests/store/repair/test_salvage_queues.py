@@ -41,7 +41,7 @@ def write_log(store: Path, steps: list[tuple[int, int, int]]) -> list[tuple[int,
         data += make_record(**fields)
     (store / "commitlog").mkdir(parents=True)
     (store / "commitlog" / file_name(0)).write_bytes(bytes(data) + bytes(1000))
-    build(CommitLogFiles(store), store, Shape(queue_file_size=100))
+    build(CommitLogFiles(store), store, Shape(queue_file_size=100), may_go_back=True)
     return damaged
 
 
