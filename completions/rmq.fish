@@ -936,7 +936,7 @@ complete --command rmq --condition '__rmq_at \' mirror\'' --long-option ha --exc
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option ha-tls --description 'Get the log by TLS, too, with the settings of --tls; only from rmq\'s broker.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option parquet --require-parameter --force-files --description 'Cut Parquet files of what was copied, as `rmq export` writes them.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --long-option parquet-every --exclusive --description 'Cut at multiples of this time: each full hour. [default: 3600.0; at least 1.0]'
-complete --command rmq --condition '__rmq_at \' mirror\'' --long-option verify --description 'Verify the whole copy at the end, as `rmq inspect verify` does.'
+complete --command rmq --condition '__rmq_at \' mirror\'' --long-option verify --description 'Read back what is written, as it goes; verify the whole copy at the end of --once.'
 complete --command rmq --condition '__rmq_at \' mirror\'' --short-option j --long-option jobs --exclusive --description 'Number of verifying processes; default: one per core. [at least 1]'
 complete --command rmq --condition '__rmq_argument \' mirror\' -eq 0' --arguments '(__rmq_names brokers)'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option host --exclusive --description 'Address to listen on (bindAddress), 0.0.0.0 for all. Default: 127.0.0.1, or all addresses if brokerIP1 is one that other machines reach.'

@@ -51,6 +51,9 @@ class MessageStore:
     times are ms. Most methods are those of the parts, where they are described.
     """
 
+    cuts = 0
+    """Another number whenever `cut` begins or ends: what was read meanwhile may be gone."""
+
     def __init__(
         self,
         config: StoreConfig,
@@ -269,9 +272,13 @@ class MessageStore:
         """
         async with self._flusher.paused(), self._readiness.files_kept():
             folder: Path = await self._in_thread(self._replica.copy_from, end)
-            self._replica.cut(end)
-            for _ in self._replica.index_again():
-                await trio.lowlevel.checkpoint()
+            self.cuts += 1
+            try:
+                self._replica.cut(end)
+                for _ in self._replica.index_again():
+                    await trio.lowlevel.checkpoint()
+            finally:
+                self.cuts += 1
         return folder
 
     def log_part(self, offset: int, most: int) -> memoryview:

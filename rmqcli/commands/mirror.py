@@ -19,6 +19,7 @@ from rmqcli.commands.common.verifying import verify_folder
 
 if TYPE_CHECKING:
     from broker.mirror import Mirror
+    from rmqcli.commands.common.reading_back import ReadingBack
 
 app = single_command()
 
@@ -54,7 +55,10 @@ ParquetEveryOption = Annotated[
     ),
 ]
 VerifyOption = Annotated[
-    bool, Option("--verify", help="Verify the whole copy at the end, as `rmq inspect verify` does.")
+    bool,
+    Option(
+        "--verify", help="Read back what is written, as it goes; verify the whole copy at the end of --once."
+    ),
 ]
 JobsOption = Annotated[
     int | None,
@@ -90,12 +94,15 @@ def mirror(
     broker with it. Every record is checked before it is stored. Called again it continues; what the
     broker deletes stays. Piped output, a line at a time: state, offset of the copy, end of the broker's
     log, bytes behind, bytes a second. With --json, a document for each line, and none of --verify. While
-    the broker cannot be reached, the state says why. A copy that --verify finds damaged ends with exit
-    code 8.
+    the broker cannot be reached, the state says why.
 
     With --parquet, each message is in the files of DIR once, however often the command is killed and
     called again. Each cut writes what came since the last one, and --once cuts at the end. Nothing is
     read from the broker for it.
+
+    With --verify, records, queue entries and index items that this call wrote are read back from the files;
+    a further value of each line is the offset up to which they were. At the end of --once the whole
+    copy is verified, as `rmq inspect verify` does. Damage ends the copy with exit code 8.
     """
     from rmqcli.commands.common.serving import log_to_stderr
 
@@ -103,16 +110,17 @@ def mirror(
     if ha_tls and settings.client_options.get("tls") is None:
         raise usage_error("--ha-tls needs --tls, or an option that implies it (see: rmq help tls)")
     address = broker if ":" in broker else _address(settings, broker)
-    target = _Target(address, store.absolute(), ha, ha_tls, parquet, parquet_every)
+    target = _Target(address, store.absolute(), ha, ha_tls, parquet, parquet_every, verify)
     target.cutter("").check()
     run_async(lambda: _run(settings, target, once=once, interval=interval))
-    if verify:
+    if verify and once:
         verify_folder(settings, target.folder, jobs, silent=settings.json)
 
 
 class _Target(NamedTuple):
     """The address of the broker, the folder, the address of the replication port if it is given, whether
-    that port is for TLS, and the folder of Parquet files with the time between two cuts.
+    that port is for TLS, the folder of Parquet files with the time between two cuts, and whether what is
+    written is read back.
     """
 
     address: str
@@ -121,6 +129,7 @@ class _Target(NamedTuple):
     ha_tls: bool
     parquet: Path | None
     parquet_every: float
+    verify: bool
 
     def cutter(self, broker_name: str) -> Cutter:
         return Cutter(self.folder, self.parquet, broker_name)
@@ -135,6 +144,7 @@ async def _run(settings: Settings, target: _Target, *, once: bool, interval: flo
     import trio
 
     from broker.mirror import open_mirror
+    from rmqcli.commands.common.reading_back import ReadingBack
     from rmqcli.commands.common.serving import Stop, raise_descriptor_limit, share_one_heap
 
     raise_descriptor_limit()
@@ -154,6 +164,7 @@ async def _run(settings: Settings, target: _Target, *, once: bool, interval: flo
             ha_tls=tls if target.ha_tls else None,
         ) as running:
             cutter = target.cutter(running.broker_name)
+            back = ReadingBack(running.store, target.folder) if target.verify else None
             async with trio.open_nursery() as work:
 
                 async def end_with(event: Callable[[], Awaitable[None]]) -> None:
@@ -161,12 +172,14 @@ async def _run(settings: Settings, target: _Target, *, once: bool, interval: flo
                     work.cancel_scope.cancel()
 
                 work.start_soon(end_with, stop.event.wait)
-                work.start_soon(_show_at_times, settings, running, interval)
+                work.start_soon(_show_at_times, settings, running, back, interval)
+                if back is not None:
+                    work.start_soon(back.run)
                 work.start_soon(_cut_at_times, cutter, running, target.parquet_every)
                 if once:
                     work.start_soon(_give_up, running)
                     work.start_soon(end_with, lambda: _caught_up(running, cutter))
-            await _show(settings, running, 0)
+            await _show(settings, running, back, 0)
         nursery.cancel_scope.cancel()
 
 
@@ -218,17 +231,19 @@ async def _give_up(running: Mirror) -> None:
             raise CommandError(running.slave.progress.trouble, ExitCode.FAILED)
 
 
-async def _show_at_times(settings: Settings, running: Mirror, interval: float) -> None:
+async def _show_at_times(
+    settings: Settings, running: Mirror, back: ReadingBack | None, interval: float
+) -> None:
     import trio
 
     while True:
         before, begun = running.store.commit_log_max_offset, time.monotonic()
         await trio.sleep(interval)
         copied = running.store.commit_log_max_offset - before
-        await _show(settings, running, copied / (time.monotonic() - begun))
+        await _show(settings, running, back, copied / (time.monotonic() - begun))
 
 
-async def _show(settings: Settings, running: Mirror, rate: float) -> None:
+async def _show(settings: Settings, running: Mirror, back: ReadingBack | None, rate: float) -> None:
     """Print a line about the copy."""
     from broker.errors import BrokerError
     from codec.errors import CodecError
@@ -242,15 +257,17 @@ async def _show(settings: Settings, running: Mirror, rate: float) -> None:
     except (BrokerError, CodecError) as error:
         there, state = None, running.slave.progress.trouble or str(error)
     behind = None if there is None else max(there - end, 0)
+    values = state, end, there, behind, round(rate)
+    verified = () if back is None else (back.verified,)
     output = Output()
     if settings.json:
-        names = "state", "copied", "end", "behind", "bytesPerSecond"
-        output.json(dict(zip(names, (state, end, there, behind, round(rate)), strict=True)))
+        names = "state", "copied", "end", "behind", "bytesPerSecond", "verified"
+        output.json(dict(zip(names, (*values, *verified), strict=False)))
     elif settings.terminal:
         lag = "?" if behind is None else size(behind)
-        output.line(
-            f"{time.strftime('%H:%M:%S')}  {state}, {size(end)} copied, {lag} behind, {size(round(rate))}/s"
-        )
+        checked = "".join(f", {size(offset)} verified" for offset in verified)
+        line = f"{state}, {size(end)} copied, {lag} behind, {size(round(rate))}/s{checked}"
+        output.line(f"{time.strftime('%H:%M:%S')}  {line}")
     else:
-        output.line(tsv_line((state, end, there, behind, round(rate))))
+        output.line(tsv_line((*values, *verified)))
     output.flush()

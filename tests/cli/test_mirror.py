@@ -29,6 +29,33 @@ def test_once(rmq: Run, cluster: Cluster, tmp_path: Path) -> None:
     assert rmq("inspect", "verify", store).code == ExitCode.DONE
 
 
+def test_what_is_written_is_read_back(rmq: Run, cluster: Cluster, tmp_path: Path) -> None:
+    """Until something else writes to an entry of a queue: then the copy ends."""
+    store = tmp_path / "copy"
+    send(rmq, "ReadBackT", 0, 20)
+    arguments = ["-n", cluster.namesrv, "mirror", cluster.broker_name, "--store", str(store), "--verify"]
+    arguments += ["--interval", "0.1", "--json"]
+    with running(arguments, stderr=subprocess.PIPE) as (process, words):
+        assert process.stdout is not None
+        while words["state"] != "follows" or not words["verified"] == words["copied"] == words["end"]:
+            words = json.loads(process.stdout.readline())
+        queues = list((store / "consumequeue" / "ReadBackT").glob("*/0*"))
+        number = 0
+        while process.poll() is None and number < 1000:
+            number += 1
+            send(rmq, "ReadBackT", 100 * number, 8)
+            for path in queues:
+                with path.open("r+b") as file:
+                    file.write(b"\xff" * 20 * 5000)
+            process.stdout.readline()
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == ExitCode.CORRUPT
+    (line,) = err.decode().splitlines()
+    error = json.loads(line)["error"]["message"]
+    assert f"{store} is damaged: {store}/consumequeue/ReadBackT/" in error
+    assert "queue offset" in error
+
+
 def test_a_broker_that_is_not_there(rmq: Run, tmp_path: Path) -> None:
     store = str(tmp_path / "copy")
     assert rmq("mirror", "no-broker", "--store", store).code == ExitCode.NOT_FOUND

@@ -1,0 +1,243 @@
+"""The check of a store folder while it grows: what was written is read back from the files, in order.
+
+Records are checked as a start of the broker checks them: sizes that form a chain, magic, CRC, the offset that
+each one names. Every record has its queue entry, and its index items follow those of the record before it.
+A piece of the log is read at a time, whatever else the folder has.
+
+The writer may be at work in another thread. What lies before `end` of `check` is settled in log and queues;
+the index follows a little later.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from codec.codes import MessageSysFlag
+from codec.errors import CorruptionError
+from codec.ha.records import MAX_RECORD_SIZE
+from codec.properties import decode_properties
+from codec.store.consume_queue import ENTRY, ENTRY_SIZE
+from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+from codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
+from codec.store.file_names import file_name
+from codec.store.record import RecordScan, peek_record, scan_record
+from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
+from rmqcli.store.read.batch_queues import batch_topics
+from rmqcli.store.read.files import NamedFile, files_in, opened
+from rmqcli.store.verify.findings import Finding
+from rmqcli.store.verify.index_read_back import IndexReadBack
+
+PIECE: Final = 512 * 1024
+"""Bytes of the log that are checked in one call."""
+MOST_BEHIND: Final = 1 << 16
+"""Index items that may be missing at the end of the index; then its writer is waited for."""
+_QUEUES_OPEN: Final = 64
+
+
+class _Wrong(Exception):
+    """Damage, as a finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+
+
+class ReadBack:
+    """Checks the folder `store` from commit-log offset `begin` on, where a record begins."""
+
+    def __init__(
+        self, store: Path, begin: int, *, slots: int, file_size: int, levels: DelayLevels = DEFAULT_LEVELS
+    ) -> None:
+        """`slots` are those of an index file, `file_size` the bytes of a commit log file."""
+        self._store = store
+        self._file_size = file_size
+        self._levels = levels
+        self._index = IndexReadBack(store / "index", begin, slots)
+        self._batched: frozenset[str] = frozenset()
+        self.position = begin
+        """The commit-log offset up to which log and queues are checked."""
+
+    @property
+    def verified(self) -> int:
+        """The commit-log offset up to which log, queues and index are checked."""
+        return self._index.missing_from(self.position)
+
+    def check(self, end: int) -> Finding | None:
+        """Checks a piece of what lies before the commit-log offset `end`; the first damage. Blocks.
+
+        OSError for a file that cannot be read, unless it is missing, which is damage.
+        """
+        try:
+            if self._index.behind < MOST_BEHIND:
+                self._check_log(end)
+            return self._index.check()
+        except _Wrong as wrong:
+            return wrong.finding
+
+    # --- the log
+
+    def _check_log(self, end: int) -> None:
+        begin = self.position
+        base = begin - begin % self._file_size
+        file = self._log_file(base)
+        most = min(end, base + self._file_size) - begin
+        if most <= 0:
+            return
+        try:
+            with opened(file) as handle, _Queues(self._store) as queues:
+                for record, offset in self._records(file, _piece(handle, begin - base, most), most):
+                    self._check_record(record, offset, queues)
+        except FileNotFoundError:
+            raise _Wrong(Finding(file.path, 0, "it is missing")) from None
+
+    def _log_file(self, base: int) -> NamedFile:
+        return NamedFile(self._store / "commitlog" / file_name(base), base, self._file_size)
+
+    def _records(self, file: NamedFile, data: bytes, most: int) -> Iterator[tuple[RecordScan, int]]:
+        """Yields the whole records of a piece, with their offsets; `most` bytes of the file are written."""
+        begin, position = self.position, 0
+        in_file = begin % self._file_size
+        while position < most:
+            size, magic = _head(data, position)
+            if magic == MAGIC_FILLER and in_file + position + size == file.size:
+                position += size
+            elif position and position + max(size, FILLER_HEAD_SIZE) > len(data) < most:
+                return  # the next piece has it
+            else:
+                try:
+                    record = scan_record(data, position, check_crc=True)
+                except CorruptionError as error:
+                    raise _Wrong(Finding(file.path, in_file + position, str(error))) from None
+                if record.physical_offset != begin + position:
+                    text = (
+                        f"a record with commit-log offset {record.physical_offset} is at {begin + position}"
+                    )
+                    raise _Wrong(Finding(file.path, in_file + position, text))
+                yield record, begin + position
+                position += size
+            self.position = begin + position
+
+    def _check_record(self, record: RecordScan, offset: int, queues: _Queues) -> None:
+        properties = decode_properties(record.properties)
+        # A copy has the entry of a record's own queue only, as our broker.
+        entry = next(queue_entries(record, properties, self._levels), None)
+        if entry is not None and not queues.has(entry):
+            self._judge(record, entry, queues)
+        self._index.expect(offset, record.store_timestamp, index_hashes(record, properties))
+
+    # --- queues
+
+    def _judge(self, record: RecordScan, entry: DispatchedEntry, queues: _Queues) -> None:
+        """Raises _Wrong unless the entry is missing for a reason."""
+        if record.sys_flag & MessageSysFlag.INNER_BATCH or self._has_batches(entry.topic):
+            return
+        if self._begins_again(entry, queues):
+            return
+        folder = queues.folder(entry)
+        text = f"no entry for the record at commit-log offset {entry.commit_log_offset}"
+        if (found := queues.entry(entry)) is not None and found[1]:
+            text = f"it has commit-log offset, size and tags code {found}, its record {entry[3:]}"
+        place = entry.queue_offset * ENTRY_SIZE
+        file = next((one for one in queues.files(entry) if _holds(one, place)), None)
+        path, position = (folder, place) if file is None else (file.path, place - (file.base or 0))
+        raise _Wrong(Finding(path, position, f"queue offset {entry.queue_offset}: {text}"))
+
+    def _has_batches(self, topic: str) -> bool:
+        if topic not in self._batched:
+            self._batched = batch_topics(self._store)
+        return topic in self._batched
+
+    def _begins_again(self, entry: DispatchedEntry, queues: _Queues) -> bool:
+        """True if the topic was deleted and created again behind the record: the queue follows the new one."""
+        first = queues.entry(entry._replace(queue_offset=0))
+        if first is None or first[0] <= entry.commit_log_offset:
+            return False
+        offset, size, _ = first
+        base = offset - offset % self._file_size
+        try:
+            with opened(self._log_file(base)) as handle:
+                record = scan_record(
+                    os.pread(handle, min(max(size, 0), MAX_RECORD_SIZE), offset - base), check_crc=True
+                )
+        except (OSError, CorruptionError):
+            return False
+        place = str(record.topic, "utf-8", "replace"), record.queue_id, record.queue_offset
+        return record.physical_offset == offset and place == (entry.topic, entry.queue_id, 0)
+
+
+def _piece(handle: int, position: int, most: int) -> bytes:
+    """The bytes of a piece, and all those of its first record."""
+    data = os.pread(handle, min(PIECE, most), position)
+    size = _head(data, 0)[0]
+    return os.pread(handle, size, position) if len(data) < size <= min(most, MAX_RECORD_SIZE) else data
+
+
+def _head(data: bytes, position: int) -> tuple[int, int]:
+    """Size and magic of a record, zeros where the bytes end."""
+    return peek_record(data, position) if position + FILLER_HEAD_SIZE <= len(data) else (0, 0)
+
+
+def _holds(file: NamedFile, position: int) -> bool:
+    return (file.base or 0) <= position < (file.base or 0) + file.size
+
+
+class _Open(NamedTuple):
+    file: NamedFile
+    handle: int
+
+
+class _Queues:
+    """The queues that the records of a piece belong to; a context manager, which keeps few files open."""
+
+    def __init__(self, store: Path) -> None:
+        self._folder = store / "consumequeue"
+        self._stack = ExitStack()
+        self._open: dict[tuple[str, int], _Open] = {}
+
+    def __enter__(self) -> _Queues:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def folder(self, entry: DispatchedEntry) -> Path:
+        return self._folder / entry.topic / str(entry.queue_id)
+
+    def files(self, entry: DispatchedEntry) -> list[NamedFile]:
+        try:
+            return files_in(self.folder(entry))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def has(self, entry: DispatchedEntry) -> bool:
+        """True if the queue has exactly this entry."""
+        return self.entry(entry) == entry[3:]
+
+    def entry(self, wanted: DispatchedEntry) -> tuple[int, int, int] | None:
+        """Commit-log offset, size and tags code at the queue offset of an entry; None without a file."""
+        position = wanted.queue_offset * ENTRY_SIZE
+        found = self._at(wanted, position)
+        if found is None:
+            return None
+        data = os.pread(found.handle, ENTRY_SIZE, position - (found.file.base or 0))
+        return ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
+
+    def _at(self, wanted: DispatchedEntry, position: int) -> _Open | None:
+        key = wanted.topic, wanted.queue_id
+        found = self._open.get(key)
+        if found is not None and _holds(found.file, position):
+            return found
+        file = next((one for one in self.files(wanted) if _holds(one, position)), None)
+        if file is None:
+            return None
+        if len(self._open) >= _QUEUES_OPEN:
+            self._stack.close()
+            self._open.clear()
+        try:
+            self._open[key] = _Open(file, self._stack.enter_context(opened(file)))
+        except FileNotFoundError:  # the queue begins again just now
+            return None
+        return self._open[key]
