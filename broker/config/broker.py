@@ -195,6 +195,10 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     broker_role: str = "ASYNC_MASTER"
     slave_timeout: int = 3000
     offset_check_in_slave: bool = False
+    # of 5.x: the copies that a send waits for, the master's included; all slaves in sync; the fewest copies
+    in_sync_replicas: int = 1
+    all_ack_in_sync_state_set: bool = False
+    min_in_sync_replicas: int = 1
     duplication_enable: bool = False
     enable_d_leger_commit_log: bool = False
     d_leger_group: str | None = None

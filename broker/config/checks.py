@@ -109,6 +109,8 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
     "message_delay_level": _Rule(_is_delay_table, "delays such as 1s 5m 2h 1d, separated by blanks,"),
     "delete_when": _Rule(_hours, "hours of the day (0 to 23), separated by ';'"),
     "file_reserved_time": _AT_LEAST_0,
+    "in_sync_replicas": _AT_LEAST_1,
+    "min_in_sync_replicas": _AT_LEAST_1,
     "ha_white_remote_addresses": _Rule(
         _are_addresses, "addresses as in plain_acl.yml (10.0.0.1, 10.0.*.*, 10.0.0.1-9), separated by ';',"
     ),

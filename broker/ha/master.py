@@ -1,4 +1,4 @@
-"""The master's side of replication (Java classes `HAService`, `HAConnection`, `GroupTransferService`).
+"""The master's side of replication (Java classes `HAService`, `HAConnection`).
 
 A slave connects and reports the end of its log; from there on it gets what is written, in blocks of at
 most haTransferBatchSize bytes that end with a file at the latest, and a heartbeat when nothing was sent
@@ -15,13 +15,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 
 import trio
 
 from broker.config import BrokerConfig
 from broker.errors import RemoteClosed
+from broker.ha.replicas import Replicas, Slave
 from broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
 from broker.net.transport import Buffer, StreamTransport, Transport
 from broker.store import MessageStore
@@ -29,7 +29,6 @@ from broker.store.values import Arrival
 from broker.supervisor import Services, Supervisor, open_services
 from codec.acl.addresses import parse_rules, read_address
 from codec.addresses import join_address
-from codec.codes import ResponseCode
 from codec.errors import RemoteProtocolError
 from codec.ha.frames import ReportReader, encode_block_header
 
@@ -39,24 +38,8 @@ _log = logging.getLogger(__name__)
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
-@dataclass(slots=True, eq=False)
-class Slave:
-    """A connection of a slave. `acknowledged` is the end of its log as it was last reported, -1 before;
-    `sent` the offset of the next byte to send, `total` all bytes that were sent since `begun`, trio's
-    time.
-    """
-
-    address: str
-    transport: Transport
-    acknowledged: int = -1
-    sent: int = -1
-    total: int = 0
-    begun: float = field(default_factory=trio.current_time)
-    reported: trio.Event = field(default_factory=trio.Event)
-
-
 class Master:
-    """Serves slaves while `run` runs. `acknowledged` is the highest end that any slave has reported."""
+    """Serves slaves while `run` runs; `replicas` are those that are connected."""
 
     def __init__(
         self,
@@ -71,9 +54,7 @@ class Master:
         self._tls = tls or TlsAcceptor()
         self._services: Services | None = None
         self._written = trio.Event()
-        self._progress = trio.Event()
-        self.slaves: list[Slave] = []
-        self.acknowledged = 0
+        self.replicas = Replicas(config, store)
 
     async def run(
         self,
@@ -94,36 +75,17 @@ class Master:
 
     def wants(self, _topic: str, _queue_id: int) -> bool:
         """True while a slave is connected."""
-        return bool(self.slaves)
+        return bool(self.replicas.slaves)
 
     def arrived(self, _arrivals: Sequence[Arrival]) -> None:
         """Wakes what sends to slaves: an arrival listener of the store."""
-        if self.slaves:
+        if self.replicas.slaves:
             self.wake()
 
     def wake(self) -> None:
         """Has everything sent that is written."""
         written, self._written = self._written, trio.Event()
         written.set()
-
-    @staticmethod
-    def rate(slave: Slave) -> int:
-        """Bytes a second that a slave got since it connected."""
-        return round(slave.total / max(trio.current_time() - slave.begun, 1.0))
-
-    async def replicated(self, end: int) -> ResponseCode:
-        """SUCCESS once a slave has the log up to `end`; FLUSH_SLAVE_TIMEOUT after slaveTimeout.
-
-        SLAVE_NOT_AVAILABLE at once without a slave, or if the log is haSlaveFallbehindMax ahead of all.
-        """
-        config = self._config()
-        behind = self._store.commit_log_max_offset - self.acknowledged
-        if not self.slaves or behind >= config.ha_slave_fallbehind_max:
-            return ResponseCode.SLAVE_NOT_AVAILABLE
-        with trio.move_on_after(config.slave_timeout / 1000):
-            while self.acknowledged < end:
-                await self._progress.wait()
-        return ResponseCode.SUCCESS if self.acknowledged >= end else ResponseCode.FLUSH_SLAVE_TIMEOUT
 
     # --- connections
 
@@ -148,7 +110,7 @@ class Master:
             if refusal := self._refusal(peer[0]):
                 _log.warning("slave %s: not served, %s", slave.address, refusal)
                 return
-            self.slaves.append(slave)
+            self.replicas.add(slave)
             _log.info("slave %s connected", slave.address)
             why = "the connection ended"
             try:
@@ -158,7 +120,7 @@ class Master:
             except _BROKEN:
                 why = "the connection broke"
             finally:
-                self.slaves.remove(slave)
+                self.replicas.remove(slave)
                 _log.info("slave %s disconnected: %s", slave.address, why)
         finally:
             with trio.CancelScope(shield=True):
@@ -166,7 +128,7 @@ class Master:
 
     def _refusal(self, host: str) -> str:
         """The reason why a slave from this address is not served; empty if it is."""
-        if len(self.slaves) >= MOST_SLAVES:
+        if len(self.replicas.slaves) >= MOST_SLAVES:
             return f"{MOST_SLAVES} others are"
         rules = parse_rules(self._config().ha_white_remote_addresses or "")
         address = read_address(host)
@@ -217,12 +179,8 @@ class Master:
             raise RemoteProtocolError(
                 f"its log ends at {end} and the own at {own}: it has to remove what is behind"
             )
-        slave.acknowledged = end
+        self.replicas.note(slave, end)
         slave.reported.set()
-        if end > self.acknowledged:
-            self.acknowledged = end
-            progress, self._progress = self._progress, trio.Event()
-            progress.set()
 
     # --- sending
 

@@ -46,17 +46,17 @@ def request_modes(
 
 def ha_state(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, HARuntimeInfo]:
     """907: the slaves of a master, or the connection of a slave."""
-    end = broker.store.commit_log_max_offset
+    end, in_sync = broker.store.commit_log_max_offset, broker.ha.replicas.in_sync()
     slaves = [
         HAConnectionRuntimeInfo(
             addr=one.address,
             slave_ack_offset=max(one.acknowledged, 0),
             diff=end - max(one.acknowledged, 0),
-            in_sync=end - one.acknowledged < broker.config.ha_slave_fallbehind_max,
-            transferred_byte_in_second=broker.ha.rate(one),
+            in_sync=one in in_sync,
+            transferred_byte_in_second=one.rate,
             transfer_from_where=max(one.sent, 0),
         )
-        for one in broker.ha.slaves
+        for one in broker.ha.replicas.slaves
     ]
     return Reply(
         body=HARuntimeInfo(

@@ -67,7 +67,7 @@ async def safely_stored(broker: BrokerContext, end: int) -> ResponseCode:
         return _flushed(await broker.store.wait_flushed(end))
     if broker.sync_flush:
         broker.store.want_flush()
-    code = await broker.ha.replicated(end)
+    code = await broker.ha.replicas.replicated(end)
     flushed = _flushed(await broker.store.wait_flushed(end))
     return flushed if code == ResponseCode.SUCCESS else code
 

@@ -12,7 +12,7 @@ import trio
 import broker
 from broker.testing.in_memory import MemoryCluster
 from rmqcli.client import Admin, SendStatus
-from tests.broker.ha.support import hand_slave, send
+from tests.broker.ha.support import HandSlave, hand_slave, send
 
 FILE = 16 * 1024
 
@@ -123,6 +123,91 @@ async def test_a_slave_too_far_behind_counts_as_none(autojump_clock: Any) -> Non
         await send(cluster, 20, 100)
         assert (await sent_with(cluster, answers=False))[0] is SendStatus.SLAVE_NOT_AVAILABLE
         assert (await sent_with(cluster, answers=True))[0] is SendStatus.SEND_OK
+
+
+async def follow(slave: HandSlave, until: int) -> None:
+    """Confirms what it gets, up to the offset `until`."""
+    end = 0
+    await slave.report(0)
+    while await slave.receive(0.1):
+        log = len(slave.log)
+        if end < log <= until:
+            await slave.report(log)
+            end = log
+        elif trio.current_time() % 10 < 0.1:
+            await slave.report(end)
+
+
+@pytest.mark.parametrize(
+    ("settings", "statuses"),
+    [
+        ({}, "SEND_OK SEND_OK SEND_OK"),
+        ({"in_sync_replicas": 2}, "SEND_OK SEND_OK SEND_OK"),
+        ({"in_sync_replicas": 3}, "FLUSH_SLAVE_TIMEOUT FLUSH_SLAVE_TIMEOUT FLUSH_SLAVE_TIMEOUT"),
+        ({"all_ack_in_sync_state_set": True}, "FLUSH_SLAVE_TIMEOUT SEND_OK SEND_OK"),
+        ({"in_sync_replicas": 3, "min_in_sync_replicas": 3}, "FLUSH_SLAVE_TIMEOUT SLAVE_NOT_AVAILABLE SEND_OK"),
+        ({"all_ack_in_sync_state_set": True, "min_in_sync_replicas": 3}, "FLUSH_SLAVE_TIMEOUT SLAVE_NOT_AVAILABLE SEND_OK"),
+    ],
+)  # fmt: skip
+async def test_how_many_slaves_a_send_waits_for(
+    autojump_clock: Any, settings: dict[str, Any], statuses: str
+) -> None:
+    """Of two slaves one stands still; then it is gone; then both follow, or the only one that there is."""
+    found = []
+    async with (
+        broker.embedded_in_memory(broker_role="SYNC_MASTER", slave_timeout=2000, **settings) as cluster,
+        hand_slave(cluster) as quick,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(follow, quick, 1 << 40)
+        async with hand_slave(cluster) as still:
+            nursery.start_soon(follow, still, 0)
+            await trio.sleep(1)
+            found.append((await send(cluster)).status.name)
+        await trio.sleep(1)
+        found.append((await send(cluster)).status.name)
+        if "min_in_sync_replicas" in settings:
+            await nursery.start(joined, cluster)
+            await trio.sleep(1)
+        found.append((await send(cluster)).status.name)
+        nursery.cancel_scope.cancel()
+    assert " ".join(found) == statuses
+
+
+async def joined(cluster: MemoryCluster, task_status: trio.TaskStatus[HandSlave]) -> None:
+    async with hand_slave(cluster) as slave:
+        task_status.started(slave)
+        await follow(slave, 1 << 40)
+
+
+async def test_the_slowest_slave_in_sync(autojump_clock: Any) -> None:
+    """It is waited for until it is gone, or too far behind; a connection that reports nothing is none."""
+    settings: dict[str, Any] = {"all_ack_in_sync_state_set": True, "ha_slave_fallbehind_max": 5000}
+    async with (
+        broker.embedded_in_memory(broker_role="SYNC_MASTER", slave_timeout=2000, **settings) as cluster,
+        trio.open_nursery() as nursery,
+    ):
+        await nursery.start(joined, cluster)
+        async with hand_slave(cluster) as mute, hand_slave(cluster) as slow:
+            assert (await send(cluster)).status is SendStatus.SEND_OK
+            await slow.report(0)
+            await mute.receive(0.5)
+            assert (await send(cluster)).status is SendStatus.FLUSH_SLAVE_TIMEOUT
+
+            async def leave() -> None:
+                await trio.sleep(1)
+                await slow.stream.aclose()
+
+            nursery.start_soon(leave)
+            begun = trio.current_time()
+            assert (await send(cluster)).status is SendStatus.SEND_OK
+            assert 0.9 < trio.current_time() - begun < 2
+        async with hand_slave(cluster) as slow:
+            await slow.report(0)
+            await slow.receive(0.1)
+            assert (await send(cluster, 1, 2500)).status is SendStatus.FLUSH_SLAVE_TIMEOUT
+            assert (await send(cluster, 1, 2500)).status is SendStatus.SEND_OK
+        nursery.cancel_scope.cancel()
 
 
 async def test_an_async_master_never_waits(autojump_clock: Any) -> None:
