@@ -21,7 +21,7 @@ from broker.config.checks import check_values
 from broker.config.servers import NamesrvConfig
 from broker.disk import REAL, Disk, save_table
 from broker.errors import ConfigError, Refusal
-from codec.bodies.properties import format_properties, parse_properties
+from codec.bodies.properties import format_properties, parse_properties, store_properties
 from codec.codes import ResponseCode
 
 __all__ = [
@@ -104,8 +104,12 @@ def read_properties(path: Path, disk: Disk = REAL) -> dict[str, str]:
 
 
 def write_properties(path: Path, entries: Mapping[str, str], disk: Disk = REAL) -> None:
-    """Replaces a file in one step and keeps its previous content beside it as `.bak`. Blocks; OSError."""
-    save_table(disk, path, format_properties(entries).encode())
+    """Replaces a file in one step and keeps its previous content beside it as `.bak`. Blocks; OSError.
+
+    Its permissions stay: a file for its owner only may hold secrets.
+    """
+    before = disk.state(path)
+    save_table(disk, path, store_properties(entries).encode(), None if before is None else before.mode)
 
 
 def load_config(cls: type[Config], path: str | Path) -> tuple[Config, list[str]]:
@@ -172,6 +176,9 @@ def expand_path(text: str) -> Path:
 
 def _convert(cls: type[StructT], entries: Mapping[str, str]) -> StructT:
     entries = {name: value.strip() for name, value in entries.items()}
+    for name, value in entries.items():
+        if "\n" in value or "\r" in value:  # its second line would be another property for whoever reads it
+            raise ConfigError(f"{name}: a text of one line is expected")
     try:
         return msgspec.convert(entries, cls, strict=False)
     except msgspec.ValidationError as error:

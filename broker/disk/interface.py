@@ -12,11 +12,12 @@ PAGE = 4096
 
 
 class FileState(NamedTuple):
-    """Size in bytes (0 for a folder), modification time in ms since the epoch."""
+    """Size in bytes (0 for a folder), modification time in ms since the epoch, permissions if the disk has any."""
 
     size: int
     modified_ms: int
     is_folder: bool
+    mode: int | None = None
 
 
 class Usage(NamedTuple):

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -51,7 +52,8 @@ class RealDisk(DurableFolders):
         except (FileNotFoundError, NotADirectoryError):
             return None
         is_folder = path.is_dir()
-        return FileState(0 if is_folder else found.st_size, found.st_mtime_ns // 1_000_000, is_folder)
+        size, mode = 0 if is_folder else found.st_size, stat.S_IMODE(found.st_mode)
+        return FileState(size, found.st_mtime_ns // 1_000_000, is_folder, mode)
 
     def list(self, folder: Path) -> list[Path]:
         try:

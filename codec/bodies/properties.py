@@ -20,6 +20,9 @@ _ENTRY: Final = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.
 _RAW_ENTRY: Final = re.compile(r"([^=:\s]+)[ \t\f]*[=:]?[ \t\f]*(.*)")
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_LETTERS: Final = {character: letter for letter, character in _CONTROLS.items()}
+_IN_NAME: Final = re.compile(r"[\\\s=:]|^[#!]")
+_IN_VALUE: Final = re.compile(r"[\\\r\n]|^[ \t\f]")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -31,6 +34,13 @@ def parse_properties(text: str) -> dict[str, str]:
 def format_properties(entries: Mapping[str, str]) -> str:
     """One line for each entry, as `MixAll.properties2String` writes it: nothing is escaped or checked."""
     return "".join(f"{name}={value}\n" for name, value in entries.items())
+
+
+def store_properties(entries: Mapping[str, str]) -> str:
+    """The text of a file, from which `parse_properties` reads exactly these entries, whatever they hold."""
+    return "".join(
+        f"{_IN_NAME.sub(_escape, name)}={_IN_VALUE.sub(_escape, value)}\n" for name, value in entries.items()
+    )
 
 
 def load_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
@@ -82,6 +92,10 @@ def _unescape(text: str) -> str:
 def _escaped_character(match: re.Match[str]) -> str:
     code = match[1]
     return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROLS.get(code, code)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "\\" + _LETTERS.get(match[0], match[0])
 
 
 def _decoded(data: bytes | bytearray | memoryview) -> str:

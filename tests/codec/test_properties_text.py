@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.bodies.properties import format_properties, parse_properties
+from codec.bodies.properties import format_properties, parse_properties, store_properties
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,11 @@ plain = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_chara
 @given(st.dictionaries(plain, plain))
 def test_what_is_written_is_read_again(entries: dict[str, str]) -> None:
     assert parse_properties(format_properties(entries)) == entries
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_a_file_says_what_was_written_whatever_that_is(entries: dict[str, str]) -> None:
+    assert parse_properties(store_properties(entries)) == entries
 
 
 def test_continued_lines_take_linear_time() -> None:

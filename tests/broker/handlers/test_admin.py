@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import trio
 
+from broker.config import read_properties
 from codec.bodies.base import decode_body
 from codec.bodies.config import (
     SubscriptionGroupConfig,
@@ -393,6 +394,47 @@ async def test_configuration_changes_while_running(tmp_path: Path) -> None:
         black = await client.ask(25, None, b"brokerConfigPath=/tmp/x")
         assert (black.code, black.remark) == (16, "Can not update config in black list.")
         assert (await client.ask(25, None, b"listenPort=many")).code == 1
+
+
+HIDDEN = [
+    r"namesrvAddr=x\nstorePathRootDir\=/tmp",
+    r"namesrvAddr=x\u000astorePathRootDir=/tmp",
+    r"namesrvAddr=x\rstorePathRootDir\=/tmp",
+    r"brokerPermission=6\nstorePathRootDir\=/tmp",
+    r"st\u006frePathRootDir=/tmp",
+    "storePath\\\nRootDir=/tmp",
+    "#\rstorePathRootDir=/tmp",
+    "\tstorePathRootDir : /tmp",
+    r"store\PathRootDir /tmp",
+]
+
+
+@pytest.mark.parametrize("body", HIDDEN)
+async def test_no_spelling_reaches_what_only_a_start_can_change(tmp_path: Path, body: str) -> None:
+    """Neither at once, nor by a second line in the file that the next start reads."""
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerName=broker-a\n")
+    async with fake_broker(tmp_path, broker_config_path=str(path)) as broker:
+        client = broker.client()
+        assert (await client.ask(25, None, body.encode())).code in (1, 16)
+        assert (await client.ask(25, None, b"brokerPermission=4")).code == 0
+        assert read_properties(path) == {"brokerName": "broker-a", "brokerPermission": "4"}
+
+
+async def test_a_changed_file_keeps_its_texts_and_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text(r"""brokerName=broker-a
+other=C:\\store\nstorePathRootDir=/tmp
+innerClientAuthenticationCredentials={"accessKey": "broker-a", "secretKey": "secret-of-\\"}""")
+    before = read_properties(path)
+    path.chmod(0o600)
+    async with fake_broker(tmp_path, broker_config_path=str(path)) as broker:
+        client = broker.client()
+        for permission in ("4", "6"):
+            assert (await client.ask(25, None, f"brokerPermission={permission}".encode())).code == 0
+            assert read_properties(path) == before | {"brokerPermission": permission}
+    for one in (path, path.with_name("broker.conf.bak")):
+        assert one.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
