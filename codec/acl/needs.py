@@ -1,8 +1,8 @@
 """The permissions that requests need (4.9.8 `PlainAccessResource.parse`).
 
 Stricter than Java where it has gaps: a batch of messages needs what a message needs, LITE_PULL_MESSAGE what a
-pull needs; SEND_MESSAGE to a retry topic without `group` needs the group of the topic; only administrators
-change accounts and white addresses, or create topics and groups by the lists of 5.x.
+pull needs; a send to a retry topic needs the group of the topic beside the one that the request names; only
+administrators change accounts and white addresses, or create topics and groups by the lists of 5.x.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Ext = Mapping[str, str]
 
 
 class _Send(NamedTuple):
-    """The fields of a send: its topic, and the group that a retry is checked for."""
+    """The fields of a send: its topic, and the group that Java checks for a retry topic."""
 
     topic: str
     group: str
@@ -42,7 +42,8 @@ class _Send(NamedTuple):
             return ()
         if not topic.startswith(RETRY_PREFIX):
             return (on_topic(topic, Permission.PUB),)
-        return (on_group(ext.get(self.group) or topic.removeprefix(RETRY_PREFIX)),)
+        groups = ext.get(self.group), topic.removeprefix(RETRY_PREFIX)
+        return tuple(on_group(group) for group in dict.fromkeys(filter(None, groups)))
 
 
 class _Reads(NamedTuple):

@@ -69,6 +69,8 @@ MATRIX: list[tuple[str, int, dict[str, str] | None, bytes, str]] = [
     ("send by the long names", R.SEND_MESSAGE, {"topic": "closed", "producerGroup": "g"}, b"x", "topic:closed"),
     ("batch", R.SEND_BATCH_MESSAGE, send("closed"), b"x", "topic:closed"),
     ("send to a retry topic", R.SEND_MESSAGE_V2, send("%RETRY%readers", "shut"), b"x", "group:shut"),
+    ("send to the retry topic of another", R.SEND_MESSAGE_V2, send("%RETRY%shut", "readers"), b"x", "group:shut"),
+    ("the same by long names", R.SEND_MESSAGE, {"topic": "%RETRY%shut", "group": "readers"}, b"x", "group:shut"),
     ("send back", R.CONSUMER_SEND_MSG_BACK, {"group": "shut", "offset": "0", "delayLevel": "0"}, b"", "group:shut"),
     ("pull", R.PULL_MESSAGE, of_group("letters", "readers"), b"", "topic:letters"),
     ("pull as a group", R.PULL_MESSAGE, of_group("news", "shut"), b"", "group:shut"),

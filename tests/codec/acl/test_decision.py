@@ -88,10 +88,11 @@ def test_without_rules_nobody_may_do_anything() -> None:
     ("code", "ext", "needs"),
     [
         (R.SEND_MESSAGE, {"topic": "a"}, (A,)),
-        (R.SEND_MESSAGE, {"topic": "%RETRY%x", "group": "g"}, (G,)),
+        (R.SEND_MESSAGE, {"topic": "%RETRY%x", "group": "g"}, (G, on_group("x"))),
         (R.SEND_MESSAGE, {"topic": "%RETRY%g", "producerGroup": "p"}, (G,)),
         (R.SEND_MESSAGE_V2, {"b": "a", "a": "producers"}, (A,)),
-        (R.SEND_MESSAGE_V2, {"b": "%RETRY%x", "a": "g"}, (G,)),
+        (R.SEND_MESSAGE_V2, {"b": "%RETRY%x", "a": "g"}, (G, on_group("x"))),
+        (R.SEND_MESSAGE_V2, {"b": "%RETRY%g", "a": "g"}, (G,)),
         (R.SEND_BATCH_MESSAGE, {"b": "a", "a": "producers"}, (A,)),
         (R.CONSUMER_SEND_MSG_BACK, {"group": "g"}, (G,)),
         (R.PULL_MESSAGE, {"topic": "b", "consumerGroup": "g"}, (B, G)),
