@@ -16,12 +16,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import trio
 
 from broker.clock import NowMs, system_now_ms
-from broker.config import BrokerConfig
+from broker.config import BrokerConfig, config_from_properties
+from broker.config.checks import check_values
 from broker.disk import REAL, Disk
+from broker.errors import BrokerError, ConfigError
 from broker.filters import Compiler, FilterTable
 from broker.ha.peer import LogRange, MasterPeer
 from broker.ha.slave import RETRY_SECONDS, Seat, Slave
@@ -35,13 +38,18 @@ from broker.store.readiness import InThread
 from broker.store.segment_list import adopted_size
 from broker.supervisor import Supervisor, open_services
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.addresses import join_address, split_address
+from codec.addresses import MAX_PORT, join_address, split_address
 from codec.remoting.signature import Signer
 from codec.selector import BloomFilter, Dialect
 
 _JAVA = BrokerConfig()
 KEPT_HOURS = 100 * 366 * 24
 OFFSETS_MS = 5000
+TOLD: Final = (
+    *("brokerName", "haListenPort", "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"),
+    *("maxHashSlotNum", "maxIndexNum", "messageDelayLevel"),
+)
+"""Properties of the broker that count for a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +104,9 @@ async def open_mirror(
     async with open_services(supervisor) as connections:
         await connections.nursery.start(peers.run)
         master = MasterPeer(peers, address)
-        properties = await master.properties()
-        seat = Seat(ha_address or _ha_address(address, properties.get("haListenPort", "")), address)
-        config = await in_thread(_store_config, disk, root, properties)
+        told = _told(address, await master.properties())
+        seat = Seat(ha_address or _ha_address(address, told.ha_listen_port), address)
+        config = await in_thread(_store_config, disk, root, told)
         async with open_store(
             config,
             now_ms=now_ms,
@@ -127,27 +135,31 @@ async def open_mirror(
                     )
                     services.start("copy of the log", slave.run)
                     services.start("copy of the tables", lambda: tables.run(first=0))
-                    yield Mirror(store, properties.get("brokerName", ""), master, slave, tables)
+                    yield Mirror(store, told.broker_name, master, slave, tables)
             finally:
                 with trio.CancelScope(shield=True):
                     await tables.files.save_all()
 
 
-def _ha_address(address: str, port: str) -> str:
+def _told(address: str, properties: Mapping[str, str]) -> BrokerConfig:
+    """What a broker says of itself, as far as a copy needs it. BrokerError if that cannot be."""
+    try:
+        told, _ = config_from_properties(
+            BrokerConfig, {name: properties[name] for name in TOLD if name in properties}
+        )
+        check_values(told)
+    except ConfigError as error:
+        raise BrokerError(f"{address} cannot be copied: {error}") from None
+    return told
+
+
+def _ha_address(address: str, port: int) -> str:
     host, own = split_address(address)
-    return join_address(host, _number(port) or own + HA_DISTANCE)
+    return join_address(host, port if 0 < port <= MAX_PORT else own + HA_DISTANCE)
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and int(text) else None
-
-
-def _store_config(disk: Disk, root: Path, properties: Mapping[str, str]) -> StoreConfig:
+def _store_config(disk: Disk, root: Path, told: BrokerConfig) -> StoreConfig:
     """The settings of the copy. Files have the sizes of the broker's, or of those that are there already."""
-
-    def told(name: str, default: int) -> int:
-        return _number(properties.get(name, "")) or default
-
     queues = [queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic)]
     queue_size = max((adopted_size(disk, queue) or 0 for queue in queues), default=0)
     return StoreConfig(
@@ -155,12 +167,11 @@ def _store_config(disk: Disk, root: Path, properties: Mapping[str, str]) -> Stor
         file_reserved_time=KEPT_HOURS,
         clean_file_forcibly_enable=False,
         mapped_file_size_commit_log=adopted_size(disk, root / "commitlog")
-        or told("mappedFileSizeCommitLog", _JAVA.mapped_file_size_commit_log),
-        mapped_file_size_consume_queue=queue_size
-        or told("mappedFileSizeConsumeQueue", _JAVA.mapped_file_size_consume_queue),
-        max_hash_slot_num=told("maxHashSlotNum", _JAVA.max_hash_slot_num),
-        max_index_num=told("maxIndexNum", _JAVA.max_index_num),
-        message_delay_level=properties.get("messageDelayLevel", _JAVA.message_delay_level),
+        or told.mapped_file_size_commit_log,
+        mapped_file_size_consume_queue=queue_size or told.mapped_file_size_consume_queue,
+        max_hash_slot_num=told.max_hash_slot_num,
+        max_index_num=told.max_index_num,
+        message_delay_level=told.message_delay_level,
     )
 
 

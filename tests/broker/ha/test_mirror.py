@@ -12,7 +12,8 @@ import pytest
 import trio
 
 import broker
-from broker.errors import StoreLocked
+from broker.errors import BrokerError, StoreLocked
+from broker.ha.peer import MasterPeer
 from broker.mirror import Mirror, open_mirror
 from broker.net.network import Network
 from broker.testing.in_memory import MemoryCluster
@@ -251,3 +252,30 @@ async def test_a_hostile_master(autojump_clock: Any, tmp_path: Path, hostile: by
         async with mirror(cluster, tmp_path / "b", alter) as running:
             await running.caught_up((await running.log_range()).end)
         same_files(tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"haListenPort": "9" * 5000},
+        {"messageDelayLevel": "x"},
+        {"mappedFileSizeCommitLog": "9" * 30},
+        {"mappedFileSizeConsumeQueue": "7"},
+        {"maxHashSlotNum": "99999999999"},
+        {"maxIndexNum": "1"},
+        {"brokerName": "../elsewhere"},
+    ],
+    ids=str,
+)
+async def test_a_broker_that_says_what_cannot_be(
+    autojump_clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: dict[str, str]
+) -> None:
+    async def properties(_: MasterPeer) -> dict[str, str]:
+        return lie
+
+    monkeypatch.setattr(MasterPeer, "properties", properties)
+    async with cluster_of(tmp_path / "a") as cluster:
+        with pytest.raises(BrokerError, match=f"^{ADDRESS} cannot be copied: .*{next(iter(lie))}"):
+            async with mirror(cluster, tmp_path / "b"):
+                pass
+    assert not (tmp_path / "b").exists()
