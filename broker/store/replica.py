@@ -6,7 +6,7 @@ messages that are sent: queue entry, index items and listeners follow before the
 
 A queue follows its records. One that begins again at 0 belongs to a topic that was deleted and created again.
 A record whose queue offset does not continue its queue in any other way has no entry (5.x: the batches of a
-BatchCQ topic); the log has it, and the log says so once for each queue.
+BatchCQ topic), nor has one of a queue that cannot be. The commit log has it; a line for each queue says so.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
 from codec.errors import CorruptionError
 from codec.hashing import tags_code
 from codec.properties import PropertyName, decode_properties
-from codec.store.dispatch import has_queue_entry
+from codec.store.dispatch import has_place, has_queue_entry
 from codec.store.record import RecordScan, peek_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 
 PIECE: Final = 256 * 1024
 """Bytes of the log that are indexed again in one turn of the event loop."""
+MOST_GAPS: Final = 1024
+"""Queues with records that have no entry, of which the log tells."""
 _log = logging.getLogger(__name__)
 
 
@@ -151,8 +153,16 @@ class Replica:
                     f"the record at offset {offset + position} says that it is at {scan.physical_offset}"
                 )
             topic = str(scan.topic, "utf-8", "replace")
-            yield _Checked(offset + position, scan, topic, has_queue_entry(scan.sys_flag))
+            yield _Checked(offset + position, scan, topic, self._has_entry(scan, topic))
             position += scan.total_size
+
+    def _has_entry(self, scan: RecordScan, topic: str) -> bool:
+        if not has_queue_entry(scan.sys_flag):
+            return False
+        if not has_place(topic, scan.queue_id, scan.queue_offset):
+            self._note_gap((topic, scan.queue_id), "record %d is of no queue that can be", scan.queue_offset)
+            return False
+        return True
 
     def _make_ready(self, records: list[_Checked]) -> None:
         """Brings the files and blocks of all entries. NotReady; ReplicaRefused if the disk refuses."""
@@ -197,7 +207,8 @@ class Replica:
         number = result.queue_offset
         if number != queue.next_offset:
             if number:
-                self._note_gap(queue, number)
+                text = "record %d does not continue a queue that ends at %d"
+                self._note_gap((queue.topic, queue.queue_id), text, number, queue.next_offset)
                 return False
             _log.info("the queue %s-%d begins again", queue.topic, queue.queue_id)
             self._queues.destroy([queue])  # rare: its files go at once, in the event loop
@@ -226,12 +237,10 @@ class Replica:
         )
         return message, result
 
-    def _note_gap(self, queue: ConsumeQueue, queue_offset: int) -> None:
-        key = queue.topic, queue.queue_id
-        if key not in self._gaps:
+    def _note_gap(self, key: tuple[str, int], text: str, *values: int) -> None:
+        if key not in self._gaps and len(self._gaps) < MOST_GAPS:
             self._gaps.add(key)
-            text = "%s-%d: record %d does not continue a queue that ends at %d; it has no entry"
-            _log.error(text, *key, queue_offset, queue.next_offset)
+            _log.error(f"%r-%d: {text}; it has no entry", *key, *values)
 
     # --- the other way
 

@@ -21,8 +21,9 @@ from codec.codes import MessageSysFlag
 from codec.hashing import index_key_hash, tags_code
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName, delay_level, split_keys
+from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from codec.store.file_names import MAX_OFFSET
+from codec.store.file_names import MAX_OFFSET, is_queue_folder
 from codec.store.record import RecordScan
 
 _KEYS, _UNIQ_KEY = PropertyName.KEYS, PropertyName.UNIQ_KEY
@@ -45,6 +46,11 @@ def has_queue_entry(sys_flag: int) -> bool:
     For an array of sys flags this and `has_index_items` give a mask.
     """
     return sys_flag & MessageSysFlag.TRANSACTION_PREPARED == 0
+
+
+def has_place(topic: str, queue_id: int, queue_offset: int) -> bool:
+    """True if a queue can hold an entry; records of a damaged or hostile log may name any other."""
+    return 0 <= queue_offset < MAX_OFFSET // ENTRY_SIZE and is_queue_folder(topic, queue_id)
 
 
 def has_index_items(sys_flag: int) -> bool:

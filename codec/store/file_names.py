@@ -1,11 +1,13 @@
 """Names of store files: the offset of the first byte in 20 digits (Java `UtilAll.offset2FileName`).
 
-Index files are named after the local time of their creation, to the millisecond: `yyyyMMddHHmmssSSS`.
+Index files are named after the local time of their creation, to the millisecond: `yyyyMMddHHmmssSSS`. The
+folder of a queue has its number as its name, and is in one of its topic.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
+from functools import lru_cache
 
 NAME_LENGTH = 20
 INDEX_NAME_LENGTH = 17
@@ -15,17 +17,16 @@ NAME_PATTERN = "[0-9]" * NAME_LENGTH
 RECOVERED_FILES = 3
 """The last files of the log and of each queue, which a start walks entry by entry (Java `CommitLog`,
 `ConsumeQueue.recover`)."""
-
-
-_LONGEST_NAME = 255
+LONGEST_FOLDER = 255
 """Bytes. Topics that no broker accepts, and remains of damaged ones, may be longer."""
 MAX_QUEUE_ID = 2**31 - 1
 
 
+@lru_cache(maxsize=4096)
 def is_queue_folder(topic: str, queue_id: int) -> bool:
-    """True if a folder of such a queue can exist."""
+    """True if a queue can have a folder, in one of its topic: other names would lead elsewhere."""
     is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
-    return is_name and len(topic.encode("utf-8", "replace")) <= _LONGEST_NAME and queue_id >= 0
+    return is_name and len(topic.encode("utf-8", "replace")) <= LONGEST_FOLDER and queue_id >= 0
 
 
 def is_queue_id(name: str) -> bool:

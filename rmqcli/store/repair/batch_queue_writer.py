@@ -9,8 +9,7 @@ from pathlib import Path
 from codec.errors import CorruptionError
 from codec.store.batch_queue import UNIT
 from codec.store.dispatch import DispatchedEntry
-from codec.store.file_names import file_name
-from rmqcli.store.repair.queue_writer import is_folder
+from codec.store.file_names import file_name, is_queue_folder
 
 _BUFFERED = 1 << 14
 
@@ -33,7 +32,7 @@ class BatchQueuesWriter:
         """Adds the unit of a record with `count` messages. CorruptionError if the topic is no folder."""
         key = entry.topic, entry.queue_id
         if key not in self.queues:
-            if not is_folder(*key):
+            if not is_queue_folder(*key):
                 raise CorruptionError(f"there is no topic {entry.topic!r} with a queue {entry.queue_id}")
             self.queues[key] = _BatchQueue(self._folder / entry.topic / str(entry.queue_id))
         queue = self.queues[key]

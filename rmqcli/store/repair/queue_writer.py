@@ -14,7 +14,7 @@ from typing import Any
 from codec.errors import CorruptionError
 from codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER
 from codec.store.dispatch import DispatchedEntry
-from codec.store.file_names import file_name
+from codec.store.file_names import file_name, is_queue_folder
 
 MAX_GAP = 1 << 20
 """Missing queue offsets in a row; a larger gap is a damaged number."""
@@ -22,14 +22,6 @@ MAX_OFFSET = (1 << 56) - 1
 _BUFFERED = 1 << 14
 _ALL_BUFFERED = 1 << 26
 """Bytes of entries after which every queue is written: all buffers together are not larger."""
-_LONGEST_NAME = 255
-"""Bytes; topics that no broker accepts, and remains of damaged ones, may be longer."""
-
-
-def is_folder(topic: str, queue_id: int) -> bool:
-    """Returns True if a folder of such a queue can exist."""
-    is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
-    return is_name and len(topic.encode()) <= _LONGEST_NAME and queue_id >= 0
 
 
 class QueueWriter:
@@ -153,7 +145,7 @@ class QueuesWriter:
     def _queue(self, topic: str, queue_id: int) -> QueueWriter:
         queue = self.queues.get((topic, queue_id))
         if queue is None:
-            if not is_folder(topic, queue_id):
+            if not is_queue_folder(topic, queue_id):
                 raise CorruptionError(
                     f"there is no topic {topic!r} with a queue {queue_id}; salvage the store first"
                 )

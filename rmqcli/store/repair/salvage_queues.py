@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.store.dispatch import has_queue_entry
+from codec.store.file_names import is_queue_folder
 from codec.store.record import RecordScan, peek_record
 from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import queues_of
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.sequences import QueueKey, Run, Sequences, messages_in
-from rmqcli.store.repair.queue_writer import MAX_GAP, MAX_OFFSET, is_folder
+from rmqcli.store.repair.queue_writer import MAX_GAP, MAX_OFFSET
 from rmqcli.store.repair.salvage_entries import Places, entries_into
 from rmqcli.store.repair.salvage_order import Order
 from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_between
@@ -95,7 +96,9 @@ def gone_offsets(scan: LogScan, store: Path, order: Order) -> list[Gone]:
 def _is_possible(key: QueueKey, runs: list[Run]) -> bool:
     """Returns True if a queue of that name can exist, with the records of these runs."""
     follows = all(run.first <= before.last + MAX_GAP for before, run in pairwise(runs))
-    return is_folder(*key) and follows and all(run.first >= 0 and run.last <= MAX_OFFSET for run in runs)
+    return (
+        is_queue_folder(*key) and follows and all(run.first >= 0 and run.last <= MAX_OFFSET for run in runs)
+    )
 
 
 def _gone_between_runs(scan: LogScan, kept: Sequences, found: list[Gone]) -> Iterator[Gone]:
@@ -166,7 +169,7 @@ def _compare(
         return
     key = str(record.topic, "utf-8", "replace"), record.queue_id
     offset, stop = record.physical_offset, record.physical_offset + record.total_size
-    if not is_folder(*key):
+    if not is_queue_folder(*key):
         scan.drop(offset, f"there is no topic {key[0]!r} with a queue {key[1]}")
         return
     previous, after = last.get(key, (record.queue_offset, 0))

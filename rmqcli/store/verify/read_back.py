@@ -22,7 +22,7 @@ from codec.ha.records import MAX_RECORD_SIZE
 from codec.properties import decode_properties
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
-from codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
+from codec.store.dispatch import DispatchedEntry, has_place, index_hashes, queue_entries
 from codec.store.file_names import file_name
 from codec.store.record import RecordScan, peek_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
@@ -124,6 +124,10 @@ class ReadBack:
         properties = decode_properties(record.properties)
         # A copy has the entry of a record's own queue only, as our broker.
         entry = next(queue_entries(record, properties, self._levels), None)
+        if entry is not None and not has_place(*entry[:3]):
+            file = self._log_file(offset - offset % self._file_size)
+            text = f"there is no topic {entry.topic!r} with a queue {entry.queue_id} and offset {entry.queue_offset}"
+            raise _Wrong(Finding(file.path, offset % self._file_size, text))
         if entry is not None and not queues.has(entry):
             self._judge(record, entry, queues)
         self._index.expect(offset, record.store_timestamp, index_hashes(record, properties))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -235,3 +236,50 @@ async def test_a_cut_leaves_what_was_before(tmp_path: Path) -> None:
         with loaded(small_config(folder)) as again:
             assert numbers(again, "TopicA", 0) == [*range(0, 160, 2), *range(500, 520)]
             assert len(again.query("TopicA", "k11", 9, 0, 2**62).views) == 1
+
+
+def record_of(folder: Path, topic: str, queue_id: int, queue_offset: int) -> bytes:
+    """A whole record at commit-log offset 0, whatever it says about its queue."""
+    name = b"T" * len(topic.encode())
+    with loaded(small_config(folder)) as store:
+        store.append(message(topic=name.decode()))
+        record = bytes(store.log_part(0, LOG_SIZE)).replace(name, topic.encode(), 1)
+    head = bytearray(record)
+    head[12:16] = queue_id.to_bytes(4, "big", signed=True)
+    head[20:28] = queue_offset.to_bytes(8, "big", signed=True)
+    return bytes(head)
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue_id", "queue_offset"),
+    [
+        ("../../../elsewhere", 0, 0),
+        ("/elsewhere", 0, 0),
+        ("..", 0, 0),
+        ("a/b", 0, 0),
+        ("nul\0l", 0, 0),
+        ("Topic", -1, 0),
+        ("Topic", 0, -1),
+        ("Topic", 0, -(1 << 63)),
+        ("Topic", 0, 1 << 62),
+        ("Topic", 0, (1 << 63) - 1),
+    ],
+)
+def test_a_record_of_a_queue_that_cannot_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, topic: str, queue_id: int, queue_offset: int
+) -> None:
+    """It has no entry, and no file outside of the store; nor after a kill and a start that reads it again."""
+    record = record_of(tmp_path / "other", topic, queue_id, queue_offset)
+    store, after = tmp_path / "own" / "a", tmp_path / "own" / "b"
+    with loaded(small_config(store)) as one:
+        assert one.append_at(0, record) == len(record)
+        killed(store, after)
+    assert "is of no queue that can be; it has no entry" in caplog.text
+    shutil.rmtree(after / "consumequeue", ignore_errors=True)
+    with loaded(small_config(after)) as one:
+        assert one.commit_log_max_offset == len(record)
+        assert one.topics() == []
+    outside = [path for path in tmp_path.rglob("*") if path.is_file()]
+    kept = (tmp_path / "other", store / "commitlog", after / "commitlog")
+    files = {path.name for path in outside if not any(path.is_relative_to(folder) for folder in kept)}
+    assert files <= {"abort", "checkpoint", "lock", *(path.name for path in outside if "index" in path.parts)}

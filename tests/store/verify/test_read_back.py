@@ -207,3 +207,16 @@ def test_a_topic_that_was_created_again(tmp_path: Path) -> None:
         finding = ReadBack(copy, 0, slots=SLOTS, file_size=LOG_SIZE).check(store.commit_log_max_offset)
         assert finding is not None
         assert finding.path == queue
+
+
+def test_a_record_of_a_queue_that_cannot_be(tmp_path: Path) -> None:
+    """The copy has the record, as its master does, and no entry: its queue would be elsewhere."""
+    with loaded(small_config(tmp_path / "a")) as store:
+        store.append(message(topic="T" * 5))
+        record = bytes(store.log_part(0, LOG_SIZE)).replace(b"TTTTT", b"../up", 1)
+    with loaded(small_config(tmp_path / "b")) as store:
+        store.append_at(0, record)
+        finding = ReadBack(tmp_path / "b", 0, slots=SLOTS, file_size=LOG_SIZE).check(len(record))
+    path = tmp_path / "b" / "commitlog" / ("0" * 20)
+    text = "there is no topic '../up' with a queue 0 and offset 0"
+    assert str(finding) == f"{path}: byte 0: {text}"
