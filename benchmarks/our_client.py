@@ -43,11 +43,12 @@ async def send(
                 body = f"{prefix}-{n}{padding}".encode()
                 await producer.send(Message.of(topic, body, tags=f"tag{n % 3}", keys=[f"{prefix}-key-{n}"]))
 
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         async with trio.open_nursery() as nursery:
             for _ in range(in_flight):
                 nursery.start_soon(lane)
-        print(json.dumps({"done": count, "seconds": time.perf_counter() - started}))
+        took = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - used}
+        print(json.dumps({"done": count, **took}))
 
 
 async def consume(
