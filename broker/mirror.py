@@ -142,7 +142,7 @@ async def open_mirror(
 
 
 def _told(address: str, properties: Mapping[str, str]) -> BrokerConfig:
-    """What a broker says of itself, as far as a copy needs it. BrokerError if that cannot be."""
+    """Reads the properties of a broker that a copy needs. BrokerError if that cannot be."""
     try:
         told, _ = config_from_properties(
             BrokerConfig, {name: properties[name] for name in TOLD if name in properties}

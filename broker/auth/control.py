@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from broker.auth.files import NOTHING, Loaded, loaded, read_files
+from broker.auth.files import NOTHING, Loaded, loaded, read_by_others, read_files
 from broker.clock import NowMs
 from broker.disk import Disk
 from broker.errors import ConfigError, NotReady, Refusal
@@ -74,6 +74,8 @@ class AccessControl:
             raise ConfigError(f"aclEnable=true: {error.filename}: {error.strerror}") from None
         if not contents:
             _log.warning("%s does not exist: no account may use this broker", self.default)
+        for path in await self.in_thread(read_by_others, self.disk, contents):
+            _log.warning("others may read %s, which has secret keys: chmod 600", path)
         self.use(loaded(contents, self._now_ms()))
 
     def use(self, found: Loaded) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,8 @@ ENDINGS: Final = (".yml", ".yaml")
 MOST_FILES: Final = 1000
 DEEPEST: Final = 8
 """Folders below the folder of the files."""
+
+OTHERS: Final = 0o077
 
 Contents = Mapping[Path, bytes]
 
@@ -55,6 +57,12 @@ def read_files(disk: Disk, default: Path) -> dict[Path, bytes]:
     if len(paths) > MOST_FILES:
         raise ConfigError(f"{default.parent}/acl: {len(paths)} files of accounts, {MOST_FILES} is the limit")
     return {path: _read(disk, path) for path in paths}
+
+
+def read_by_others(disk: Disk, paths: Iterable[Path]) -> list[Path]:
+    """The files among some that others than their owner may read. Blocks."""
+    states = [(path, disk.state(path)) for path in paths]
+    return [path for path, state in states if state is not None and (state.mode or 0) & OTHERS]
 
 
 def _read(disk: Disk, path: Path) -> bytes:

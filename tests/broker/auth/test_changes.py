@@ -143,10 +143,13 @@ async def test_without_access_control_there_are_no_accounts(autojump_clock: Mock
         assert await ask(52) == (1, off)
 
 
-async def test_files_with_secrets_are_for_their_owner(tmp_path: Path) -> None:
+async def test_files_with_secrets_are_for_their_owner(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     plain = tmp_path / "conf" / "plain_acl.yml"
     plain.parent.mkdir()
     plain.write_bytes(ACCOUNTS)
+    plain.chmod(0o640)
     async with embedded(acl_enable=True, rocketmq_home=str(tmp_path)) as cluster:
         async with Admin(namesrv=cluster.namesrv, credentials=OPERATOR) as admin:
             seats = {"broker-a": cluster.broker_address}
@@ -157,3 +160,7 @@ async def test_files_with_secrets_are_for_their_owner(tmp_path: Path) -> None:
                 await ordinary.access.put_account(seats, account)
     assert plain.stat().st_mode & 0o777 == 0o600
     assert b"secret-of-new" in plain.read_bytes()
+    warning = f"others may read {plain}, which has secret keys: chmod 600"
+    assert caplog.text.count(warning) == 1
+    async with embedded(acl_enable=True, rocketmq_home=str(tmp_path)):
+        assert caplog.text.count(warning) == 1
