@@ -21,7 +21,6 @@ opened.
 
 from __future__ import annotations
 
-import enum
 import logging
 from functools import partial
 from typing import NamedTuple
@@ -37,28 +36,15 @@ from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
 from broker.store.index import Index
 from broker.store.log_walk import LogBroken, stored_at, walk, walk_whole
-from broker.store.segment import Segment
-from codec.errors import CorruptionError
+from broker.store.recovery_start import Stop, has_record, safe_start, usual_start
 from codec.names import LMQ_PREFIX
 from codec.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
-from codec.store.file_names import RECOVERED_FILES
-from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
-from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 INDEX_CATCH_UP = 2 << 30
 """Bytes of log, from its end, that are read at most to complete the index."""
-CHECKED_BYTES = 64 << 20
 
 _REMOVED = "the commit log ends at offset %d: the %d bytes behind it are no whole record and are removed"
 _log = logging.getLogger(__name__)
-
-
-class Stop(enum.Enum):
-    """The way in which the store was left: the process may have been killed, or the machine too."""
-
-    CLEAN = enum.auto()
-    KILLED = enum.auto()
-    POWER_LOST = enum.auto()
 
 
 class RecoveryReport(NamedTuple):
@@ -114,11 +100,11 @@ def _recover(
     )  # a refused deletion had successors
     destroy_gone = queues.take(gone)
     power_lost = stop is Stop.POWER_LOST
-    start = _safe_start(config, log, checkpoint) if power_lost else 0
+    start = safe_start(config, log, checkpoint) if power_lost else 0
     for queue in queues:
         queue.recover(start if power_lost else log.segments.segments[-1].end)
     if not power_lost:
-        start = _start(config, log, queues, checkpoint, stop)
+        start = usual_start(config, log, queues, checkpoint, stop)
     doubt_from = None if stop is Stop.CLEAN else max(start if power_lost else checkpoint.log_offset, 0)
     check_crc = config.check_crc_on_recover
     end, count = walk(log, start, None, check_crc=check_crc, doubt_from=doubt_from, power_lost=power_lost)
@@ -135,105 +121,6 @@ def _recover(
         queue.correct_min(log.start)
     _mark_unsynced(log, queues, checkpoint, stop, start)
     return RecoveryReport(start, end, count, rebuilt)
-
-
-# --- where to begin
-
-
-def _start(
-    config: StoreConfig, log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop
-) -> int:
-    """The place where the check begins when every page is there."""
-    last_files = log.segments.segments[-RECOVERED_FILES:]
-    start = last_files[0].start if stop is Stop.CLEAN else _start_by_times(config, log, checkpoint)
-    return max(start, _record_before_end(log, queues))
-
-
-def _safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
-    """The place where the check begins after a power cut: everything before is on the disk."""
-    known = checkpoint.log_offset
-    if known >= 0 and checkpoint.is_current:
-        start = known
-    else:
-        start = _start_by_times(config, log, checkpoint)
-        newest = _newest_timestamp(log)
-        if max(checkpoint.physic, checkpoint.logics) > newest:
-            _log.warning("the checkpoint is newer than all messages: the whole commit log is read")
-            start = log.start
-        start = min(start, known) if known >= 0 else start
-    return start if log.start <= start <= log.segments.segments[-1].end else log.start
-
-
-def _start_by_times(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
-    """The start of the last file whose first record is older than the checkpoint."""
-    with_index = config.message_index_enable and config.message_index_safe
-    times = checkpoint.times
-    limit = times.min_timestamp_index if with_index else times.min_timestamp
-    for segment in reversed(log.segments.segments):
-        if 0 < _first_timestamp(segment) <= limit:
-            return segment.start
-    return log.start
-
-
-def _first_timestamp(segment: Segment) -> int:
-    """Store time in ms of a file's first record; 0 if there is none."""
-    if not segment.found_size:
-        return 0
-    _, magic = peek_record(segment.view, 0)
-    if magic not in (MAGIC_V1, MAGIC_V2):
-        return 0
-    return store_timestamp_at(segment.view, 0)
-
-
-def _newest_timestamp(log: CommitLog) -> int:
-    """Highest store time in ms in the last file that has records; 0 if there is none."""
-    newest = 0
-
-    def visit(_: int, scan: RecordScan) -> None:
-        nonlocal newest
-        newest = max(newest, scan.store_timestamp)
-
-    for segment in reversed(log.segments.segments):
-        if _first_timestamp(segment):
-            walk(log, segment.start, visit)
-            break
-    return newest
-
-
-def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
-    """Begin of a whole record `CHECKED_BYTES` before the end that the queues know; 0 if none."""
-    last = max(queues, key=lambda queue: queue.max_physical_offset, default=None)
-    target = queues.max_physical_offset - CHECKED_BYTES
-    if last is None or target <= log.start:
-        return 0
-    number = last.first_at(target)
-    if number == last.next_offset:
-        return 0
-    offset, _, _ = last.entry(number)
-    return offset if _has_record(log, last, number, check_crc=True) else 0
-
-
-def _has_record(log: CommitLog, queue: ConsumeQueue, number: int, *, check_crc: bool = False) -> bool:
-    """True if the log has the record that entry `number` of a queue describes."""
-    offset, size, _ = queue.entry(number)
-    segment = log.segments.find(offset)
-    if segment is None:
-        return False
-    position = offset - segment.start
-    try:
-        scan = scan_record(
-            segment.view, position, min(position + size, segment.found_size), check_crc=check_crc
-        )
-    except CorruptionError:
-        return False
-    known = (offset, size, number, queue.queue_id, queue.topic.encode())
-    return known == (
-        scan.physical_offset,
-        scan.total_size,
-        scan.queue_offset,
-        scan.queue_id,
-        scan.topic,
-    )
 
 
 # --- the log
@@ -341,7 +228,7 @@ def _is_confirmed(log: CommitLog, queue: ConsumeQueue) -> bool:
     last, first = queue.next_offset - 1, queue.segments.start // ENTRY_SIZE
     while last > first and queue.entry(last)[1] == FILLER_SIZE:
         last -= 1
-    return queue.entry(last)[0] < log.start or _has_record(log, queue, last)
+    return queue.entry(last)[0] < log.start or has_record(log, queue, last)
 
 
 def _may_lack_entries(queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop) -> bool:

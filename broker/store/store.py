@@ -33,7 +33,8 @@ from broker.store.index import Index
 from broker.store.prepare import Preparer, allocate_pages
 from broker.store.readiness import InThread, Readiness
 from broker.store.reading import Reader
-from broker.store.recovery import RecoveryReport, Stop, recover
+from broker.store.recovery import RecoveryReport, recover
+from broker.store.recovery_start import Stop
 from broker.store.replica import Replica
 from broker.store.retention import Retention
 from broker.store.search import KeySearch, Search

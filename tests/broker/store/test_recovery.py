@@ -291,7 +291,7 @@ def test_after_a_kill_only_the_end_is_checked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, clean: bool
 ) -> None:
     """Pages of a killed process are all there: records that queues know before the end are not read."""
-    monkeypatch.setattr("broker.store.recovery.CHECKED_BYTES", 5_000)
+    monkeypatch.setattr("broker.store.recovery_start.CHECKED_BYTES", 5_000)
     if clean:
         (folder / "abort").unlink()
     with loaded(small_config(folder)) as store:
@@ -303,7 +303,7 @@ def test_after_a_kill_only_the_end_is_checked(
 
 
 def test_a_wrong_unit_does_not_choose_where_to_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.store.recovery.CHECKED_BYTES", 5_000)
+    monkeypatch.setattr("broker.store.recovery_start.CHECKED_BYTES", 5_000)
     queues = [path for path in sorted((folder / "consumequeue" / "TopicA").rglob("0*")) if path.is_file()]
     for path in queues:
         data = path.read_bytes()
@@ -318,7 +318,7 @@ def test_a_wrong_unit_does_not_choose_where_to_start(folder: Path, monkeypatch: 
 def test_after_a_power_loss_the_checkpoint_decides(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.store.recovery.CHECKED_BYTES", 5_000)
+    monkeypatch.setattr("broker.store.recovery_start.CHECKED_BYTES", 5_000)
     with loaded(small_config(killed(folder, tmp_path / "lost", power_lost=True))) as store:
         assert (store.recovery.start, store.recovery.records) == (0, COUNT)
 

@@ -1,0 +1,131 @@
+"""The place in the commit log where the check of a start begins, and what of it the queues know.
+
+After a power cut everything before the place that the checkpoint knows is on the disk. If the machine was not
+restarted since, every page is what was written: then the last files are checked, and no more than
+`CHECKED_BYTES` before the end that the queues know.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+
+from broker.store.checkpoint import Checkpoint
+from broker.store.commit_log import CommitLog
+from broker.store.config import StoreConfig
+from broker.store.consume_queue import ConsumeQueue
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.log_walk import walk
+from broker.store.segment import Segment
+from codec.errors import CorruptionError
+from codec.store.file_names import RECOVERED_FILES
+from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
+from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+
+CHECKED_BYTES = 64 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class Stop(enum.Enum):
+    """The way in which the store was left: the process may have been killed, or the machine too."""
+
+    CLEAN = enum.auto()
+    KILLED = enum.auto()
+    POWER_LOST = enum.auto()
+
+
+def usual_start(
+    config: StoreConfig, log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop
+) -> int:
+    """The place where the check begins when every page is there."""
+    last_files = log.segments.segments[-RECOVERED_FILES:]
+    start = last_files[0].start if stop is Stop.CLEAN else _start_by_times(config, log, checkpoint)
+    return max(start, _record_before_end(log, queues))
+
+
+def safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
+    """The place where the check begins after a power cut: everything before is on the disk."""
+    known = checkpoint.log_offset
+    if known >= 0 and checkpoint.is_current:
+        start = known
+    else:
+        start = _start_by_times(config, log, checkpoint)
+        newest = _newest_timestamp(log)
+        if max(checkpoint.physic, checkpoint.logics) > newest:
+            _log.warning("the checkpoint is newer than all messages: the whole commit log is read")
+            start = log.start
+        start = min(start, known) if known >= 0 else start
+    return start if log.start <= start <= log.segments.segments[-1].end else log.start
+
+
+def _start_by_times(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
+    """The start of the last file whose first record is older than the checkpoint."""
+    with_index = config.message_index_enable and config.message_index_safe
+    times = checkpoint.times
+    limit = times.min_timestamp_index if with_index else times.min_timestamp
+    for segment in reversed(log.segments.segments):
+        if 0 < _first_timestamp(segment) <= limit:
+            return segment.start
+    return log.start
+
+
+def _first_timestamp(segment: Segment) -> int:
+    """Store time in ms of a file's first record; 0 if there is none."""
+    if not segment.found_size:
+        return 0
+    _, magic = peek_record(segment.view, 0)
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        return 0
+    return store_timestamp_at(segment.view, 0)
+
+
+def _newest_timestamp(log: CommitLog) -> int:
+    """Highest store time in ms in the last file that has records; 0 if there is none."""
+    newest = 0
+
+    def visit(_: int, scan: RecordScan) -> None:
+        nonlocal newest
+        newest = max(newest, scan.store_timestamp)
+
+    for segment in reversed(log.segments.segments):
+        if _first_timestamp(segment):
+            walk(log, segment.start, visit)
+            break
+    return newest
+
+
+def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
+    """Begin of a whole record `CHECKED_BYTES` before the end that the queues know; 0 if none."""
+    last = max(queues, key=lambda queue: queue.max_physical_offset, default=None)
+    target = queues.max_physical_offset - CHECKED_BYTES
+    if last is None or target <= log.start:
+        return 0
+    number = last.first_at(target)
+    if number == last.next_offset:
+        return 0
+    offset, _, _ = last.entry(number)
+    return offset if has_record(log, last, number, check_crc=True) else 0
+
+
+def has_record(log: CommitLog, queue: ConsumeQueue, number: int, *, check_crc: bool = False) -> bool:
+    """True if the log has the record that entry `number` of a queue describes."""
+    offset, size, _ = queue.entry(number)
+    segment = log.segments.find(offset)
+    if segment is None:
+        return False
+    position = offset - segment.start
+    try:
+        scan = scan_record(
+            segment.view, position, min(position + size, segment.found_size), check_crc=check_crc
+        )
+    except CorruptionError:
+        return False
+    known = (offset, size, number, queue.queue_id, queue.topic.encode())
+    return known == (
+        scan.physical_offset,
+        scan.total_size,
+        scan.queue_offset,
+        scan.queue_id,
+        scan.topic,
+    )
