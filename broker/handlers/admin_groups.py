@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from broker.config.checks import MOST_QUEUES
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.net.handling import Reply, Request
+from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
+from broker.net.turns import LongWork, Steps, emptying
 from broker.tables import ClientChannel
 from broker.tables.groups import can_have_retry_topic
 from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
@@ -32,36 +34,41 @@ from codec.headers.groups import DeleteSubscriptionGroupRequestHeader, GetSubscr
 T = TypeVar("T")
 
 
-def put_group(broker: BrokerContext, request: Request[None, SubscriptionGroupConfig]) -> Reply[None, None]:
+def put_group(broker: BrokerContext, request: Request[None, SubscriptionGroupConfig]) -> Answered[None, None]:
     """200: creates or overwrites a group."""
-    _put_groups(broker, [request.body])
-    return Reply()
+    return LongWork(_put_groups(broker, [request.body]))
 
 
-def put_groups(broker: BrokerContext, request: Request[None, SubscriptionGroupList]) -> Reply[None, None]:
+def put_groups(broker: BrokerContext, request: Request[None, SubscriptionGroupList]) -> Answered[None, None]:
     """225 (5.x): creates or overwrites many groups at once."""
-    _put_groups(broker, request.body.group_config_list)
-    return Reply()
+    return LongWork(_put_groups(broker, request.body.group_config_list))
 
 
-def _put_groups(broker: BrokerContext, configs: Sequence[SubscriptionGroupConfig]) -> None:
+def _put_groups(broker: BrokerContext, configs: list[SubscriptionGroupConfig]) -> Steps:
     """Stores all groups, or none when one of them is refused."""
     for config in configs:
-        if not can_have_retry_topic(config.group_name):
-            remark = (
-                f"the group[{config.group_name}] can have no retry topic: its name is blank, too long or "
-                "holds a /"
-            )
-            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
-        if config.retry_queue_nums > MOST_QUEUES:
-            remark = (
-                f"the group[{config.group_name}] can not have {config.retry_queue_nums} retry queues, "
-                f"{MOST_QUEUES} is the limit"
-            )
-            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        _refuse_unusable(config)
+        yield
     for config in configs:
         broker.groups.put(config)
+        yield
+    yield from emptying(configs)
+    return partial(_changed, broker)
+
+
+def _refuse_unusable(config: SubscriptionGroupConfig) -> None:
+    name = config.group_name
+    if not can_have_retry_topic(name):
+        remark = f"the group[{name}] can have no retry topic: its name is blank, too long or holds a /"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    if config.retry_queue_nums > MOST_QUEUES:
+        remark = f"the group[{name}] can not have {config.retry_queue_nums} retry queues, {MOST_QUEUES} is the limit"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _changed(broker: BrokerContext) -> Reply[None, None]:
     broker.groups_changed()
+    return Reply()
 
 
 def all_groups(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, SubscriptionGroupWrapper]:

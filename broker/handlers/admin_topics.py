@@ -5,6 +5,8 @@ A topic is saved and, within a bounded time, known to all name servers before it
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import asdict, replace
 
 from broker.config.checks import MOST_QUEUES
@@ -12,7 +14,7 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import valid_topic
 from broker.net.handling import Answered, Reply, Request
-from broker.net.turns import emptied_on_error
+from broker.net.turns import LongWork, Steps, emptied_on_error, emptying
 from broker.tables.topic_attributes import altered, parse_changes
 from codec.bodies.config import (
     CreateTopicListRequestBody,
@@ -57,23 +59,33 @@ def create_topic(
         order=known.order if known is not None else False,
         attributes=_changes(header.topic, header.attributes),
     )
-    return _put_topics(broker, [config])
+    return LongWork(_put_topics(broker, [config]))
 
 
 def create_topics(
     broker: BrokerContext, request: Request[CreateTopicListRequestHeader, CreateTopicListRequestBody]
 ) -> Answered[None, None]:
     """18 (5.x): creates many topics at once; one wrong name refuses all of them."""
-    return _put_topics(broker, list(request.body.topic_config_list))
+    return LongWork(_put_topics(broker, request.body.topic_config_list))
 
 
-def _put_topics(broker: BrokerContext, configs: list[TopicConfig]) -> Answered[None, None]:
-    for config in configs:
+def _put_topics(broker: BrokerContext, asked: list[TopicConfig]) -> Steps:
+    for config in asked:
         _refuse_wrong(broker, config.topic_name)
         _refuse_unusable(config)
-    configs = [replace(config, attributes=_attributes(broker, config)) for config in configs]
+        yield
+    configs = []
+    for config in asked:
+        configs.append(replace(config, attributes=_attributes(broker, config)))
+        yield
     for config in configs:
         broker.topics.put(config)
+        yield
+    yield from emptying(asked)
+    return partial(_changed, broker, configs)
+
+
+def _changed(broker: BrokerContext, configs: list[TopicConfig]) -> Reply[None, None]:
     if configs:
         broker.topics_changed(configs)
         broker.store.barrier = broker.topics_known

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
 
 import trio
 from msgspec.structs import replace
@@ -35,9 +35,6 @@ from codec.headers.clients import (
 )
 from codec.message_queue import MessageQueue
 from codec.names import retry_topic
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 QUEUES_PER_STEP = 8
 
@@ -86,13 +83,16 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
         if known is not None:
             subscriptions = list(known.subscriptions.values())
             consumer = replace(consumer, subscription_data_set=subscriptions)
-        if _join(broker.consumers.register, consumer, client):
+        with _bounded():
+            is_changed = yield from broker.consumers.registering(consumer, client)
+        if is_changed:
             changed.append(consumer.group_name)
         for error in broker.filters.register(consumer.group_name, consumer.subscription_data_set):
             _log.error("a filter of group %s does not compile: %s", consumer.group_name, error)
         yield
     for producer in data.producer_data_set:
-        _join(broker.producers.register, producer.group_name, client)
+        with _bounded():
+            broker.producers.register(producer.group_name, client)
         yield
     yield from emptying(data.consumer_data_set)  # nobody else has the list of this request
     if broker.announcer.asked > announced:
@@ -103,9 +103,11 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
     return Reply
 
 
-def _join(register: Callable[[T, ClientChannel], R], group: T, client: ClientChannel) -> R:
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Refuses what is more than the tables take of one connection."""
     try:
-        return register(group, client)
+        yield
     except TooManyGroups as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
 

@@ -64,13 +64,17 @@ async def _add_offsets(
     group: str,
     config: TopicConfig,
     queues: int,
-) -> None:
-    """By queue. Each waits for the disk by itself: the others are not looked up again."""
-    topic, when_ready = config.topic_name, broker.store.when_ready
+) -> int:
+    """By queue; the sum of what is not consumed. Each waits for the disk by itself: the others are not looked
+    up again.
+    """
+    topic, when_ready, behind = config.topic_name, broker.store.when_ready, 0
     for queue_id in range(queues):
         queue = MessageQueue(topic, broker.name, queue_id)
-        table[queue] = await when_ready(_offset, broker, group, topic, queue_id)
+        table[queue] = one = await when_ready(_offset, broker, group, topic, queue_id)
+        behind += one.broker_offset - one.consumer_offset
         await pace.step()
+    return behind
 
 
 def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:
@@ -101,11 +105,9 @@ async def broker_consume_stats(
             ):
                 continue
             table: dict[MessageQueue, OffsetWrapper] = {}
-            await _add_offsets(table, broker, pace, group, config, config.write_queue_nums)
+            total += await _add_offsets(table, broker, pace, group, config, config.write_queue_nums)
             tps = broker.statistics.consume_tps(topic, group)
-            one = ConsumeStats(offset_table=table, consume_tps=tps)
-            total += sum(queue.broker_offset - queue.consumer_offset for queue in one.offset_table.values())
-            stats.append(one)
+            stats.append(ConsumeStats(offset_table=table, consume_tps=tps))
         await pace.step()
         found.append({group: stats})
     body = ConsumeStatsList(consume_stats_list=found, broker_addr=broker.address, total_diff=total)

@@ -13,6 +13,7 @@ from broker.errors import Refusal
 from broker.filters import SqlSelection, is_tag_type
 from broker.handlers.common import after_flush, once_flushed
 from broker.net.handling import Answered, Reply, Request
+from broker.net.turns import emptied_on_error
 from broker.services.table_files import table_text
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
@@ -32,6 +33,8 @@ NO_MESSAGE = "can not find message, maybe time range not correct"
 DEFAULT_COUNT = 10
 MAX_COUNT = 10_000
 """Consume queue entries in one reply."""
+
+ENTRIES_PER_STEP = 64
 
 Judge = Callable[[ExtensionEntry], bool]
 
@@ -75,30 +78,40 @@ def view_message(
     return once_flushed(broker, Reply(views=[record]), offset + len(record))
 
 
-def query_consume_queue(
+async def query_consume_queue(
     broker: BrokerContext, request: Request[QueryConsumeQueueRequestHeader, None]
 ) -> Reply[None, QueryConsumeQueueResponseBody]:
     """321: entries of a consume queue, with the verdict of a group's filter on their extensions."""
-    header = request.header
+    header, store, turns = request.header, broker.store, request.session.turns
     topic, queue_id, index = header.topic or "", header.queue_id or 0, header.index or 0
     count = min(header.count or DEFAULT_COUNT, MAX_COUNT)
     subscription, filter_text = _subscription(broker, topic, header.consumer_group)
     judge = _judge(broker, header.consumer_group, subscription)
-    low, high = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
+    low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
     config = broker.topics.get(topic)
     if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
     if not low <= index < high:
         return Reply(remark=f"Index {index} of {queue_id}@{topic} is not exist!")
-    entries = broker.store.stored_entries(topic, queue_id, index, count)
+    found, pace, passed = list[ConsumeQueueData](), turns.pace(), 0
+    async with emptied_on_error(turns, found):
+        while len(found) < count:
+            index = max(index + passed, store.min_offset(topic, queue_id))
+            most = min(count - len(found), ENTRIES_PER_STEP)
+            entries = await store.when_ready(store.stored_entries, topic, queue_id, index, most)
+            found += (_entry(*entry, judge) for entry in entries)
+            passed = len(entries)
+            if passed < most:
+                break
+            await pace.step()
     body = QueryConsumeQueueResponseBody(
         subscription_data=subscription,
         filter_data=filter_text,
-        queue_data=[_entry(*entry, judge) for entry in entries],
+        queue_data=found,
         max_queue_index=high,
         min_queue_index=low,
     )
-    return Reply(body=body)
+    return Reply(body=body, is_used_up=subscription is None)
 
 
 def _subscription(

@@ -8,7 +8,7 @@ Brokers of 4.9 accept a time for the whole topic; this one also accepts one queu
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -18,12 +18,15 @@ from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
 from broker.handlers.common import is_unflushed
 from broker.net.handling import Reply, Request, command_of
+from broker.net.turns import Pace
 from broker.tables import ClientChannel, ConsumerGroup
+from codec.bodies.base import Body
 from codec.bodies.config import TopicConfig
 from codec.bodies.offsets import GetConsumerStatusBody, MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from codec.codes import LanguageCode, ResponseCode
 from codec.errors import CodecError
+from codec.fastjson import dumps_in_steps
 from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
@@ -50,10 +53,10 @@ async def reset_offset(
     broker: BrokerContext, request: Request[ResetOffsetRequestHeader, None]
 ) -> Reply[None, ResetOffsetBody]:
     """222: makes clients of a group continue at a store time (-1: the end), or at an offset of one queue."""
-    header = request.header
+    header, turns = request.header, request.session.turns
     offset, queue_id = header.offset, header.queue_id
     if offset is None or offset < 0 or queue_id is None or queue_id < 0:
-        table = await _reset_table(broker, header)
+        table = await _reset_table(broker, header, turns.pace())
     elif broker.config.use_server_side_reset_offset:
         table = {_queue_of_reset(broker, header, queue_id, offset): offset}
     else:
@@ -67,10 +70,13 @@ async def reset_offset(
         )
     _refuse_old(group)
     notice = ResetOffsetRequestHeader(topic=header.topic, group=header.group, timestamp=header.timestamp)
-    body = _reset_body(table, request.command.language)
+    ext_fields, _ = RESET_CONSUMER_CLIENT_OFFSET.encode_request(notice, ResetOffsetBody())
+    body = await turns.run(_reset_body(table, request.command.language))
+    pace = turns.pace()
     for client in list(group.channels.values()):
-        client.channel.oneway(command_of(RESET_CONSUMER_CLIENT_OFFSET, notice, body))
-    return Reply(body=ResetOffsetBody(offset_table=table))
+        client.channel.oneway(RemotingCommand(RESET_CONSUMER_CLIENT_OFFSET.code, ext_fields, body))
+        await pace.step()
+    return Reply(body=ResetOffsetBody(offset_table=table), is_used_up=True)
 
 
 def _topic_of_reset(broker: BrokerContext, topic: str) -> TopicConfig:
@@ -95,7 +101,9 @@ def _queue_of_reset(
     return MessageQueue(topic, broker.name, queue_id)
 
 
-async def _reset_table(broker: BrokerContext, header: ResetOffsetRequestHeader) -> dict[MessageQueue, int]:
+async def _reset_table(
+    broker: BrokerContext, header: ResetOffsetRequestHeader, pace: Pace
+) -> dict[MessageQueue, int]:
     """The offsets by queue. Each queue waits for the disk by itself, so that none is searched again."""
     store, table = broker.store, {}
     for queue_id in range(_topic_of_reset(broker, header.topic).write_queue_nums):
@@ -109,18 +117,22 @@ async def _reset_table(broker: BrokerContext, header: ResetOffsetRequestHeader) 
         target = max(0, target)
         wanted = target if header.is_force or target < committed else committed
         table[MessageQueue(header.topic, broker.name, queue_id)] = wanted
+        await pace.step()
     return table
 
 
-def _reset_body(table: dict[MessageQueue, int], language: int) -> Any:
-    """The table for the clients; a list, ResetOffsetBodyForC, when the request came from C++."""
-    if language != LanguageCode.CPP:
-        return ResetOffsetBody(offset_table=table)
-    items = [
-        MessageQueueForC(topic=q.topic, broker_name=q.broker_name, queue_id=q.queue_id, offset=offset)
-        for q, offset in table.items()
-    ]
-    return ResetOffsetBodyForC(offset_table=items)
+def _reset_body(table: dict[MessageQueue, int], language: int) -> Generator[None, None, bytes]:
+    """The table for the clients, in steps; a list, ResetOffsetBodyForC, when the request came from C++."""
+    body: Body = ResetOffsetBody(offset_table=table)
+    if language == LanguageCode.CPP:
+        items = []
+        for q, offset in table.items():
+            items.append(
+                MessageQueueForC(topic=q.topic, broker_name=q.broker_name, queue_id=q.queue_id, offset=offset)
+            )
+            yield
+        body = ResetOffsetBodyForC(offset_table=items)
+    return (yield from dumps_in_steps(body, dialect=RESET_CONSUMER_CLIENT_OFFSET.request_dialect))
 
 
 def _refuse_old(group: ConsumerGroup) -> None:

@@ -33,7 +33,7 @@ from codec.codes import RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, Res
 from codec.errors import CodecError
 from codec.fastjson import JsonDialect, chunks_in_steps
 from codec.headers.base import ext_encoder, from_ext, to_ext
-from codec.operations.operation import AnyOperation, Operation
+from codec.operations.operation import PROPERTIES, AnyOperation, Operation
 from codec.remoting.frame import RemotingCommand, encode_short_reply
 from codec.versions import CURRENT_VERSION
 
@@ -42,6 +42,8 @@ LONGEST_BODY = 1024 * 1024
 """Bytes of a request's body in JSON: it is decoded at once."""
 LONGEST_ODD_BODY = 32 * 1024
 """Bytes of one that only fastjson writes: reading it takes a hundred times as long."""
+LONGEST_PROPERTIES = 16 * 1024
+"""Bytes of one that is lines of properties, of which a broker has 5 KiB: reading it is slow, too."""
 LONG_TABLE = 256
 """A body with more entries in its tables is encoded in several turns."""
 
@@ -233,8 +235,9 @@ def _decoded(operation: AnyOperation, command: RemotingCommand) -> tuple[Any, An
 
 def _check_size(operation: AnyOperation, command: RemotingCommand) -> None:
     size = len(command.body)
-    if size > LONGEST_BODY and operation.request_body is not bytes:
-        remark = f"the body has {size} bytes, {LONGEST_BODY} is the limit"
+    limit = LONGEST_PROPERTIES if operation.request_body == PROPERTIES else LONGEST_BODY
+    if size > limit and operation.request_body is not bytes:
+        remark = f"the body has {size} bytes, {limit} is the limit"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -70,15 +69,18 @@ def client_closed(broker: BrokerContext, session: Session) -> None:
     broker.holds.drop_session(session)
     broker.new_offsets.drop_session(session)
     broker.created.pop(session, None)
-    broker.producers.close(session)
-    leaving = _leave(broker, broker.consumers.close(session))
+    leaving = _leave(broker, session)
     if not _is_done(leaving):
         broker.jobs.start(leaving)
 
 
-def _leave(broker: BrokerContext, groups: Iterable[str]) -> Job:
-    for group in groups:
-        left_group(broker, group)
+def _leave(broker: BrokerContext, session: Session) -> Job:
+    for group in broker.producers.groups_of(session):
+        broker.producers.unregister(group, session)
+        yield
+    for group in broker.consumers.groups_of(session):
+        if broker.consumers.unregister(group, session):
+            left_group(broker, group)
         yield
 
 
@@ -95,19 +97,23 @@ def watch_session(broker: BrokerContext, session: Session) -> None:
     session.on_close(closed)
 
 
-def expire_clients(broker: BrokerContext) -> None:
-    """Removes clients without a heartbeat for 120 s and closes their connections."""
+def expire_clients(broker: BrokerContext) -> Job:
+    """Removes clients without a heartbeat for 120 s and closes their connections, in steps."""
     before = broker.now_ms() - CLIENT_EXPIRY_MS
-    silent: dict[Channel, None] = dict.fromkeys(broker.producers.expire(before))
-    for group, channel in broker.consumers.expire(before):
+    silent: dict[Channel, None] = {}
+    for _, channel in (yield from broker.producers.expire(before)):
+        silent[channel] = None
+    for group, channel in (yield from broker.consumers.expire(before)):
         silent[channel] = None
         left_group(broker, group)
+        yield
     for channel in silent:
         channel.close()
+        yield
 
 
 async def watch_clients(broker: BrokerContext) -> None:
     """Expires clients every 10 s until cancelled."""
     while True:
         await trio.sleep(SCAN_SECONDS)
-        expire_clients(broker)
+        await broker.turns.run(expire_clients(broker))

@@ -7,7 +7,7 @@ is replaced only by one with a greater version; a topic that the heartbeat does 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +21,7 @@ MOST_GROUPS = 4096
 LONGEST_SUBSCRIPTIONS = 8 * 1024 * 1024
 """Characters of all groups and subscriptions of one connection: names, expressions, tags and `EACH_TAG`."""
 EACH_TAG = 32
+SUBSCRIPTIONS_PER_STEP = 64
 
 
 class Channel(Protocol):
@@ -75,15 +76,22 @@ class ConsumerGroup:
         self.channels[client.channel] = client
         return known is None or known.client_id != client.client_id
 
-    def update_subscriptions(self, offered: Iterable[SubscriptionData]) -> bool:
-        """True when a topic was added or removed. A newer version of a known one is silent, as in Java."""
-        named = {subscription.topic: subscription for subscription in offered}
+    def update_subscriptions(self, offered: Iterable[SubscriptionData]) -> Generator[None, None, bool]:
+        """Takes in subscriptions, in steps; True when a topic was added or removed. A newer version of a known
+        one is silent, as in Java."""
+        named: dict[str, SubscriptionData] = {}
+        for count, subscription in enumerate(offered, 1):
+            named[subscription.topic] = subscription
+            if not count % SUBSCRIPTIONS_PER_STEP:
+                yield
         changed = False
-        for topic, subscription in named.items():
+        for count, (topic, subscription) in enumerate(named.items(), 1):
             known = self.subscriptions.get(topic)
             changed |= known is None
             if known is None or subscription.sub_version > known.sub_version:
                 self.subscriptions[topic] = subscription
+            if not count % SUBSCRIPTIONS_PER_STEP:
+                yield
         for topic in [topic for topic in self.subscriptions if topic not in named]:
             del self.subscriptions[topic]
             changed = True
@@ -136,14 +144,27 @@ class ConsumerTable:
 
     def register(self, data: ConsumerData, client: ClientChannel) -> bool:
         """Takes in one group of a heartbeat; True when the other members must hear of it."""
-        size = len(data.group_name) + len(client.client_id) + sum(map(_size, data.subscription_data_set))
+        steps = self.registering(data, client)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bool(end.value)
+
+    def registering(self, data: ConsumerData, client: ClientChannel) -> Generator[None, None, bool]:
+        """As `register`, in steps. TooManyGroups."""
+        size = len(data.group_name) + len(client.client_id)
+        for count, subscription in enumerate(data.subscription_data_set, 1):
+            size += _size(subscription)
+            if not count % SUBSCRIPTIONS_PER_STEP:
+                yield
         self._names.add(client.channel, data.group_name, size)
         group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
         group.consume_type = data.consume_type
         group.message_model = data.message_model
         group.consume_from_where = data.consume_from_where
         came = group.update_channel(client)
-        changed = group.update_subscriptions(data.subscription_data_set)
+        changed = yield from group.update_subscriptions(data.subscription_data_set)
         return came or changed
 
     def unregister(self, group: str, channel: Channel) -> bool:
@@ -156,24 +177,15 @@ class ConsumerTable:
             del self._groups[group]
         return True
 
-    def close(self, channel: Channel) -> list[str]:
-        """The connection is gone from every group; the names of those groups."""
-        names = list(self._names.of(channel))
-        for name in names:
-            self.unregister(name, channel)
-        return names
+    def groups_of(self, channel: Channel) -> list[str]:
+        """The names of the groups that a connection is in."""
+        return list(self._names.of(channel))
 
-    def expire(self, before: int) -> list[tuple[str, Channel]]:
-        """Forgets the clients whose last heartbeat is older than `before` (ms)."""
-        old = [
-            (name, channel)
-            for name, group in self._groups.items()
-            for channel, client in group.channels.items()
-            if client.last_update < before
-        ]
-        for name, channel in old:
-            self.unregister(name, channel)
-        return old
+    def expire(self, before: int) -> Generator[None, None, list[tuple[str, Channel]]]:
+        """Forgets the clients whose last heartbeat is older than `before` (ms), in steps; their groups and
+        connections."""
+        groups = [(name, group.channels) for name, group in self._groups.items()]
+        return _expire(before, groups, self.unregister)
 
     def groups(self) -> list[ConsumerGroup]:
         return list(self._groups.values())
@@ -190,6 +202,7 @@ class ProducerTable:
         self._groups: dict[str, dict[Channel, ClientChannel]] = {}
         self._names = _Names()
         self._by_id: dict[str, ClientChannel] = {}
+        self._uses: dict[tuple[Channel, str], int] = {}  # the groups in which a connection has an id
         self._turns = 0
 
     def register(self, group: str, client: ClientChannel) -> None:
@@ -197,8 +210,11 @@ class ProducerTable:
         channels = self._groups.setdefault(group, {})
         before = channels.get(client.channel)
         channels[client.channel] = self._by_id[client.client_id] = client
-        if before is not None and before.client_id != client.client_id:
-            self._left(before)
+        if before is None or before.client_id != client.client_id:
+            use = client.channel, client.client_id
+            self._uses[use] = self._uses.get(use, 0) + 1
+            if before is not None:
+                self._left(before)
 
     def unregister(self, group: str, channel: Channel) -> None:
         channels = self._groups.get(group, {})
@@ -209,22 +225,13 @@ class ProducerTable:
             self._names.remove(channel, group)
             self._left(client)
 
-    def close(self, channel: Channel) -> None:
-        """The connection is gone from every group."""
-        for group in list(self._names.of(channel)):
-            self.unregister(group, channel)
+    def groups_of(self, channel: Channel) -> list[str]:
+        """The names of the groups that a connection is in."""
+        return list(self._names.of(channel))
 
-    def expire(self, before: int) -> list[Channel]:
-        """Forgets the clients whose last heartbeat is older than `before` (ms); their connections."""
-        old = [
-            (group, channel)
-            for group, channels in self._groups.items()
-            for channel, client in channels.items()
-            if client.last_update < before
-        ]
-        for group, channel in old:
-            self.unregister(group, channel)
-        return list({channel: None for _, channel in old})
+    def expire(self, before: int) -> Generator[None, None, list[tuple[str, Channel]]]:
+        """As that of a ConsumerTable."""
+        return _expire(before, list(self._groups.items()), self.unregister)
 
     def clients(self, group: str) -> list[ClientChannel] | None:
         """The clients of a group, None when it has none."""
@@ -249,12 +256,29 @@ class ProducerTable:
 
     def _left(self, client: ClientChannel) -> None:
         """Forgets the id of a client that left a group, unless another group or connection has it."""
-        newest = self._by_id.get(client.client_id)
-        if newest is None or newest.channel is not client.channel:
+        use = client.channel, client.client_id
+        self._uses[use] -= 1
+        if self._uses[use]:
             return
-        others = (self._groups[group][client.channel] for group in self._names.of(client.channel))
-        if all(other.client_id != client.client_id for other in others):
+        del self._uses[use]
+        newest = self._by_id.get(client.client_id)
+        if newest is not None and newest.channel is client.channel:
             del self._by_id[client.client_id]
+
+
+def _expire(
+    before: int,
+    groups: Iterable[tuple[str, Mapping[Channel, ClientChannel]]],
+    unregister: Callable[[str, Channel], object],
+) -> Generator[None, None, list[tuple[str, Channel]]]:
+    old = []
+    for name, channels in groups:
+        for channel, client in list(channels.items()):
+            if client.last_update < before and channels.get(channel) is client:
+                unregister(name, channel)
+                old.append((name, channel))
+            yield
+    return old
 
 
 def _size(subscription: SubscriptionData) -> int:

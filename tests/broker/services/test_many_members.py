@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from broker.net.turns import FIRST_STEPS
+from broker.services.clients import expire_clients
 from tests.broker.support import FakeBroker, fake_broker
 
 MANY = 4 * FIRST_STEPS
@@ -71,3 +72,31 @@ async def test_the_others_of_many_groups_are_told_in_steps_that_one_has_left(tmp
         assert len(pushed) - before == FIRST_STEPS
         await trio.testing.wait_all_tasks_blocked()
         assert len(pushed) - before == MANY
+
+
+async def test_a_connection_that_ended_leaves_its_groups_in_steps(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client, context = broker.client(), broker.context
+        for number in range(MANY):
+            await client.heartbeat(f"G{number}", "T")
+        await trio.testing.wait_all_tasks_blocked()
+        client.session.close()
+        assert len(context.consumers.groups()) == MANY - FIRST_STEPS
+        await trio.testing.wait_all_tasks_blocked()
+        assert context.consumers.groups() == []
+
+
+async def test_silent_members_of_many_groups_are_removed_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.services.clients.CLIENT_EXPIRY_MS", -1)
+    async with fake_broker(tmp_path) as broker:
+        client, context = broker.client(), broker.context
+        for number in range(MANY):
+            await client.heartbeat(f"G{number}", "T")
+        steps = expire_clients(context)
+        next(steps)
+        assert len(context.consumers.groups()) >= MANY - 1
+        assert sum(1 for _ in steps) >= MANY
+        assert context.consumers.groups() == []
+        assert client.session.closed

@@ -113,7 +113,9 @@ def test_one_producer_connection_can_be_in_many_groups() -> None:
     for group in ("P", "Q"):
         producers.register(group, ClientChannel(session, "c", 0, 409, 1))
     assert set(producers.groups()) == {"P", "Q"}
-    producers.close(session)
+    assert producers.groups_of(session) == ["P", "Q"]
+    producers.unregister("Q", session)
+    producers.unregister("P", session)
     assert producers.clients("P") is None
     producers.unregister("P", session)
     assert producers.groups() == {}
@@ -136,10 +138,33 @@ def test_the_ids_of_a_producer_end_with_its_connections() -> None:
     producers.unregister("P", old)
     assert (connection("b"), connection("c")) == (None, old)
     register("Q", "c", new)
-    producers.close(old)
+    producers.unregister("Q", old)
     assert connection("c") is new
-    producers.close(new)
+    producers.unregister("Q", new)
     assert connection("c") is None
+
+
+class ComparedId(str):
+    """A client id that counts how often it is compared with another."""
+
+    comparisons = 0
+
+    def __ne__(self, other: object) -> bool:
+        ComparedId.comparisons += 1
+        return super().__ne__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_to_leave_a_group_costs_the_same_however_many_others_there_are() -> None:
+    """4,096 groups, each with an id of its own, took 1.8 s to leave."""
+    producers, session = ProducerTable(), FakeSession()
+    for number in range(100):
+        producers.register(f"P{number}", ClientChannel(session, ComparedId(f"c{number}"), 0, 409, 1))
+    for group in producers.groups_of(session):
+        producers.unregister(group, session)
+    assert ComparedId.comparisons < 200
+    assert producers.find("c99") is None
 
 
 def test_a_producer_whose_connection_is_closed_is_not_asked() -> None:
