@@ -9,6 +9,7 @@ from broker.errors import Refusal
 from broker.namesrv.route_table import Broker, LiveBroker, Registered
 from broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
 from broker.net.handling import Answered, Reply, Request
+from broker.net.turns import LongWork, Steps, emptied_on_error, emptying
 from codec.bodies.config import DataVersion, TopicConfig
 from codec.bodies.registration import RegisterBrokerBody
 from codec.bodies.route import KVTable
@@ -30,6 +31,8 @@ from codec.headers.routes import (
 LONG_BODY = 64 * 1024
 LONG_COMPRESSED = 1024
 """Bytes of a registration: more are decoded in a thread, and registered in turns."""
+MOST_OF_CLIENT = 1024
+"""Brokers that one connection registers; a broker registers itself."""
 
 _log = logging.getLogger("broker.namesrv")
 
@@ -41,6 +44,13 @@ def register_broker(
     header = request.header
     if header.body_crc32 and crc32(request.body) != header.body_crc32:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+    state.watch(request.session)
+    if (
+        header.broker_addr not in (owned := state.routes.owned(request.session))
+        and len(owned) >= MOST_OF_CLIENT
+    ):
+        remark = f"a connection can register {MOST_OF_CLIENT} brokers at most"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
     if len(request.body) > (LONG_COMPRESSED if header.compressed else LONG_BODY):
         return _register_many(state, request)
     body, is_known = _decoded(request), _is_known(state, request)
@@ -51,8 +61,11 @@ async def _register_many(
     state: NameServerState, request: Request[RegisterBrokerRequestHeader, bytes]
 ) -> Reply[RegisterBrokerResponseHeader, KVTable | None]:
     body, is_known = await state.in_thread(_decoded, request), _is_known(state, request)
-    steps = state.routes.registering(*_registration(state, request, body))
-    return _registered(state, request, is_known, await request.session.turns.run(steps))
+    turns, table = request.session.turns, body.topic_config_serialize_wrapper.topic_config_table
+    async with emptied_on_error(turns, table):
+        registered = await turns.run(state.routes.registering(*_registration(state, request, body)))
+    await turns.run(emptying(table))
+    return _registered(state, request, is_known, registered)
 
 
 def _decoded(request: Request[RegisterBrokerRequestHeader, bytes]) -> RegisterBrokerBody:
@@ -83,7 +96,6 @@ def _registered(
     registered: Registered,
 ) -> Reply[RegisterBrokerResponseHeader, KVTable | None]:
     header, session = request.header, request.session
-    state.watch(session)
     if not is_known:
         _log.info(
             "broker %s (%s) registered from %s", header.broker_name, header.broker_addr, session.peer_text
@@ -97,14 +109,17 @@ def _registered(
 
 def unregister_broker(
     state: NameServerState, request: Request[UnRegisterBrokerRequestHeader, None]
-) -> Reply[None, None]:
+) -> Answered[None, None]:
     """104: removes a broker."""
-    header = request.header
-    state.routes.unregister(
+    return LongWork(_unregister(state, request.header))
+
+
+def _unregister(state: NameServerState, header: UnRegisterBrokerRequestHeader) -> Steps:
+    yield from state.routes.unregister(
         Broker(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
     )
     _log.info("broker %s (%s) unregistered", header.broker_name, header.broker_addr)
-    return Reply()
+    return Reply
 
 
 def query_data_version(
@@ -129,15 +144,23 @@ def broker_heartbeat(
 
 def wipe_write_permission(
     state: NameServerState, request: Request[WipeWritePermOfBrokerRequestHeader, None]
-) -> Reply[WipeWritePermOfBrokerResponseHeader, None]:
+) -> Answered[WipeWritePermOfBrokerResponseHeader, None]:
     """205: removes the write permission of a broker from all topics."""
-    count = state.routes.wipe_write_permission(request.header.broker_name)
-    return Reply(WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
+    return LongWork(_wipe(state, request.header.broker_name))
+
+
+def _wipe(state: NameServerState, broker_name: str) -> Steps:
+    count = yield from state.routes.wipe_write_permission(broker_name)
+    return lambda: Reply(WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
 
 
 def add_write_permission(
     state: NameServerState, request: Request[AddWritePermOfBrokerRequestHeader, None]
-) -> Reply[AddWritePermOfBrokerResponseHeader, None]:
+) -> Answered[AddWritePermOfBrokerResponseHeader, None]:
     """327: restores the write permission of a broker on all topics."""
-    count = state.routes.add_write_permission(request.header.broker_name)
-    return Reply(AddWritePermOfBrokerResponseHeader(add_topic_count=count))
+    return LongWork(_restore(state, request.header.broker_name))
+
+
+def _restore(state: NameServerState, broker_name: str) -> Steps:
+    count = yield from state.routes.add_write_permission(broker_name)
+    return lambda: Reply(AddWritePermOfBrokerResponseHeader(add_topic_count=count))

@@ -28,6 +28,7 @@ from broker.net.network import TCP, Network
 from broker.net.server import Server
 from broker.net.session import Session
 from broker.net.tls.acceptor import TlsAcceptor
+from broker.net.turns import Jobs, Turns
 from broker.store.readiness import InThread
 from broker.supervisor import Supervisor, open_services
 from codec.addresses import join_address
@@ -109,7 +110,9 @@ async def open_name_server(
     kv_path = expand_path(config.kv_config_path) if config.kv_config_path else None
     kv = KVConfig(kv_path, disk=disk, in_thread=in_thread)
     await in_thread(kv.load)
-    state = NameServerState(config, kv, now_ms, disk=disk, in_thread=in_thread)
+    turns = Turns()
+    jobs = Jobs(turns)
+    state = NameServerState(config, kv, now_ms, disk=disk, in_thread=in_thread, jobs=jobs)
     listener = network.listen(
         host, config.listen_port if port is None else port, config.server_socket_backlog
     )
@@ -120,28 +123,31 @@ async def open_name_server(
         batches=state,
         supervisor=supervisor,
         tls=acceptor,
+        turns=turns,
     )
     try:
         async with open_services(supervisor) as services:
             await services.nursery.start(server.serve, listener.sockets)
             listener.serve_with(server)
-            services.start("broker expiry", partial(run_expiry, state))
+            services.start("broker expiry", partial(run_expiry, state, turns))
+            services.start("long work", jobs.run)
             yield NameServer(*listener.address, state)
     finally:
         listener.close()
 
 
-async def run_expiry(state: NameServerState) -> None:
+async def run_expiry(state: NameServerState, turns: Turns) -> None:
     """Removes expired registrations until cancelled."""
     await trio.sleep(FIRST_SCAN_SECONDS)
     while True:
-        expire_brokers(state)
+        await expire_brokers(state, turns)
         await trio.sleep(state.config.scan_not_active_broker_interval / 1000)
 
 
-def expire_brokers(state: NameServerState) -> None:
+async def expire_brokers(state: NameServerState, turns: Turns) -> None:
     """Removes expired registrations once."""
-    for owner in state.routes.expire(state.now_ms() - state.config.broker_expired_time):
+    steps = state.routes.expire(state.now_ms() - state.config.broker_expired_time)
+    for owner in await turns.run(steps):
         if isinstance(owner, Session):
             _log.warning("registration of a broker from %s expired", owner.peer_text)
             owner.close()

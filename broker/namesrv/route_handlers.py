@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from msgspec.structs import replace
 
 from broker.errors import Refusal
 from broker.namesrv.state import ORDER_TOPIC_CONFIG, NameServerState
-from broker.net.handling import Reply, Request
+from broker.net.handling import Answered, Reply, Request
+from broker.net.turns import LongWork, Steps
 from broker.tables.topics import UNIT, UNIT_SUB
 from codec.bodies.route import (
     BrokerMemberGroup,
     ClusterInfo,
     GetBrokerMemberGroupResponseBody,
+    QueueData,
     TopicList,
     TopicRouteData,
 )
@@ -51,9 +53,14 @@ def route(
     return Reply(body=found, dialect=STANDARD if standard else FASTJSON)
 
 
-def cluster_info(state: NameServerState, _request: Request[None, None]) -> Reply[None, ClusterInfo]:
+def cluster_info(state: NameServerState, _request: Request[None, None]) -> Answered[None, ClusterInfo]:
     """106: all clusters and brokers."""
-    return Reply(body=state.routes.cluster_info())
+    return LongWork(_cluster_info(state))
+
+
+def _cluster_info(state: NameServerState) -> Steps:
+    body = yield from state.routes.cluster_info()
+    return lambda: Reply(body=body)
 
 
 def delete_topic(
@@ -67,11 +74,15 @@ def delete_topic(
 
 def register_topic(
     state: NameServerState, request: Request[RegisterTopicRequestHeader, TopicRouteData | None]
-) -> Reply[None, None]:
+) -> Answered[None, None]:
     """217 (5.x): adds queues to one topic."""
-    if request.body is not None:
-        state.routes.add_queues(request.header.topic, request.body.queue_datas)
-    return Reply()
+    queues = [] if request.body is None else request.body.queue_datas
+    return LongWork(_add_queues(state, request.header.topic, queues))
+
+
+def _add_queues(state: NameServerState, topic: str, queues: Sequence[QueueData]) -> Steps:
+    yield from state.routes.add_queues(topic, queues)
+    return Reply
 
 
 def member_group(
@@ -94,9 +105,9 @@ def all_topics(state: NameServerState, _request: Request[None, None]) -> TopicNa
 
 def topics_of_cluster(
     state: NameServerState, request: Request[GetTopicsByClusterRequestHeader, None]
-) -> TopicNames:
+) -> Answered[None, TopicList]:
     """224: the topics of a cluster."""
-    return _topic_list(state.routes.topics_of_cluster(request.header.cluster))
+    return _found(state.routes.topics_of_cluster(request.header.cluster))
 
 
 def system_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
@@ -104,19 +115,30 @@ def system_topics(state: NameServerState, _request: Request[None, None]) -> Topi
     return _topic_list(*state.routes.system_topics())
 
 
-def unit_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
+def unit_topics(state: NameServerState, _request: Request[None, None]) -> Answered[None, TopicList]:
     """311: the topics with the flag UNIT."""
-    return _topic_list(state.routes.flagged_topics(UNIT, UNIT))
+    return _found(state.routes.flagged_topics(UNIT, UNIT))
 
 
-def unit_sub_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
+def unit_sub_topics(state: NameServerState, _request: Request[None, None]) -> Answered[None, TopicList]:
     """312: the topics with the flag UNIT_SUB."""
-    return _topic_list(state.routes.flagged_topics(UNIT_SUB, UNIT_SUB))
+    return _found(state.routes.flagged_topics(UNIT_SUB, UNIT_SUB))
 
 
-def unit_sub_ununit_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
+def unit_sub_ununit_topics(
+    state: NameServerState, _request: Request[None, None]
+) -> Answered[None, TopicList]:
     """313: the topics with the flag UNIT_SUB and without UNIT."""
-    return _topic_list(state.routes.flagged_topics(UNIT | UNIT_SUB, UNIT_SUB))
+    return _found(state.routes.flagged_topics(UNIT | UNIT_SUB, UNIT_SUB))
+
+
+def _found(topics: Generator[None, None, list[str]]) -> LongWork:
+    return LongWork(_find(topics))
+
+
+def _find(topics: Generator[None, None, list[str]]) -> Steps:
+    found = yield from topics
+    return lambda: _topic_list(found)
 
 
 def _topic_list(topics: Sequence[str], address: str | None = None) -> TopicNames:

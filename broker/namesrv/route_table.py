@@ -1,22 +1,28 @@
 """The brokers and topics that a name server knows (Java `RouteInfoManager`), without I/O, clock or network.
 
 Five tables: topic → broker name → queue data; broker name → addresses by id; cluster → broker names; address
-→ the registration that keeps it alive; address → filter servers. Arguments and results are frozen values or
-copies. Times are milliseconds of the caller's clock. The owner of a registration is a hashable value, the
+→ the registration that keeps it alive; address → filter servers; and their reverses, so that no change looks
+at all topics or brokers. Arguments and results are frozen values or copies. Generators do in steps what may
+take long; routes name no broker that is gone, even if its topics are not yet. Times are milliseconds of the caller's clock. The owner of a registration is a hashable value, the
 connection that it came over; a registration ends with its owner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from codec.bodies.config import DataVersion, TopicConfig
 from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from codec.codes import MASTER_ID, Perm
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+
+TOPICS_PER_STEP = 64
 
 
 class Broker(NamedTuple):
@@ -47,15 +53,37 @@ class LiveBroker:
 
 @dataclass(slots=True)
 class _Group:
-    """The processes of one broker name."""
+    """The processes of one broker name, the ids of each address, and the clusters that the name is in."""
 
     cluster: str
     addresses: dict[int, str] = field(default_factory=dict)
+    ids: dict[str, dict[int, None]] = field(default_factory=dict)
+    clusters: dict[str, None] = field(default_factory=dict)
 
     def data(self, name: str) -> BrokerData:
         return BrokerData(
             cluster=self.cluster, broker_name=name, broker_addrs=dict(sorted(self.addresses.items()))
         )
+
+    def put(self, broker: Broker) -> bool:
+        """Adds a process; True when it is new. A slave that became master loses its old id."""
+        for other in list(self.ids.get(broker.address, ())):
+            if other != broker.id:
+                self.remove(other)
+        before = self.addresses.get(broker.id)
+        if before is not None:
+            self.remove(broker.id)
+        self.addresses[broker.id] = broker.address
+        self.ids.setdefault(broker.address, {})[broker.id] = None
+        return before is None
+
+    def remove(self, broker_id: int) -> str:
+        """The address that the id had, "" for none."""
+        address = self.addresses.pop(broker_id, "")
+        ids = self.ids.get(address, {})
+        if ids.pop(broker_id, broker_id) is None and not ids:
+            del self.ids[address]
+        return address
 
 
 class RouteTable:
@@ -63,9 +91,12 @@ class RouteTable:
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[str, QueueData]] = {}
+        self._topics_of: dict[str, dict[str, None]] = {}
         self._brokers: dict[str, _Group] = {}
+        self._names_of: dict[str, dict[str, None]] = {}
         self._clusters: dict[str, dict[str, None]] = {}
         self._live: dict[str, LiveBroker] = {}
+        self._owned: dict[Hashable, dict[str, None]] = {}
         self._filter_servers: dict[str, list[str]] = {}
 
     # registration
@@ -99,26 +130,32 @@ class RouteTable:
         """As `register`, in steps of one topic."""
         self._clusters.setdefault(broker.cluster, {})[broker.name] = None
         group = self._brokers.setdefault(broker.name, _Group(broker.cluster))
-        first = self._put_address(group, broker)
-        if broker.id == MASTER_ID and (first or self.is_changed(broker.address, live.data_version)):
-            for topic in topics:
-                self._put_topic(broker.name, topic)
-                yield
-        self._live[broker.address] = live
+        group.clusters[broker.cluster] = None
+        first = group.put(broker)
+        self._names_of.setdefault(broker.address, {})[broker.name] = None
+        has_news = broker.id == MASTER_ID and (first or self.is_changed(broker.address, live.data_version))
+        self._put_live(broker.address, live)
         if filter_servers:
             self._filter_servers[broker.address] = list(filter_servers)
-        else:
-            self._filter_servers.pop(broker.address, None)
+        for topic in topics if has_news else ():
+            if self._brokers.get(broker.name) is not group:
+                break  # it is gone
+            self._put_topic(broker.name, topic)
+            yield
         return self._master_of(group) if broker.id != MASTER_ID else Registered()
 
-    def unregister(self, broker: Broker) -> None:
+    def owned(self, owner: Hashable) -> Collection[str]:
+        """The addresses that a connection has registered."""
+        return self._owned.get(owner, ())
+
+    def unregister(self, broker: Broker) -> Steps[None]:
         """Removes one process of a broker name, and the name itself with the last one."""
-        self._live.pop(broker.address, None)
-        self._filter_servers.pop(broker.address, None)
+        self._pop_live(broker.address)
         group = self._brokers.get(broker.name)
         if group is not None:
-            group.addresses.pop(broker.id, None)
-            self._drop_if_empty(broker.name, group)
+            self._forget_name(group.remove(broker.id), broker.name, group)
+            self._forget_name(broker.address, broker.name, group)
+            yield from self._drop_if_empty(broker.name, group)
 
     def is_changed(self, address: str, version: DataVersion) -> bool:
         """True when `version` is not the registered one."""
@@ -135,37 +172,44 @@ class RouteTable:
         if known is not None:
             known.last_update_ms = now_ms
 
-    def remove_owner(self, owner: Hashable) -> None:
+    def remove_owner(self, owner: Hashable) -> Steps[None]:
         """Removes the registrations of a connection that ended."""
-        self._remove_where(lambda live: live.owner == owner)
+        for address in list(self.owned(owner)):
+            if address in self.owned(owner):
+                yield from self._remove_address(address)
 
-    def expire(self, before_ms: int) -> list[Hashable]:
+    def expire(self, before_ms: int) -> Steps[list[Hashable]]:
         """Removes registrations last renewed before `before_ms`. Returns their owners."""
-        return self._remove_where(lambda live: live.last_update_ms < before_ms)
+        owners = []
+        for address, live in list(self._live.items()):
+            if live.last_update_ms < before_ms and self._live.get(address) is live:
+                owners.append(live.owner)
+                yield from self._remove_address(address)
+            yield
+        return owners
 
     # permissions and topics
 
-    def wipe_write_permission(self, broker_name: str) -> int:
+    def wipe_write_permission(self, broker_name: str) -> Steps[int]:
         """Removes the write permission of every topic of a broker. Returns the number of topics."""
         return self._set_permission(broker_name, lambda perm: perm & ~Perm.WRITE)
 
-    def add_write_permission(self, broker_name: str) -> int:
+    def add_write_permission(self, broker_name: str) -> Steps[int]:
         """Sets read and write permission for every topic of a broker. Returns the number of topics."""
         return self._set_permission(broker_name, lambda _perm: Perm.READ | Perm.WRITE)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Removes a topic from all brokers, or from those of one cluster."""
-        queues = self._topics.get(topic, {})
-        for name in list(queues) if not cluster else self._clusters.get(cluster, {}):
-            queues.pop(name, None)
-        if not queues:
-            self._topics.pop(topic, None)
+        queues, names = self._topics.get(topic, {}), self._clusters.get(cluster or "", {})
+        for name in [name for name in queues if not cluster or name in names]:
+            self._remove_queues(topic, name)
 
-    def add_queues(self, topic: str, queues: Iterable[QueueData]) -> None:
+    def add_queues(self, topic: str, queues: Iterable[QueueData]) -> Steps[None]:
         """Adds a topic to brokers that are registered (5.x REGISTER_TOPIC_IN_NAMESRV)."""
         for data in queues:
             if data.broker_name in self._brokers:
-                self._topics.setdefault(topic, {})[data.broker_name] = data
+                self._put_queues(topic, data)
+            yield
 
     # queries
 
@@ -177,16 +221,20 @@ class RouteTable:
             return None
         addresses = [address for _, group in groups for address in group.addresses.values()]
         return TopicRouteData(
-            queue_datas=list(queues.values()),
+            queue_datas=[queues[name] for name, _ in groups],
             broker_datas=[group.data(name) for name, group in groups],
             filter_server_table={
                 one: list(self._filter_servers[one]) for one in addresses if one in self._filter_servers
             },
         )
 
-    def cluster_info(self) -> ClusterInfo:
+    def cluster_info(self) -> Steps[ClusterInfo]:
+        brokers = {}
+        for name, group in list(self._brokers.items()):
+            brokers[name] = group.data(name)
+            yield
         return ClusterInfo(
-            broker_addr_table={name: group.data(name) for name, group in self._brokers.items()},
+            broker_addr_table=brokers,
             cluster_addr_table={cluster: list(names) for cluster, names in self._clusters.items()},
         )
 
@@ -198,9 +246,9 @@ class RouteTable:
     def topics(self) -> list[str]:
         return list(self._topics)
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
+    def topics_of_cluster(self, cluster: str) -> Steps[list[str]]:
         names = self._clusters.get(cluster, {})
-        return [topic for topic, queues in self._topics.items() if not names.keys().isdisjoint(queues)]
+        return self._topics_where(lambda queues: not names.keys().isdisjoint(queues))
 
     def system_topics(self) -> tuple[list[str], str | None]:
         """The names of clusters and brokers, which are topics of every broker, and one broker's address."""
@@ -208,66 +256,106 @@ class RouteTable:
         addresses = (address for group in self._brokers.values() for address in group.addresses.values())
         return list(names), next(addresses, None)
 
-    def flagged_topics(self, mask: int, flags: int) -> list[str]:
+    def flagged_topics(self, mask: int, flags: int) -> Steps[list[str]]:
         """The topics of which these flags among `mask` are set. Only the first broker counts, as in Java."""
-        return [
-            topic
-            for topic, queues in self._topics.items()
-            if next(iter(queues.values())).topic_sys_flag & mask == flags
-        ]
+        return self._topics_where(lambda queues: next(iter(queues.values())).topic_sys_flag & mask == flags)
 
     # inside
 
-    def _put_address(self, group: _Group, broker: Broker) -> bool:
-        """Adds a process; True when it is new. A slave that became master loses its old id."""
-        for other in [one for one, address in group.addresses.items() if address == broker.address]:
-            if other != broker.id:
-                del group.addresses[other]
-        first = broker.id not in group.addresses
-        group.addresses[broker.id] = broker.address
-        return first
+    def _topics_where(self, wanted: Callable[[Mapping[str, QueueData]], bool]) -> Steps[list[str]]:
+        found = []
+        for count, topic in enumerate(list(self._topics), 1):
+            queues = self._topics.get(topic)
+            if queues is not None and wanted(queues):
+                found.append(topic)
+            if not count % TOPICS_PER_STEP:
+                yield
+        return found
 
     def _put_topic(self, broker_name: str, topic: TopicConfig) -> None:
-        self._topics.setdefault(topic.topic_name, {})[broker_name] = QueueData(
+        data = QueueData(
             broker_name=broker_name,
             read_queue_nums=topic.read_queue_nums,
             write_queue_nums=topic.write_queue_nums,
             perm=topic.perm,
             topic_sys_flag=topic.topic_sys_flag,
         )
+        self._put_queues(topic.topic_name, data)
+
+    def _put_queues(self, topic: str, data: QueueData) -> None:
+        self._topics.setdefault(topic, {})[data.broker_name] = data
+        self._topics_of.setdefault(data.broker_name, {})[topic] = None
+
+    def _remove_queues(self, topic: str, broker_name: str) -> None:
+        queues = self._topics[topic]
+        del queues[broker_name]
+        if not queues:
+            del self._topics[topic]
+        topics = self._topics_of.get(broker_name, {})
+        if topics.pop(topic, self) is None and not topics:
+            del self._topics_of[broker_name]
+
+    def _put_live(self, address: str, live: LiveBroker) -> None:
+        self._pop_live(address)
+        self._live[address] = live
+        self._owned.setdefault(live.owner, {})[address] = None
+
+    def _pop_live(self, address: str) -> None:
+        self._filter_servers.pop(address, None)
+        live = self._live.pop(address, None)
+        if live is not None:
+            owned = self._owned[live.owner]
+            del owned[address]
+            if not owned:
+                del self._owned[live.owner]
 
     def _master_of(self, group: _Group) -> Registered:
         address = group.addresses.get(MASTER_ID)
         live = self._live.get(address) if address is not None else None
         return Registered(address, live.ha_server_address) if live is not None else Registered()
 
-    def _remove_where(self, matches: Callable[[LiveBroker], bool]) -> list[Hashable]:
-        """Removes registrations. Returns their owners."""
-        removed = [address for address, live in self._live.items() if matches(live)]
-        return [self._remove_address(address).owner for address in removed]
+    def _remove_address(self, address: str) -> Steps[None]:
+        self._pop_live(address)
+        for name in list(self._names_of.get(address, ())):
+            group = self._brokers.get(name)
+            if group is not None:
+                for broker_id in list(group.ids.get(address, ())):
+                    group.remove(broker_id)
+                self._forget_name(address, name, group)
+                yield from self._drop_if_empty(name, group)
 
-    def _remove_address(self, address: str) -> LiveBroker:
-        live = self._live.pop(address)
-        self._filter_servers.pop(address, None)
-        for name, group in list(self._brokers.items()):
-            group.addresses = {one: known for one, known in group.addresses.items() if known != address}
-            self._drop_if_empty(name, group)
-        return live
+    def _forget_name(self, address: str, name: str, group: _Group) -> None:
+        """Forgets that an address is in a group, if it is not any more."""
+        names = self._names_of.get(address, {})
+        if address not in group.ids and names.pop(name, self) is None and not names:
+            del self._names_of[address]
 
-    def _drop_if_empty(self, name: str, group: _Group) -> None:
+    def _drop_if_empty(self, name: str, group: _Group) -> Steps[None]:
+        """Removes a broker name without a process. One that registers meanwhile keeps its new topics."""
         if group.addresses:
             return
         del self._brokers[name]
-        for cluster, names in list(self._clusters.items()):
-            names.pop(name, None)
+        for cluster in group.clusters:
+            names = self._clusters[cluster]
+            del names[name]
             if not names:
                 del self._clusters[cluster]
-        for topic in [one for one, queues in self._topics.items() if queues.pop(name, None) and not queues]:
-            del self._topics[topic]
+        topics = self._topics_of.pop(name, {})
+        while topics:
+            topic, _ = topics.popitem()
+            queues = self._topics.get(topic, {})
+            is_new = topic in self._topics_of.get(name, {})
+            if not is_new and queues.pop(name, None) is not None and not queues:
+                del self._topics[topic]
+            yield
 
-    def _set_permission(self, broker_name: str, change: Callable[[int], int]) -> int:
-        owned = [queues for queues in self._topics.values() if broker_name in queues]
-        for queues in owned:
-            data = queues[broker_name]
-            queues[broker_name] = replace(data, perm=int(change(data.perm)))
-        return len(owned)
+    def _set_permission(self, broker_name: str, change: Callable[[int], int]) -> Steps[int]:
+        count = 0
+        for topic in list(self._topics_of.get(broker_name, ())):
+            queues = self._topics.get(topic, {})
+            if broker_name in queues:
+                data = queues[broker_name]
+                queues[broker_name] = replace(data, perm=int(change(data.perm)))
+                count += 1
+            yield
+        return count

@@ -10,15 +10,21 @@ import trio
 from broker.clock import NowMs
 from broker.config import NamesrvConfig, config_properties, expand_path, write_properties
 from broker.disk import REAL, Disk, load_table, save_table
+from broker.errors import Refusal
 from broker.namesrv.route_table import RouteTable
 from broker.net.dispatch import Barrier
 from broker.net.session import Session
+from broker.net.turns import Jobs, Turns
 from broker.store.readiness import InThread
 from codec.bodies.base import encode_body
 from codec.bodies.route import KVConfigSerializeWrapper
 from codec.bodies.tables import decode_table
+from codec.codes import ResponseCode
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+MOST_CHARACTERS = 4 * 1024 * 1024
+"""Characters of all key-value entries: names, values, and `EACH_ENTRY`. Each change saves all of them."""
+EACH_ENTRY = 64
 
 _log = logging.getLogger("broker.namesrv")
 
@@ -34,11 +40,17 @@ class KVConfig:
         self._in_thread = in_thread
         self._changing = trio.Lock()
         self._namespaces: dict[str, dict[str, str]] = {}
+        self._size = 0
 
     def load(self) -> None:
         """Reads the file if there is one. Blocks. StoreDamaged when file and backup are unreadable."""
         if self._path is not None:
             self._namespaces = load_table(self._disk, self._path, _decode) or {}
+            self._size = sum(
+                _size(namespace, key, value)
+                for namespace, entries in self._namespaces.items()
+                for key, value in entries.items()
+            )
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._namespaces.get(namespace, {}).get(key)
@@ -49,24 +61,43 @@ class KVConfig:
         return None if entries is None else dict(entries)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Sets an entry, once it is saved. OSError when it cannot be saved: it does not exist then."""
+        """Sets an entry, once it is saved. OSError when it cannot be saved: it does not exist then. Refusal
+        when there are too many."""
         async with self._changing:
-            await self._replace(namespace, {**self._namespaces.get(namespace, {}), key: value})
+            known = self.get(namespace, key)
+            more = len(value) - len(known) if known is not None else _size(namespace, key, value)
+            if more > 0 and self._size + more > MOST_CHARACTERS:
+                remark = f"the entries can have {MOST_CHARACTERS} characters at most"
+                raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+            await self._save(namespace, key, value)
+            self._namespaces.setdefault(namespace, {})[key] = value
+            self._size += more
 
     async def delete(self, namespace: str, key: str) -> None:
         """Removes an entry, once that is saved. OSError when it cannot be saved: the entry still exists."""
         async with self._changing:
-            entries = self._namespaces.get(namespace)
-            if entries is not None and key in entries:
-                rest = {name: value for name, value in entries.items() if name != key}
-                await self._replace(namespace, rest)
+            value = self.get(namespace, key)
+            if value is not None:
+                await self._save(namespace, key, None)
+                del self._namespaces[namespace][key]
+                self._size -= _size(namespace, key, value)
 
-    async def _replace(self, namespace: str, entries: dict[str, str]) -> None:
-        namespaces = {**self._namespaces, namespace: entries}
+    async def _save(self, namespace: str, key: str, value: str | None) -> None:
+        """Saves the entries with one changed, or without it."""
         if self._path is not None:
-            text = encode_body(KVConfigSerializeWrapper(config_table=namespaces))
-            await self._in_thread(save_table, self._disk, self._path, text)
-        self._namespaces = namespaces
+            await self._in_thread(self._write, self._path, namespace, key, value)
+
+    def _write(self, path: Path, namespace: str, key: str, value: str | None) -> None:
+        """In a thread, while nobody changes the entries: to copy and write thousands of them takes long."""
+        entries = {name: one for name, one in self._namespaces.get(namespace, {}).items() if name != key}
+        if value is not None:
+            entries[key] = value
+        table = KVConfigSerializeWrapper(config_table={**self._namespaces, namespace: entries})
+        save_table(self._disk, path, encode_body(table))
+
+
+def _size(namespace: str, key: str, value: str) -> int:
+    return EACH_ENTRY + len(namespace) + len(key) + len(value)
 
 
 def _decode(data: bytes) -> dict[str, dict[str, str]]:
@@ -84,6 +115,7 @@ class NameServerState:
         *,
         disk: Disk = REAL,
         in_thread: InThread = trio.to_thread.run_sync,
+        jobs: Jobs | None = None,
     ) -> None:
         self.barrier: Barrier | None = None
         """Set by a handler whose reply waits for the disk; see `broker.net.dispatch.Batches`."""
@@ -92,6 +124,7 @@ class NameServerState:
         self.now_ms = now_ms
         self.routes = RouteTable()
         self.in_thread = in_thread
+        self.jobs = jobs or Jobs(Turns())
         self._disk = disk
         self._saving = trio.Lock()
         self._watched: set[Session] = set()
@@ -121,4 +154,4 @@ class NameServerState:
 
     def _lost(self, session: Session) -> None:
         self._watched.discard(session)
-        self.routes.remove_owner(session)
+        self.jobs.begin(self.routes.remove_owner(session))

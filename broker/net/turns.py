@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Any, TypeVar
 
 import trio
@@ -161,6 +162,11 @@ class Jobs:
     def start(self, job: Job) -> None:
         self._jobs.append(job)
         self._wake.set()
+
+    def begin(self, job: Job) -> None:
+        """Does the first steps at once, and starts the job if there are more."""
+        if sum(1 for _ in islice(job, FIRST_STEPS)) == FIRST_STEPS:
+            self.start(job)
 
     async def run(self) -> None:
         """The service."""

@@ -69,9 +69,7 @@ def client_closed(broker: BrokerContext, session: Session) -> None:
     broker.holds.drop_session(session)
     broker.new_offsets.drop_session(session)
     broker.created.pop(session, None)
-    leaving = _leave(broker, session)
-    if not _is_done(leaving):
-        broker.jobs.start(leaving)
+    broker.jobs.begin(_leave(broker, session))
 
 
 def _leave(broker: BrokerContext, session: Session) -> Job:

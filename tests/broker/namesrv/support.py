@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator, Hashable
+from typing import Any, TypeVar
 
 import trio
 
 from broker.config import NamesrvConfig
-from broker.errors import Refusal
+from broker.errors import NotReady, Refusal
 from broker.namesrv.node import bound_handlers
 from broker.namesrv.state import KVConfig, NameServerState
 from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
@@ -16,6 +17,8 @@ from codec.codes import RequestCode
 from codec.hashing import crc32
 from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.broker.support import FakeSession
+
+T = TypeVar("T")
 
 NO_FILES = NamesrvConfig(kv_config_path=None, config_store_path=None)
 
@@ -46,6 +49,10 @@ class NameServerUnderTest:
             reply = self.handlers[request.code](session or self.session, request)  # type: ignore[arg-type]
         except Refusal as refusal:
             return request.reply(refusal.code, refusal.remark, refusal.ext_fields)
+        except NotReady as work:  # it takes turns
+            assert work.then is not None
+            trio.run(work.ready)
+            reply = work.then(session or self.session, request)
         if isinstance(reply, bytes):
             reply = decode_frame(reply[4:])
         assert isinstance(reply, RemotingCommand)
@@ -53,6 +60,10 @@ class NameServerUnderTest:
         if barrier is not None:
             trio.run(barrier)
         return reply
+
+    def expired(self, before_ms: int) -> list[Hashable]:
+        """The owners of the registrations that this removes."""
+        return done(self.state.routes.expire(before_ms))
 
     def register(self, *topics: TopicConfig, **options: Any) -> RemotingCommand:
         return self.ask(
@@ -62,6 +73,16 @@ class NameServerUnderTest:
             version=options.pop("version", 409),
             **identity(**options),
         )
+
+
+def done(steps: Generator[None, None, T]) -> T:
+    """The result of all steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def identity(

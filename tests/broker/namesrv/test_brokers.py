@@ -174,7 +174,7 @@ def test_of_a_broker_that_left_nothing_is_known(server: NameServerUnderTest, lea
         server.session.close()
     else:
         server.state.routes.touch("10.0.0.5:10911", server.now + 1)
-        assert server.state.routes.expire(server.now + 1) == [server.session]
+        assert server.expired(server.now + 1) == [server.session]
     assert topics(server) == {"T"}
     found = route(server, "T")
     assert found is not None and [data.broker_name for data in found.queue_datas] == ["broker-b"]
@@ -185,7 +185,7 @@ def test_of_a_broker_that_left_nothing_is_known(server: NameServerUnderTest, lea
 
 def test_a_broker_expires_when_it_was_silent_for_longer_than_the_limit(server: NameServerUnderTest) -> None:
     server.register(topic("T"))
-    assert server.state.routes.expire(server.now) == []
+    assert server.expired(server.now) == []
     assert topics(server) == {"T"}
 
 
@@ -211,9 +211,9 @@ def test_a_query_or_heartbeat_keeps_a_broker_alive(server: NameServerUnderTest, 
         server.ask(RequestCode.QUERY_DATA_VERSION, body, **identity())
     else:
         server.ask(RequestCode.BROKER_HEARTBEAT, **identity())
-    assert server.state.routes.expire(server.now - 50_000) == []
+    assert server.expired(server.now - 50_000) == []
     assert topics(server) == {"T"}
-    assert server.state.routes.expire(server.now + 1) == [server.session]
+    assert server.expired(server.now + 1) == [server.session]
     assert topics(server) == set()
 
 

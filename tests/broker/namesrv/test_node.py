@@ -18,6 +18,7 @@ from broker.namesrv.node import bound_handlers, run_expiry
 from broker.namesrv.route_table import Broker, LiveBroker
 from broker.namesrv.state import KVConfig, NameServerState
 from broker.net.server import Server
+from broker.net.turns import Turns
 from codec.bodies.config import DataVersion
 from codec.codes import RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand
@@ -60,7 +61,7 @@ async def test_a_silent_broker_is_forgotten_after_two_minutes_and_its_connection
     server = Server(bound_handlers(state))
     near, far = trio.testing.memory_stream_pair()
     nursery.start_soon(server.serve_stream, far)
-    nursery.start_soon(run_expiry, state)
+    nursery.start_soon(run_expiry, state, Turns())
     broker = Client(near)
     await broker.ask(REGISTER)
     await trio.sleep(60)

@@ -13,7 +13,7 @@ from broker.namesrv import open_name_server
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.services.registration import Registration
 from codec.bodies.config import DataVersion, TopicConfigSerializeWrapper
-from tests.broker.namesrv.support import NO_FILES
+from tests.broker.namesrv.support import NO_FILES, done
 from tests.broker.tls.support import in_place
 from tests.certificates import Certificates
 
@@ -31,7 +31,7 @@ async def registers(
         broker = Registration(lambda: config, "127.0.0.1:1", lambda: topics, tls=lambda: tls.peers)
         await nursery.start(broker.peers.run)
         await broker.register()
-        return "broker-a" in namesrv.state.routes.cluster_info().broker_addr_table
+        return "broker-a" in done(namesrv.state.routes.cluster_info()).broker_addr_table
 
 
 @pytest.mark.parametrize(
