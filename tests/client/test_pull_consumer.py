@@ -140,13 +140,53 @@ async def test_refusal_is_never_an_empty_result(
 
 async def test_tags_are_compared_again(cluster: Cluster, autojump_clock: Any) -> None:
     # "Aa" and "BB" have the same hash
-    cluster.master.replies[PULL] = pulled(0, record(8, tags="Aa") + record(9, tags="BB") + record(10))
+    records = record(8, tags="Aa") + record(9, tags="BB") + record(10)
+    cluster.master.replies[PULL] = pulled(0, records, following=11)
     async with consuming(cluster) as consumer:
         result = await consumer.pull(QUEUE, 8, expression="Aa || C")
         with pytest.raises(InvalidRequest, match="no tag"):
             await consumer.pull(QUEUE, 8, expression="||")
     assert [m.queue_offset for m in result.messages] == [8]
-    assert result.next_begin_offset == 10
+    assert result.next_begin_offset == 11
+
+
+@pytest.mark.parametrize(
+    ("said", "following", "taken"),
+    [
+        ([8, 9], 10, [8, 9]),
+        ([10, 14], 20, [10, 14]),
+        ([8, 1 << 40, 10], 11, [8, 9, 10]),
+        ([8, -1, 10], 11, [8, 9, 10]),
+        ([8, 10, 9], 11, [8, 9, 10]),
+        ([0, 0, 0], 20, [8, 9, 10]),
+        ([8, 19, 10], 20, [8, 9, 10]),
+    ],
+)
+async def test_a_queue_offset_that_cannot_be_is_not_believed(
+    cluster: Cluster, said: list[int], following: int, taken: list[int], autojump_clock: Any
+) -> None:
+    """No CRC covers it. It would be acknowledged, and all before it."""
+    records = b"".join(record(offset) for offset in said)
+    cluster.master.replies[PULL] = pulled(0, records, following=following)
+    async with consuming(cluster) as consumer:
+        result = await consumer.pull(QUEUE, 8)
+    assert [m.queue_offset for m in result.messages] == taken
+
+
+async def test_offsets_of_static_topics_are_those_of_the_queue(cluster: Cluster, autojump_clock: Any) -> None:
+    fields = {"suggestWhichBrokerId": 0, "nextBeginOffset": 110, "minOffset": 0, "maxOffset": 120}
+    ext = {name: str(value) for name, value in fields.items()} | {"offsetDelta": "100"}
+    cluster.master.replies[PULL] = lambda command: command.reply(0, "FOUND", ext, record(8) + record(9))
+    async with consuming(cluster) as consumer:
+        result = await consumer.pull(QUEUE, 108)
+    assert [m.queue_offset for m in result.messages] == [108, 109]
+
+
+async def test_more_messages_than_offsets_are_refused(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.master.replies[PULL] = pulled(0, record(8) + record(9) + record(10), following=10)
+    async with consuming(cluster) as consumer:
+        with pytest.raises(CorruptReply, match="3 messages at queue offsets from 8 to below 10"):
+            await consumer.pull(QUEUE, 8)
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])

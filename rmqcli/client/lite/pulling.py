@@ -75,7 +75,7 @@ class Pulling:
             return self._after_failure(held, error)
         if not held.step.cancel_called:  # else a seek has moved it meanwhile
             self._take(held, result)
-            return held.idle.after(begun, moved=result.next_begin_offset != offset)
+            return held.idle.after(begun, result.next_begin_offset - offset, found=bool(result.messages))
         return 0.0
 
     def _after_failure(self, held: AssignedQueue, error: ClientError) -> float:

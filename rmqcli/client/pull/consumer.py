@@ -29,7 +29,7 @@ from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import pull_info
-from rmqcli.client.pull.next_pull import check_next_offset
+from rmqcli.client.pull.next_pull import check_next_offset, place
 from rmqcli.client.results import PULL_STATUSES, PullResult, PullStatus
 from rmqcli.client.wire.messages import Reading, read_messages
 from rmqcli.client.wire.requests import read_answer
@@ -221,7 +221,8 @@ class PullConsumer(OffsetCalls, Client):
         messages, cut_at = Reading([])
         if found:
             messages, cut_at = await read_messages(answer.body, queue.broker_name, begin=offset)
-        following = header.next_begin_offset if cut_at is None else cut_at
+            place(messages, offset, header.next_begin_offset, queue.broker_name, header.offset_delta or 0)
+        following = header.next_begin_offset if cut_at is None else messages[-1].queue_offset + 1
         self._namespace.unwrap_messages(messages)
         if tags:
             messages = [message for message in messages if message.tags in tags]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import trio
+import logging
+from collections.abc import Sequence
 
-from rmqcli.client.errors import UnexpectedReply
+import trio
+from msgspec.structs import force_setattr
+
+from codec.message import MessageExt
+from rmqcli.client.errors import CorruptReply, UnexpectedReply
+
+log = logging.getLogger("rmqcli.client.pull")
 
 PAUSED = 1.0  # while the application has paused the queue
 FLOW_CONTROL = 0.05  # while too much is cached
@@ -14,6 +21,11 @@ FAILED = 1.0  # after any other error
 QUICK = 0.5  # a broker that has nothing and replies sooner does not hold pulls
 IDLE = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)  # after such replies in a row
 
+SHORT_STEP = 32
+"""Offsets: quick replies without messages that go on by fewer, more than `SHORT_STEPS` in a row, are paused."""
+SHORT_STEPS = 16
+SHORT_PAUSE = 0.01
+
 
 def check_next_offset(following: int, broker_name: str, *, above: int = -1) -> None:
     """Raises UnexpectedReply unless the next offset that a broker named is greater than `above`.
@@ -22,6 +34,33 @@ def check_next_offset(following: int, broker_name: str, *, above: int = -1) -> N
     """
     if following <= above:
         raise UnexpectedReply(broker_name, "PULL_MESSAGE", f"{following} is the offset of the next pull")
+
+
+def place(messages: Sequence[MessageExt], first: int, end: int, broker_name: str, delta: int = 0) -> None:
+    """Gives messages of a pull from offset `first`, whose next one is `end`, offsets in this order.
+
+    `delta` is offsetDelta of 5.x, from the offsets of records to those of a static topic. No CRC covers the
+    queue offset of a record: one that cannot be is replaced by the lowest that can, since a consumer would
+    acknowledge what it never had, or never its own. CorruptReply if there are fewer offsets than messages.
+    """
+    if len(messages) > end - first:
+        text = f"{len(messages)} messages at queue offsets from {first} to below {end}"
+        raise CorruptReply(broker_name, text)
+    for left, message in zip(range(len(messages), 0, -1), messages, strict=True):
+        offset = message.queue_offset + delta
+        if not first <= offset <= end - left:
+            log.error(
+                "%s: a record between queue offsets %d and %d says that it has offset %d; it is taken for %d",
+                message.queue,
+                first,
+                end,
+                offset,
+                first,
+            )
+            offset = first
+        if offset != message.queue_offset:
+            force_setattr(message, "queue_offset", offset)
+        first = offset + 1
 
 
 def why_moved(offset: int | None, low: int, high: int) -> str:
@@ -37,12 +76,22 @@ class Idle:
 
     def __init__(self) -> None:
         self._count = 0
+        self._short = 0
 
-    def after(self, begun: float, *, moved: bool) -> float:
-        """The pause after a pull that began at `begun` (trio's clock), with `moved` to another offset."""
-        if moved or trio.current_time() - begun >= QUICK:
-            self._count = 0
+    def after(self, begun: float, step: int, *, found: bool = False) -> float:
+        """The pause after a pull that began at `begun` (trio's clock), whose next one is `step` offsets further.
+
+        A broker that filters goes on by hundreds. One that goes back lags behind another, or lies.
+        """
+        if step < 0 and not found:
+            return FAILED
+        if found or trio.current_time() - begun >= QUICK:
+            self._count = self._short = 0
             return 0.0
+        if step:
+            self._count = 0
+            self._short = self._short + 1 if step < SHORT_STEP else 0
+            return SHORT_PAUSE if self._short > SHORT_STEPS else 0.0
         pause = IDLE[min(self._count, len(IDLE) - 1)]
         self._count += 1
         return pause

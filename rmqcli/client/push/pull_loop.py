@@ -17,7 +17,15 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.subscription import Subscription
-from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset, why_moved
+from rmqcli.client.pull.next_pull import (
+    BUSY,
+    FAILED,
+    FLOW_CONTROL,
+    PAUSED,
+    check_next_offset,
+    place,
+    why_moved,
+)
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
@@ -94,10 +102,9 @@ class PullLoop:
         self._state.troubles.pop(held.queue, None)
         if reply.code == ResponseCode.SUCCESS:
             self._count(held, begun, len(messages))
-        moved = header.next_begin_offset != held.next_offset
-        pause = self._take(held, PULL_STATUSES[reply.code], header, messages) or held.idle.after(
-            begun, moved=moved
-        )
+        step = header.next_begin_offset - held.next_offset
+        pause = self._take(held, PULL_STATUSES[reply.code], header, messages)
+        pause = pause or held.idle.after(begun, step, found=bool(messages))
         if 0 < len(messages) < self._state.settings.pull_batch_size:
             await _listener_first()
         return pause
@@ -161,9 +168,11 @@ class PullLoop:
         held.suggested_broker = header.suggest_which_broker_id
         if reply.code != ResponseCode.SUCCESS:
             return header, []
-        messages, cut_at = await read_messages(reply.body, held.queue.broker_name, begin=held.next_offset)
+        first, end, name = held.next_offset, header.next_begin_offset, held.queue.broker_name
+        messages, cut_at = await read_messages(reply.body, name, begin=first)
+        place(messages, first, end, name, header.offset_delta or 0)
         if cut_at is not None:
-            header = replace(header, next_begin_offset=cut_at)
+            header = replace(header, next_begin_offset=messages[-1].queue_offset + 1)
         if subscription.tags:
             messages = [message for message in messages if message.tags in subscription.tags]
         ends = {

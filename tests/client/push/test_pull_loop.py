@@ -28,6 +28,7 @@ from rmqcli.client import (
 from rmqcli.client.group.settings import MIB
 from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
 from tests.client.watched_cluster import EPOCH, WatchedCluster, now_ms, open_cluster
+from tests.codec.samples import make_record
 
 PULL = RequestCode.PULL_MESSAGE
 
@@ -152,6 +153,44 @@ async def test_with_a_backlog_the_next_pull_does_not_wait_for_the_listener(
         await trio.sleep(1)
         assert len(pulls(cluster)) == 3
         gate.open.set()
+
+
+def with_offsets(*offsets: int) -> Callable[[RemotingCommand], RemotingCommand | None]:
+    """Replies to pulls from offset 0 with records that say these queue offsets."""
+
+    def answer(command: RemotingCommand) -> RemotingCommand | None:
+        fields = command.ext_fields or {}
+        if (fields["topic"], fields["queueId"], fields["queueOffset"]) != (TOPIC, "0", "0"):
+            return None
+        body = b"".join(
+            make_record(topic=TOPIC.encode(), queue_id=0, queue_offset=offset, body=b"%d" % number)
+            for number, offset in enumerate(offsets)
+        )
+        ends = {"nextBeginOffset": len(offsets), "minOffset": 0, "maxOffset": 5}
+        ext = {name: str(value) for name, value in ends.items()} | {"suggestWhichBrokerId": "0"}
+        return command.reply(0, "FOUND", ext, body)
+
+    return answer
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize("offsets", [(0, 1 << 40, 2), (0, 0, 0), (2, 1, 0), (7, 8, 9)])
+async def test_what_a_record_says_of_its_offset_acknowledges_nothing_else(
+    cluster: WatchedCluster, autojump_clock: Any, offsets: tuple[int, ...], orderly: bool
+) -> None:
+    """A damaged queue offset of 2^40 was committed, and all messages until then were lost to the group."""
+    cluster.put_many(cluster.queue(TOPIC), [b"%d" % number for number in range(5)])
+    cluster.trouble[PULL] = with_offsets(*offsets)
+    taken: list[bytes] = []
+
+    async def listener(messages: list[MessageExt], context: Any) -> Any:
+        taken.extend(message.body for message in messages)
+        return OrderlyResult.SUCCESS if orderly else DONE
+
+    async with consumer(cluster, listener, orderly=orderly):
+        await trio.sleep(30)
+    assert sorted(taken) == [b"0", b"1", b"2", b"3", b"4"]
+    assert cluster.committed(GROUP, TOPIC)[0] == 5
 
 
 def first_answers(*codes: int) -> Callable[[RemotingCommand], RemotingCommand | None]:
@@ -481,3 +520,31 @@ async def test_a_reset_that_a_broker_holds_is_followed(
         await trio.sleep(15)
         assert taken.bodies == [b"x", b"y", b"y"]
     assert f"offset 2 of {queue} is overridden by a reset; continuing at 1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "most"),
+    [
+        (0, ResponseCode.PULL_NOT_FOUND, 25),
+        (1, ResponseCode.PULL_RETRY_IMMEDIATELY, 1200),
+        (-1, ResponseCode.PULL_RETRY_IMMEDIATELY, 25),
+        (-1, ResponseCode.PULL_NOT_FOUND, 25),
+    ],
+)
+async def test_a_broker_that_never_has_anything_is_not_asked_thousands_of_times_a_second(
+    cluster: WatchedCluster, autojump_clock: Any, step: int, code: int, most: int
+) -> None:
+    def answer(command: RemotingCommand) -> RemotingCommand | None:
+        fields = command.ext_fields or {}
+        if (fields["topic"], fields["queueId"]) != (TOPIC, "0") or len(pulls(cluster)) > 5000:
+            return None
+        offset = int(fields["queueOffset"])
+        following = offset + step if step >= 0 else 1 - offset % 2
+        ends = {"nextBeginOffset": following, "minOffset": 0, "maxOffset": 5}
+        ext = {name: str(value) for name, value in ends.items()} | {"suggestWhichBrokerId": "0"}
+        return command.reply(code, "nothing", ext)
+
+    cluster.trouble[PULL] = answer
+    async with consumer(cluster, Taken()):
+        await trio.sleep(10)
+    assert 5 <= len(pulls(cluster)) <= most
