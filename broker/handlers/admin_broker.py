@@ -8,7 +8,8 @@ from functools import partial
 from broker.config import config_properties, expand_path, update_config
 from broker.context import BrokerContext
 from broker.errors import ConfigError, Refusal
-from broker.net.handling import Reply, Request
+from broker.net.handling import Answered, Reply, Request
+from broker.net.turns import LongWork, Steps
 from broker.tables.configs import next_version
 from codec.bodies.base import encode_body
 from codec.bodies.route import KVTable
@@ -66,14 +67,17 @@ def delete_expired_files(broker: BrokerContext, _request: Request[None, None]) -
 
 def stats_data(
     broker: BrokerContext, request: Request[ViewBrokerStatsDataRequestHeader, None]
-) -> Reply[None, BrokerStatsData]:
+) -> Answered[None, BrokerStatsData]:
     """315: the rates of one statistic item."""
-    header = request.header
-    data = broker.statistics.item(header.stats_name, header.stats_key)
+    return LongWork(_stats_data(broker, request.header))
+
+
+def _stats_data(broker: BrokerContext, header: ViewBrokerStatsDataRequestHeader) -> Steps:
+    data = yield from broker.statistics.item(header.stats_name, header.stats_key)
     if data is None:
         remark = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
-    return Reply(body=data)
+    return lambda: Reply(body=data)
 
 
 def runtime_info(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, KVTable]:

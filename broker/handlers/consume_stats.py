@@ -47,7 +47,7 @@ async def _stats(broker: BrokerContext, turns: Turns, group: str, topics: Iterab
             if config is None or _is_dropped(broker, group, topic):
                 continue
             await _add_offsets(table, broker, pace, group, config, config.read_queue_nums)
-            tps += broker.statistics.consume_tps(topic, group)
+            tps += await turns.run(broker.statistics.consume_tps(topic, group))
     return ConsumeStats(offset_table=table, consume_tps=tps)
 
 
@@ -93,7 +93,8 @@ async def broker_consume_stats(
 ) -> Reply[None, ConsumeStatsList]:
     """317: the lag of every group on all write queues; with isOrder only for topics consumed in order."""
     found: list[dict[str, list[ConsumeStats]]] = []
-    total, pace = 0, request.session.turns.pace()
+    turns = request.session.turns
+    total, pace = 0, turns.pace()
     for group in list(broker.groups):
         stats = []
         for topic in broker.offsets.topics_of(group):
@@ -106,7 +107,7 @@ async def broker_consume_stats(
                 continue
             table: dict[MessageQueue, OffsetWrapper] = {}
             total += await _add_offsets(table, broker, pace, group, config, config.write_queue_nums)
-            tps = broker.statistics.consume_tps(topic, group)
+            tps = await turns.run(broker.statistics.consume_tps(topic, group))
             stats.append(ConsumeStats(offset_table=table, consume_tps=tps))
         await pace.step()
         found.append({group: stats})

@@ -33,7 +33,7 @@ from codec.remoting.frame import NO_DIRECT, DirectReaders
 
 _log = logging.getLogger("broker.net.server")
 
-ACCEPTS_PER_WAKE = 64
+ACCEPTS_PER_WAKE = 8
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
 

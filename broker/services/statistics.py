@@ -62,6 +62,8 @@ class Cell:
         series.append((now, self.nums, self.size, self.latency, self.times))
 
 
+CELLS_PER_STEP = 64
+
 QueueKey = tuple[str, int]
 GroupKey = tuple[str, int, str]
 KeyT = TypeVar("KeyT", QueueKey, GroupKey)
@@ -130,8 +132,9 @@ class Statistics:
         self.gets.forget_topic(topic)
         self.send_backs.forget_topic(topic)
 
-    def item(self, name: str, key: str) -> BrokerStatsData | None:
-        """The rates of one item; None when nothing has been counted for it."""
+    def item(self, name: str, key: str) -> Generator[None, None, BrokerStatsData | None]:
+        """The rates of one item, in steps: of all queues of a topic, or of all topics. None when nothing has
+        been counted for it."""
         finder = _FINDERS.get(name)
         if finder is None:
             return None
@@ -139,15 +142,18 @@ class Statistics:
         cells = list(find(self, key))
         if not cells:
             return None
-        return BrokerStatsData(
-            stats_minute=_rate([cell.minute for cell in cells], column, averaged),
-            stats_hour=_rate([cell.hour for cell in cells], column, averaged),
-            stats_day=_rate([cell.day for cell in cells], column, averaged),
-        )
+        minute, hour, day = (_Rate(column, averaged=averaged) for _ in range(3))
+        for count, cell in enumerate(cells, 1):
+            minute.add(cell.minute)
+            hour.add(cell.hour)
+            day.add(cell.day)
+            if not count % CELLS_PER_STEP:
+                yield
+        return BrokerStatsData(stats_minute=minute.item(), stats_hour=hour.item(), stats_day=day.item())
 
-    def consume_tps(self, topic: str, group: str) -> float:
-        """Messages per second of a topic that a group pulled in the last minute."""
-        found = self.item("GROUP_GET_NUMS", f"{topic}@{group}")
+    def consume_tps(self, topic: str, group: str) -> Generator[None, None, float]:
+        """Messages per second of a topic that a group pulled in the last minute, in steps."""
+        found = yield from self.item("GROUP_GET_NUMS", f"{topic}@{group}")
         return found.stats_minute.tps if found is not None and found.stats_minute is not None else 0.0
 
     def sample(self) -> None:
@@ -170,24 +176,30 @@ class Statistics:
             await turns.run(self._sampling())
 
 
-def _rate(series: Iterable[Series], column: int, averaged: bool) -> BrokerStatsItem:
+class _Rate:
     """Sum, rate, and mean per operation, between the oldest and the newest samples."""
-    total = times = 0
-    start, end = 0, 0
-    for samples in series:
+
+    def __init__(self, column: int, *, averaged: bool) -> None:
+        self._column = column
+        self._averaged = averaged
+        self._total = self._times = self._start = self._end = 0
+
+    def add(self, samples: Series) -> None:
         if not samples:
-            continue
+            return
         first, last = samples[0], samples[-1]
-        total += last[column] - first[column]
-        times += last[TIMES] - first[TIMES]
-        start = min(start or first[0], first[0])
-        end = max(end, last[0])
-    elapsed = end - start
-    return BrokerStatsItem(
-        sum=total,
-        tps=total * 1000 / elapsed if elapsed > 0 else 0.0,
-        avgpt=total / times if times and averaged else 0.0,
-    )
+        self._total += last[self._column] - first[self._column]
+        self._times += last[TIMES] - first[TIMES]
+        self._start = min(self._start or first[0], first[0])
+        self._end = max(self._end, last[0])
+
+    def item(self) -> BrokerStatsItem:
+        elapsed = self._end - self._start
+        return BrokerStatsItem(
+            sum=self._total,
+            tps=self._total * 1000 / elapsed if elapsed > 0 else 0.0,
+            avgpt=self._total / self._times if self._times and self._averaged else 0.0,
+        )
 
 
 def _cells_of_topic(statistics: Statistics, key: str) -> Iterable[Cell]:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import trio
@@ -44,6 +44,8 @@ from codec.remoting.frame import RemotingCommand, decode_frame
 from codec.selector import parse_tags, tag_codes
 from codec.store.record import decode_records
 
+T = TypeVar("T")
+
 START_MS = 1_700_000_000_000
 HOST = ("127.0.0.1", 10911)
 
@@ -68,6 +70,16 @@ async def inline(function: Callable[..., Any], *args: Any, **_options: Any) -> A
     """Replaces worker threads, which a virtual clock would overtake."""
     await trio.lowlevel.checkpoint()
     return function(*args)
+
+
+def done(steps: Generator[None, None, T]) -> T:
+    """The result of all steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 @dataclass(eq=False)

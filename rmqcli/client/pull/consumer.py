@@ -221,7 +221,8 @@ class PullConsumer(OffsetCalls, Client):
         messages, cut_at = Reading([])
         if found:
             messages, cut_at = await read_messages(answer.body, queue.broker_name, begin=offset)
-            place(messages, offset, header.next_begin_offset, queue.broker_name, header.offset_delta or 0)
+            if header.next_begin_offset > offset:  # else there is no progress, which callers notice
+                place(messages, offset, header.next_begin_offset, queue.broker_name, header.offset_delta or 0)
         following = header.next_begin_offset if cut_at is None else messages[-1].queue_offset + 1
         self._namespace.unwrap_messages(messages)
         if tags:

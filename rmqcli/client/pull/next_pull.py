@@ -22,7 +22,7 @@ QUICK = 0.5  # a broker that has nothing and replies sooner does not hold pulls
 IDLE = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)  # after such replies in a row
 
 SHORT_STEP = 32
-"""Offsets: quick replies without messages that go on by fewer, more than `SHORT_STEPS` in a row, are paused."""
+"""Offsets: quick replies without messages that go on by fewer are paused after `SHORT_STEPS` in a row."""
 SHORT_STEPS = 16
 SHORT_PAUSE = 0.01
 
@@ -79,7 +79,7 @@ class Idle:
         self._short = 0
 
     def after(self, begun: float, step: int, *, found: bool = False) -> float:
-        """The pause after a pull that began at `begun` (trio's clock), whose next one is `step` offsets further.
+        """The pause after a pull that began at `begun` (trio's clock); the next is `step` offsets further.
 
         A broker that filters goes on by hundreds. One that goes back lags behind another, or lies.
         """

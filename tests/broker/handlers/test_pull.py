@@ -15,7 +15,7 @@ from codec.codes import ResponseCode, SerializeType
 from codec.errors import CorruptionError
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame, encode_frame_head
 from codec.store.record import decode_records
-from tests.broker.support import Client, fake_broker, pull_header
+from tests.broker.support import Client, done, fake_broker, pull_header
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 WAIT = 2 | 4
@@ -405,7 +405,7 @@ async def test_pulled_messages_are_counted(tmp_path: Path) -> None:
         await fill(client)
         await client.pull("T", count=3)
         broker.context.statistics.sample()
-        data = broker.context.statistics.item("GROUP_GET_NUMS", "T@G")
+        data = done(broker.context.statistics.item("GROUP_GET_NUMS", "T@G"))
         assert data is not None and data.stats_minute is not None
         assert data.stats_minute.sum == 3
 

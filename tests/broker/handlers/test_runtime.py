@@ -13,7 +13,7 @@ from codec.bodies.route import KVTable
 from codec.bodies.stats import BrokerStatsData
 from codec.message import Message
 from codec.message_batch import encode_batch
-from tests.broker.support import START_MS, fake_broker
+from tests.broker.support import START_MS, done, fake_broker
 
 
 async def test_runtime_info_of_a_new_broker(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_runtime_info_knows_how_long_puts_and_pulls_took(
         await client.send("T")
         assert [(await client.pull("T")).code, (await client.pull("T")).code] == [0, 0]
         broker.context.statistics.sample()
-        latency = broker.context.statistics.item("GROUP_GET_LATENCY", "0@T@G")
+        latency = done(broker.context.statistics.item("GROUP_GET_LATENCY", "0@T@G"))
         assert latency is not None and latency.stats_minute is not None
         assert (latency.stats_minute.sum, latency.stats_minute.avgpt) == (39, 19.5)
         batch = encode_batch([Message.of("T", b"x") for _ in range(3)])

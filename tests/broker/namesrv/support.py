@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from typing import Any
 
 import trio
 
@@ -16,9 +16,7 @@ from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
 from codec.hashing import crc32
 from codec.remoting.frame import RemotingCommand, decode_frame
-from tests.broker.support import FakeSession
-
-T = TypeVar("T")
+from tests.broker.support import FakeSession, done
 
 NO_FILES = NamesrvConfig(kv_config_path=None, config_store_path=None)
 
@@ -73,16 +71,6 @@ class NameServerUnderTest:
             version=options.pop("version", 409),
             **identity(**options),
         )
-
-
-def done(steps: Generator[None, None, T]) -> T:
-    """The result of all steps."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 def identity(

@@ -15,7 +15,8 @@ from broker.namesrv.state import EACH_ENTRY, KVConfig
 from codec.bodies.config import DataVersion
 from codec.bodies.route import QueueData
 from codec.codes import ResponseCode
-from tests.broker.namesrv.support import NameServerUnderTest, done, topic
+from tests.broker.namesrv.support import NameServerUnderTest, topic
+from tests.broker.support import done
 
 MANY = 50
 

@@ -8,6 +8,7 @@ import pytest
 
 from broker.services.statistics import Statistics
 from broker.services.store_rates import PutTimes, StoreRates
+from tests.broker.support import done
 
 
 class Clock:
@@ -26,7 +27,7 @@ def test_minute_hour_and_day_have_their_own_windows() -> None:
             statistics.put("T", 0, 2, 100)
         clock.now += 10_000
         statistics.sample()
-    data = statistics.item("TOPIC_PUT_SIZE", "T")
+    data = done(statistics.item("TOPIC_PUT_SIZE", "T"))
     assert data is not None
     assert data.stats_minute is not None
     assert data.stats_hour is not None
@@ -47,7 +48,7 @@ def test_items_are_sums_over_queues_and_groups() -> None:
     statistics.sample()
 
     def minute(name: str, key: str) -> int | None:
-        data = statistics.item(name, key)
+        data = done(statistics.item(name, key))
         return None if data is None or data.stats_minute is None else data.stats_minute.sum
 
     assert minute("GROUP_GET_NUMS", "T@G") == 7
@@ -60,10 +61,10 @@ def test_items_are_sums_over_queues_and_groups() -> None:
     assert minute("GROUP_GET_LATENCY", "1@T@G") == 0
     assert minute("GROUP_GET_LATENCY", "T@G") is None
     assert minute("QUEUE_PUT_SIZE", "T@1") == 10
-    assert statistics.consume_tps("T", "G") == 0.7
+    assert done(statistics.consume_tps("T", "G")) == 0.7
     statistics.forget_topic("T")
     assert minute("GROUP_GET_NUMS", "T@G") is None
-    assert statistics.consume_tps("T", "G") == 0.0
+    assert done(statistics.consume_tps("T", "G")) == 0.0
 
 
 def test_the_first_sample_covers_ten_seconds() -> None:
@@ -72,7 +73,7 @@ def test_the_first_sample_covers_ten_seconds() -> None:
     clock.now += 9_000
     for latency in (8, 0):
         statistics.got("T", 0, "G", 5, 50, latency)
-    unsampled = statistics.item("QUEUE_GET_NUMS", "T@0@G")
+    unsampled = done(statistics.item("QUEUE_GET_NUMS", "T@0@G"))
     assert unsampled is not None and unsampled.stats_minute is not None
     assert (unsampled.stats_minute.sum, unsampled.stats_minute.tps) == (0, 0.0)
     clock.now += 1_000
@@ -82,7 +83,7 @@ def test_the_first_sample_covers_ten_seconds() -> None:
         ("GROUP_GET_LATENCY", "0@T@G", (8, 0.8, 4.0)),
         ("BROKER_GET_NUMS", "C", (10, 1.0, 0.0)),
     ):
-        data = statistics.item(name, key)
+        data = done(statistics.item(name, key))
         assert data is not None and data.stats_minute is not None
         assert (data.stats_minute.sum, data.stats_minute.tps, data.stats_minute.avgpt) == figures
 
@@ -162,3 +163,16 @@ def test_a_new_day_starts_new_totals() -> None:
     clock.now += 86_400_000
     rates.sample()
     assert rates.mornings == {"put": (7, 9), "get": (3, 3)}
+
+
+def test_items_of_many_queues_are_summed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic has 65,536 queues, a broker 262,144 counters."""
+    monkeypatch.setattr("broker.services.statistics.CELLS_PER_STEP", 2)
+    clock = Clock()
+    statistics = Statistics(clock, "C")
+    statistics.sample()
+    for queue_id in range(20):
+        statistics.put("T", queue_id, 1, 10)
+        statistics.got("T", queue_id, "G", 1, 10)
+    for name, key in (("TOPIC_PUT_NUMS", "T"), ("BROKER_PUT_NUMS", "C"), ("GROUP_GET_NUMS", "T@G")):
+        assert sum(1 for _ in statistics.item(name, key)) == 10

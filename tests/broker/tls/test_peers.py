@@ -13,7 +13,8 @@ from broker.namesrv import open_name_server
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.services.registration import Registration
 from codec.bodies.config import DataVersion, TopicConfigSerializeWrapper
-from tests.broker.namesrv.support import NO_FILES, done
+from tests.broker.namesrv.support import NO_FILES
+from tests.broker.support import done
 from tests.broker.tls.support import in_place
 from tests.certificates import Certificates
 
