@@ -1,5 +1,6 @@
-"""Batches of 32 messages: in process, from the body of a request to records, queue entries and index items, by
-the CPU time of a message, against the encoding of its record alone; and sent to a broker, against single sends.
+"""Batches of 32 messages: in process, from the body of a request to records, queue entries and index items,
+by the CPU time of a message, against the encoding of its record alone; and sent to a broker, against single
+sends.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One client against another: round trips of a client that sends and pulls, quiet and while another attacks.
 
-The broker, the attacker and the measuring client are three processes. Each attack has a broker of its own. The
-attacker gets the cores that the other two leave, as if it were on another machine. Where three share fewer, the
-kernel still makes the client wait: the p99 under an attack is also compared with that beside a process of the
-same low priority which merely computes and never talks to the broker.
+The broker, the attacker and the measuring client are three processes. Each attack has a broker of its own.
+The attacker gets the cores that the other two leave, as if it were on another machine. Where three share
+fewer, the kernel still makes the client wait: the p99 under an attack is also compared with that beside a
+process of the same low priority which merely computes and never talks to the broker.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 Five tables: topic → broker name → queue data; broker name → addresses by id; cluster → broker names; address
 → the registration that keeps it alive; address → filter servers; and their reverses, so that no change looks
 at all topics or brokers. Arguments and results are frozen values or copies. Generators do in steps what may
-take long; routes name no broker that is gone, even if its topics are not yet. Times are milliseconds of the caller's clock. The owner of a registration is a hashable value, the
-connection that it came over; a registration ends with its owner.
+take long; routes name no broker that is gone, even if its topics are not yet. Times are milliseconds of the
+caller's clock. The owner of a registration is a hashable value, the connection that it came over; a
+registration ends with its owner.
 """
 
 from __future__ import annotations
