@@ -30,7 +30,8 @@ AFTER_SECONDS = 6.0
 LONGEST_SECONDS = 15.0
 PAUSE_SECONDS = 0.004
 TARGETS = {"quiet": "5 × quiet, 50 ms", BESIDE: ""}
-ASIDE = "nice", "-n", "19"
+LOWEST = 19
+ASIDE = "nice", "-n", str(LOWEST)
 COMPUTE = "while True: sum(range(10_000))"
 
 

@@ -6,22 +6,24 @@ The certificate has an RSA key of 2,048 bits, the most costly of the usual ones 
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import socket
 import ssl
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from threading import Event, Thread
 
 import trustme
 
 from benchmarks.broker import cpu_of_one
 from benchmarks.harness import Measured, cluster, cpu_seconds, have_memory, median_of, resident_mib
 from benchmarks.load import connect, drive, send_frames
-from benchmarks.neighbours import BESIDE, computing, percentile, round_trips
+from benchmarks.neighbours import BESIDE, LOWEST, computing, percentile, round_trips
 
 ROUNDS = 5
 HANDSHAKE_SECONDS = 3.0
@@ -105,24 +107,26 @@ def _half_open(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[
 
 @contextmanager
 def stopped_handshakes(address: Address, context: ssl.SSLContext) -> Iterator[None]:
-    """Opens connections and sends the first message of a handshake on each, spread over the block."""
-    hello, end = client_hello(context), Event()
-    with ExitStack() as stack:
-        opened = Thread(target=_open, args=(address, hello, stack, end))
-        opened.start()
-        try:
-            yield
-        finally:
-            end.set()
-            opened.join()
+    """Has a process of low priority, as if on another machine, open connections and send the first message of a
+    handshake on each, spread over the block."""
+    arguments = address, client_hello(context)
+    attacker = multiprocessing.get_context("fork").Process(target=_open, args=arguments, daemon=True)
+    attacker.start()
+    try:
+        yield
+    finally:
+        attacker.kill()
+        attacker.join()
 
 
-def _open(address: Address, hello: bytes, stack: ExitStack, end: Event) -> None:
-    pause = QUIET_SECONDS / HALF_OPEN / 2
+def _open(address: Address, hello: bytes) -> None:
+    os.nice(LOWEST)
+    connections = []
     for _ in range(HALF_OPEN):
-        stack.enter_context(socket.create_connection(address)).sendall(hello)
-        if end.wait(pause):
-            return
+        connections.append(socket.create_connection(address))
+        connections[-1].sendall(hello)
+        time.sleep(QUIET_SECONDS / HALF_OPEN / 2)
+    signal.pause()
 
 
 def client_hello(context: ssl.SSLContext) -> bytes:

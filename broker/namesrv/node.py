@@ -130,7 +130,7 @@ async def open_name_server(
             await services.nursery.start(server.serve, listener.sockets)
             listener.serve_with(server)
             services.start("broker expiry", partial(run_expiry, state, turns))
-            services.start("long work", jobs.run)
+            services.start("namesrv long work", jobs.run)
             yield NameServer(*listener.address, state)
     finally:
         listener.close()

@@ -68,6 +68,7 @@ BROKER = [
 ]
 NAMESRV = [
     "broker expiry",
+    "namesrv long work",
     "namesrv flush",
     "namesrv idle connections",
     "namesrv incomplete frames",
