@@ -40,29 +40,7 @@ def send_frames(
         properties = encode_properties(
             {"UNIQ_KEY": f"7F00000113C018B4AAC2{n:012X}", "WAIT": "true", "KEYS": f"k{n}", "TAGS": "TagA"}
         )
-        header = SendMessageRequestHeaderV2(
-            producer_group="bench",
-            topic=topic,
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=n % queues,
-            sys_flag=0,
-            born_timestamp=int(time.time() * 1000),
-            flag=0,
-            properties=properties.decode(),
-            reconsume_times=0,
-            unit_mode=False,
-            batch=False,
-        )
-        command = RemotingCommand(
-            RequestCode.SEND_MESSAGE_V2,
-            to_ext(header),
-            body,
-            opaque=n,
-            language=LanguageCode.JAVA,
-            serialize_type=kind,
-        )
-        frames.append(encode_frame(command))
+        frames.append(_frame(RequestCode.SEND_MESSAGE_V2, topic, n, n % queues, kind, properties, body))
     return frames
 
 
@@ -77,35 +55,43 @@ def batch_frames(
     frames, counter = [], 0
     for n, batch in enumerate(bodies):
         messages = []
-        for body in batch:
+        for one in batch:
             key = f"7F00000113C018B4AAC2{n:08X}{counter % 65536:04X}"
-            properties = {"UNIQ_KEY": key, "WAIT": "true", "TAGS": "TagA"}
-            messages.append(Message(topic=topic, body=body, properties=properties))
+            own = {"UNIQ_KEY": key, "WAIT": "true", "TAGS": "TagA"}
+            messages.append(Message(topic=topic, body=one, properties=own))
             counter += 1
-        header = SendMessageRequestHeaderV2(
-            producer_group="bench",
-            topic=topic,
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=n % queues,
-            sys_flag=0,
-            born_timestamp=int(time.time() * 1000),
-            flag=0,
-            properties=encode_properties({"WAIT": "true"}).decode(),
-            reconsume_times=0,
-            unit_mode=False,
-            batch=True,
-        )
-        command = RemotingCommand(
-            RequestCode.SEND_BATCH_MESSAGE,
-            to_ext(header),
-            encode_batch(messages),
-            opaque=n,
-            language=LanguageCode.JAVA,
-            serialize_type=kind,
-        )
-        frames.append(encode_frame(command))
+        properties = encode_properties({"WAIT": "true"})
+        body = encode_batch(messages)
+        frames.append(_frame(RequestCode.SEND_BATCH_MESSAGE, topic, n, n % queues, kind, properties, body))
     return frames
+
+
+def _frame(
+    code: RequestCode,
+    topic: str,
+    opaque: int,
+    queue_id: int,
+    kind: SerializeType,
+    properties: bytes,
+    body: bytes,
+) -> bytes:
+    header = SendMessageRequestHeaderV2(
+        producer_group="bench",
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=int(time.time() * 1000),
+        flag=0,
+        properties=properties.decode(),
+        reconsume_times=0,
+        unit_mode=False,
+        batch=code == RequestCode.SEND_BATCH_MESSAGE,
+    )
+    ext = to_ext(header)
+    command = RemotingCommand(code, ext, body, opaque, language=LanguageCode.JAVA, serialize_type=kind)
+    return encode_frame(command)
 
 
 def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> socket.socket:
