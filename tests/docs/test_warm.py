@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,21 @@ def test_a_signal_ends_the_copy(programs: Path, rmq_cluster: Cluster, number: si
         client.send_signal(number)
         assert client.stdout.read() == b""
         assert client.wait(PATIENCE) == (-number if number == signal.SIGKILL else 128 + number)
+
+
+def test_clients_that_are_killed_at_any_time(programs: Path) -> None:
+    """Many are killed as their copies end, some before they have asked; the server serves the next."""
+    for turn in range(60):
+        client = subprocess.Popen([str(programs / "python"), "-c", ""], stdout=subprocess.DEVNULL)
+        with suppress(subprocess.TimeoutExpired):
+            client.wait(turn / 600)
+        client.kill()
+        client.wait(PATIENCE)
+    for asked in (b"", b"\0\0", b"\0\0\1\0", b"\0\0\0\1?"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(programs / "warm"))
+            connection.sendall(asked)
+    subprocess.run([str(programs / "python"), "-c", ""], check=True, timeout=PATIENCE)
 
 
 def test_python_runs_a_text_and_a_file(programs: Path, tmp_path: Path) -> None:

@@ -111,16 +111,23 @@ class Server:
     def serve(self) -> NoReturn:
         while True:
             for key, _ in self._events.select():
-                key.data()
+                if key.fileobj in self._events.get_map():  # an event before it may have been its end
+                    key.data()
 
     def _when_readable(self, file: Any, action: Callable[[], object]) -> None:
         self._events.register(file, selectors.EVENT_READ, action)
 
     def _accept(self) -> None:
         client, _ = self._listener.accept()
-        head, streams, *_ = socket.recv_fds(client, LENGTH, 3)
-        with client.makefile("rb") as file:
-            asked = Asked(*marshal.loads(file.read(int.from_bytes(head, "big"))))
+        streams: list[int] = []
+        try:
+            head, streams, *_ = socket.recv_fds(client, LENGTH, 3)
+            with client.makefile("rb") as file:
+                asked = Asked(*marshal.loads(file.read(int.from_bytes(head, "big"))))
+        except (OSError, EOFError, ValueError):  # the client was killed before it had asked
+            for descriptor in (client.detach(), *streams):
+                os.close(descriptor)
+            return
         process = os.fork()
         if process == 0:
             run_copy(asked, streams)
@@ -132,10 +139,14 @@ class Server:
 
     def _pass_signal(self, client: socket.socket, end: int) -> None:
         """A client that is killed takes its copy with it."""
-        number = client.recv(1)
+        try:
+            number = client.recv(1)
+        except ConnectionError:
+            number = b""
         if not number:
             self._events.unregister(client)
-        signal.pidfd_send_signal(end, number[0] if number else signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(end, number[0] if number else signal.SIGKILL)
 
     def _tell_end(self, client: socket.socket, end: int, process: int) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
