@@ -8,7 +8,7 @@ accounts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from broker.net.turns import LongWork, Steps
 from broker.store.readiness import InThread
 from codec.acl.account_file import Account
 from codec.acl.addresses import read_address
-from codec.acl.decision import Attempt, Need, decide
+from codec.acl.decision import Attempt, Decision, Need, identify, permit
 from codec.acl.errors import AclError
 from codec.acl.needs import ADMIN_CODES, needs_of, needs_of_heartbeat
 from codec.bodies.base import decode_body
@@ -34,9 +34,10 @@ from codec.bodies.heartbeat import HeartbeatData
 from codec.bodies.in_steps import decode_body_in_steps
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import BodyError, CodecError
-from codec.headers.base import to_ext
+from codec.headers.signed import ACCESS_KEY
+from codec.names import MAX_GROUP_LENGTH, RETRY_PREFIX
 from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import ACCESS_KEY, PIECE, Mac, is_signed, is_signed_in_steps
+from codec.remoting.signature import PIECE, Mac, is_signed, is_signed_in_steps, received_ext_fields
 
 WATCH_SECONDS: Final = 0.5
 EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
@@ -44,6 +45,9 @@ EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
 LONG_HEARTBEAT: Final = 4 * 1024
 """Bytes of a heartbeat above which it is checked in steps: it may have hundreds of topics."""
 NEEDS_PER_STEP: Final = 128
+MOST_PERMITTED: Final = 4096
+"""What was permitted is kept, and found in a tenth of the time; so much of it, then it is all found anew."""
+LONGEST_NAME: Final = len(RETRY_PREFIX) + MAX_GROUP_LENGTH
 
 _address_of = lru_cache(maxsize=4096)(read_address)
 _log = logging.getLogger("broker.auth")
@@ -60,6 +64,7 @@ class AccessControl:
         self._now_ms = now_ms
         self._loaded = NOTHING
         self._macs: dict[str, Mac] = {}
+        self._permitted: set[tuple[str, int | None, tuple[Need, ...]]] = set()
         self._refused: dict[Path, bytes] | None = None
 
     @property
@@ -81,6 +86,7 @@ class AccessControl:
     def use(self, found: Loaded) -> None:
         """Puts rules into force."""
         self._loaded = found
+        self._permitted.clear()
         self._macs = {key: Mac(account.secret_key) for key, (account, _) in found.rules.accounts.items()}
 
     async def watch(self) -> None:
@@ -114,15 +120,13 @@ class AccessControl:
 
     def gate(self, session: Session, command: RemotingCommand) -> None:
         """Admits a request or raises Refusal; NotReady for a long one, whose check takes turns."""
-        ext = command.ext_fields
-        if ext is None:
-            ext = {} if command.header is None else to_ext(command.header)
+        ext = received_ext_fields(command)
         attempt = Attempt(
             _address_of(session.peer[0]),
             ext.get(ACCESS_KEY),
             partial(_needs, command, ext),
             command.code if command.code in ADMIN_CODES else None,
-            partial(self._is_signed, command),
+            partial(self._is_signed, command, ext),
         )
         if len(command.body) > (LONG_HEARTBEAT if command.code == RequestCode.HEART_BEAT else PIECE):
             work = LongWork(self._checked(session, command, attempt))
@@ -131,12 +135,28 @@ class AccessControl:
 
     def _decide(self, session: Session, command: RemotingCommand, attempt: Attempt) -> None:
         try:
-            decision = decide(self._loaded.rules, attempt)
+            decision = self._decision(attempt)
         except CodecError as error:
             raise _unreadable(error) from None
-        if decision.refusal:
+        if decision is not None and decision.refusal:
             _log.debug("%s: code %d: %s", session.peer_text, command.code, decision.refusal)
             raise Refusal(ResponseCode.SYSTEM_ERROR, EXCEPTION + decision.refusal)
+
+    def _decision(self, attempt: Attempt) -> Decision | None:
+        """`decide`, or None where that account was permitted the same before."""
+        found = identify(self._loaded.rules, attempt)
+        if isinstance(found, Decision):
+            return found
+        needs = attempt.needs()
+        wanted = found.account.access_key, attempt.admin_code, needs
+        if wanted in self._permitted:
+            return None
+        decision = permit(found, attempt.admin_code, needs)
+        if decision.allowed and all(len(need.name) <= LONGEST_NAME for need in needs):
+            if len(self._permitted) >= MOST_PERMITTED:
+                self._permitted.clear()
+            self._permitted.add(wanted)
+        return decision
 
     def _checked(self, session: Session, command: RemotingCommand, attempt: Attempt) -> Steps:
         """Decides about a request with a long body, in steps."""
@@ -153,8 +173,8 @@ class AccessControl:
         self._decide(session, command, attempt)
         return _nothing
 
-    def _is_signed(self, command: RemotingCommand, account: Account) -> bool:
-        return is_signed(self._macs[account.access_key], command)
+    def _is_signed(self, command: RemotingCommand, ext: Mapping[str, str], account: Account) -> bool:
+        return is_signed(self._macs[account.access_key], command, ext)
 
 
 def _nothing() -> None:

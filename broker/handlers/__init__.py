@@ -34,6 +34,7 @@ from broker.net.session import Session
 from codec.codes import RequestCode, ResponseCode
 from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
+from codec.headers.signed import SignedSendV2
 from codec.operations import acl as acl_ops
 from codec.operations import brokers as brokers_ops
 from codec.operations import clients as clients_ops
@@ -43,7 +44,6 @@ from codec.operations import offsets as offsets_ops
 from codec.operations import pop as pop_ops
 from codec.operations import topics as topics_ops
 from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand
-from codec.remoting.send_frames import SignableSendHeader
 from codec.remoting.varying import VARYING
 
 __all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
@@ -128,7 +128,7 @@ HANDLERS = by_code(
 def direct_readers(*, gated: bool = False) -> DirectReaders:
     """Readers of the most frequent requests, for the connections of one server. With a gate, signed requests
     keep their ext fields."""
-    send = SendMessageRequestHeaderV2 if gated else SignableSendHeader
+    send = SendMessageRequestHeaderV2 if gated else SignedSendV2
     sends = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
     pulls = messages_ops.PULL_MESSAGE, messages_ops.LITE_PULL_MESSAGE
     readers: list[DirectReader[Any]] = [DirectReader(operation.code, send) for operation in sends]

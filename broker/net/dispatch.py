@@ -15,6 +15,7 @@ from typing import Protocol
 import trio
 
 from broker.errors import NotReady, Refusal
+from broker.net.admission import Admission, Gate
 from broker.net.fast_failure import LONGEST_LOOK, FastFailure
 from broker.net.session import Session
 from broker.net.turns import Pace, Turns
@@ -29,11 +30,6 @@ RunHandler = Callable[[Session, Sequence[RemotingCommand]], Sequence[bytes]]
 for each."""
 RunTable = Mapping[int, RunHandler]
 NO_RUNS: RunTable = {}
-
-Gate = Callable[[Session, RemotingCommand], None]
-"""Admits a request or raises Refusal. Every request passes it once, before its handler: checks of signatures
-and permissions, counts and limits belong there. A request that DirectReaders read has a `header`, no ext
-fields. For one that takes several turns to check it raises NotReady, whose `then` admits or refuses it."""
 
 Barrier = Callable[[], Awaitable[object]]
 """Work that ends before a reply is sent. What it raises becomes the reply."""
@@ -100,8 +96,8 @@ async def reply_behind(
 class Dispatcher:
     """Handlers by request code.
 
-    `gate` None admits all; `fast_failure` None refuses nobody for having waited. Without a gate, a code in
-    `runs` is offered to that handler first, with the requests behind it; with one there are no runs.
+    `gate` None admits all; `fast_failure` None refuses nobody for having waited. A code in `runs` is offered
+    to that handler first, with the requests behind it that the gate admits.
     """
 
     def __init__(
@@ -115,7 +111,7 @@ class Dispatcher:
     ) -> None:
         self._turns = turns
         self._handlers = handlers
-        self._runs = runs if gate is None else NO_RUNS
+        self._runs = runs
         self._batches = batches or _NoBatches()
         self._gate = gate
         self._fast_failure = fast_failure or FastFailure()
@@ -130,13 +126,15 @@ class Dispatcher:
         """Handles what one read brought, in as many turns as it takes; waits while the peer does not read
         its replies. `pace` is that of the read, if it began before."""
         position = 0
+        admission = None if self._gate is None else Admission(self._gate, session, commands, self._runs)
         if pace is None and len(commands) > 1:
             pace = self._turns.pace()
         while position < len(commands):
             last = min(position + REPLIES_PER_WRITE, len(commands))
             if pace is not None and pace.took(LONGEST_LOOK) > self._fast_failure.shortest:
-                last = self._refuse_late(session, commands, position, last, pace.took(0.0))
-            position, missing = self._handle_some(session, commands, position, last, pace)
+                first = position if admission is None else max(position, admission.decided)
+                last = self._refuse_late(session, commands, first, last, pace.took(0.0))
+            position, missing = self._handle_some(session, commands, position, last, pace, admission)
             if missing is not None:
                 await self._retry(session, commands[position], missing, self._batches.barrier)
                 position += 1
@@ -165,29 +163,40 @@ class Dispatcher:
         return position + len(kept)
 
     def _handle_some(
-        self, session: Session, commands: list[RemotingCommand], position: int, last: int, pace: Pace | None
+        self,
+        session: Session,
+        commands: list[RemotingCommand],
+        position: int,
+        last: int,
+        pace: Pace | None,
+        admission: Admission | None,
     ) -> tuple[int, NotReady | None]:
         """Handles commands from `position` to `last` for one write, at least one, until the turn is over.
 
         Returns the position behind them, or that of one that must wait, with its reason.
         """
         missing: NotReady | None = None
-        runs, gate, attempt = self._runs, self._gate, self._attempt
+        runs, attempt = self._runs, self._attempt
         session.in_batch = True
         self._batches.begin_batch()
         while position < last and not session.is_congested:
             command = commands[position]
             if runs and position + 1 < last:
                 run = runs.get(command.code)
-                if run is not None and (handled := self._call_run(session, run, commands[position:last])):
-                    position += handled
-                    if pace is not None and pace.is_over:
-                        break
-                    continue
+                if run is not None:
+                    end = last if admission is None else admission.admits_together(position, last)
+                    if end > position and (handled := self._call_run(session, run, commands[position:end])):
+                        position += handled
+                        if pace is not None and pace.is_over:
+                            break
+                        continue
             if command.flag & RPC_RESPONSE:
                 session.answered(command)
             else:
-                missing = attempt(session, command) if gate is None else self._pass(gate, session, command)
+                if admission is None or admission.admits(position):
+                    missing = attempt(session, command)
+                else:
+                    missing = self._not_admitted(session, command, admission.failure)
                 if missing is not None:
                     if missing.in_order:
                         break
@@ -210,17 +219,16 @@ class Dispatcher:
         session.queue_replies(frames)
         return len(frames)
 
-    def _pass(self, gate: Gate, session: Session, command: RemotingCommand) -> NotReady | None:
-        """Handles a request that the gate admits, unless that takes turns; replies when it is refused."""
-        try:
-            gate(session, command)
-        except NotReady as checking:
-            then = partial(self._admitted, checking.then or gate)
-            return NotReady(checking.ready, in_order=True, then=then)
-        except Exception as error:  # as for a handler
-            self._reply_failure(session, command, error)
-            return None
-        return self._attempt(session, command)
+    def _not_admitted(
+        self, session: Session, command: RemotingCommand, failure: Exception | None
+    ) -> NotReady | None:
+        """Replies to a request that the gate refuses, unless its check takes turns."""
+        if isinstance(failure, NotReady) and failure.then is not None:
+            then = partial(self._admitted, failure.then)
+            return NotReady(failure.ready, in_order=True, then=then)
+        if failure is not None:
+            self._reply_failure(session, command, failure)
+        return None
 
     def _admitted(
         self, gate: Gate, session: Session, command: RemotingCommand

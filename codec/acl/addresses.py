@@ -56,7 +56,7 @@ class AddressRule(msgspec.Struct, frozen=True):
     def matches(self, address: Address) -> bool:
         return (
             self.everything
-            or address in self.only
+            or (bool(self.only) and address in self.only)
             or (self.within is not None and self.within.matches(address))
         )
 

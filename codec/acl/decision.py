@@ -102,8 +102,21 @@ TRACE: Final = Need(SystemTopic.TRACE, Permission.PUB)
 """Every account may send traces."""
 
 
+class Identified(NamedTuple):
+    """An account whose permissions decide, and where a file has it."""
+
+    account: Account
+    place: str
+
+
 def decide(rules: Rules, attempt: Attempt) -> Decision:
     """The decision about an attempt. Raises what `needs` raises."""
+    found = identify(rules, attempt)
+    return found if isinstance(found, Decision) else permit(found, attempt.admin_code, attempt.needs())
+
+
+def identify(rules: Rules, attempt: Attempt) -> Decision | Identified:
+    """The first part of the decision: whose attempt it is, unless that is the decision."""
     address, key = attempt.address, attempt.access_key
     if address is not None:
         for rule, path in rules.white:
@@ -120,20 +133,21 @@ def decide(rules: Rules, attempt: Attempt) -> Decision:
         return Decision("", f"{place}: whiteRemoteAddress: {account.white.text}")
     if not attempt.signed(account):
         return Decision(f"Check signature failed for accessKey={key}", f"{place}: secretKey")
-    return _permitted(account, attempt, attempt.needs(), place)
+    return Identified(account, place)
 
 
-def _permitted(account: Account, attempt: Attempt, needs: tuple[Need, ...], place: str) -> Decision:
+def permit(found: Identified, admin_code: int | None, needs: tuple[Need, ...]) -> Decision:
+    """The second part: what the account may do. The same arguments give the same decision."""
+    account, place = found
     if TRACE in needs:
         return Decision("", f"every account may send to {TRACE.name}")
-    if attempt.admin_code is not None and not account.admin:
+    if admin_code is not None and not account.admin:
         return Decision(
-            f"Need admin permission for request code={attempt.admin_code}, "
-            f"but accessKey={account.access_key} is not",
+            f"Need admin permission for request code={admin_code}, but accessKey={account.access_key} is not",
             f"{place}: admin: false",
         )
     if not needs:
-        return Decision("", f"{place}: {'admin: true' if attempt.admin_code is not None else 'any account'}")
+        return Decision("", f"{place}: {'admin: true' if admin_code is not None else 'any account'}")
     if account.admin and not account.permissions:
         return Decision("", f"{place}: admin: true, without permissions of its own")
     lines = []

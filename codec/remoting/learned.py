@@ -14,17 +14,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from operator import itemgetter
-from typing import Any, Final
+from operator import itemgetter, lt, methodcaller
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from codec.codes import SerializeType
 from codec.headers.base import Header
+from codec.headers.signed import SIGNATURE
 from codec.remoting.binary_header import OPAQUE
 from codec.remoting.command import RemotingCommand
 from codec.remoting.json_header import read_json_text
-from codec.remoting.signature import SIGNATURE
 from codec.remoting.teaching import KEY_END, KEY_START, Lesson, Span, teach
 from codec.remoting.varying import Varying
 
@@ -37,6 +37,7 @@ CREDIT: Final = 256
 
 _SIGNED: Final = SIGNATURE.encode()
 _replace: Final = msgspec.structs.replace
+_decode: Final = methodcaller("decode", "utf-8", "replace")
 _Spans = tuple[Span, ...]
 _Constants = tuple[bytes, ...]
 _Known = dict[_Constants, RemotingCommand]
@@ -49,8 +50,8 @@ read."""
 class Layouts:
     """The learned layouts of the requests of some codes.
 
-    A request with ext fields that its header class does not have, such as a signature, is not learned.
-    One that is read here has a typed header in place of ext fields.
+    A request with ext fields that its header class does not have is not learned. One that is read here has
+    a typed header in place of ext fields; that of a signed request tells its ext fields to the letter.
     """
 
     def __init__(self, varying: Mapping[int, Varying]) -> None:
@@ -63,7 +64,9 @@ class Layouts:
     def learn(self, mark: int, header: bytes, code: int) -> None:
         """Learns from a header that was read in the general way, if the credit allows it."""
         varying = self._varying.get(code)
-        if varying is None or _SIGNED in header:
+        if varying is not None and _SIGNED in header:
+            varying = varying.signed
+        if varying is None:
             return
         self._credit += 1
         if self._credit < COST:
@@ -97,8 +100,7 @@ class Layout:
         self._known: _Known = {}
         self._constants = _constants_of(size, lesson.spans)
         make = _binary_reader if lesson.command.serialize_type else _json_reader
-        fill = _in_order(varying, lesson.fields)
-        self.read = make(self._known, self._constants, lesson.spans, fill, varying.text is not None)
+        self.read = make(self._known, self._constants, lesson.spans, _filling(varying, lesson))
 
     def has_places_of(self, lesson: Lesson) -> bool:
         """True if the slots of a lesson are in the same places."""
@@ -130,56 +132,83 @@ def _slots_of(spans: _Spans, opaque: str) -> Callable[..., tuple[Any, ...]]:
     return struct.Struct(codes).unpack_from
 
 
-def _in_order(varying: Varying, fields: tuple[str, ...]) -> _Fill:
-    """The `fill` of values that come in the order of these fields."""
-    fill = varying.fill
-    if fields == varying.fields:
-        return fill
-    pick = itemgetter(*map(fields.index, varying.fields))
-    return lambda like, *values: fill(like, *pick(values))
+class _Filling(NamedTuple):
+    """How a typed header is made of the values in the order of the header: `pick` puts them into that of
+    `fill`, the first `numbers` of them whole numbers that are no less than `least`."""
+
+    fill: Callable[..., Header]
+    numbers: int
+    has_texts: bool
+    pick: Callable[[Any], tuple[Any, ...]] | None
+    least: tuple[int, ...] | None
+
+
+def _filling(varying: Varying, lesson: Lesson) -> _Filling:
+    places = [lesson.fields.index(name) for name in varying.fields]
+    pick = None if places == sorted(places) else itemgetter(*places)
+    least = None
+    if varying.is_signed:  # over the text "1", not "01"
+        spans = [lesson.spans[1 + place] for place in places[: len(varying.numbers)]]
+        least = tuple(_least(span.end - span.start) for span in spans)
+    return _Filling(varying.fill, len(varying.numbers), bool(varying.texts), pick, least)
+
+
+def _least(digits: int) -> int:
+    """The least whole number of so many digits."""
+    return 10 ** (digits - 1) if digits > 1 else 0
 
 
 def _binary_reader(
-    known: _Known, constants: Callable[..., _Constants], spans: _Spans, fill: _Fill, has_text: bool
+    known: _Known, constants: Callable[..., _Constants], spans: _Spans, filling: _Filling
 ) -> _Read:
     find, slots = known.get, _slots_of(spans, OPAQUE.format[1:])
+    fill, numbers, has_texts, pick, least = filling
 
     def read(data: bytes, header_at: int, body_at: int, end: int) -> RemotingCommand | None:
         command: Any = find(constants(data, header_at))
         if command is None:
             return None
         opaque, *values = slots(data, header_at)
-        text = (str(values.pop(), "utf-8", "replace"),) if has_text else ()
+        if pick is not None:
+            values[:] = pick(values)
+        texts = map(_decode, values[numbers:]) if has_texts else ()
+        del values[numbers:]
         if not b"".join(values).isdigit():
             return None
-        header = fill(command.header, *map(int, values), *text)
+        if least is not None and any(map(lt, map(int, values), least)):
+            return None
+        header = fill(command.header, *map(int, values), *texts)
         return _replace(command, body=data[body_at:end], opaque=opaque, header=header)  # type: ignore[no-any-return]
 
     return read
 
 
 def _json_reader(
-    known: _Known, constants: Callable[..., _Constants], spans: _Spans, fill: _Fill, has_text: bool
+    known: _Known, constants: Callable[..., _Constants], spans: _Spans, filling: _Filling
 ) -> _Read:
     digits = spans[0].end - spans[0].start
-    least = 10 ** (digits - 1) if digits > 1 else 0  # JSON has no leading zeros
+    least_opaque = _least(digits)  # JSON has no leading zeros
     find, slots = known.get, _slots_of(spans, f"{digits}s")
+    fill, numbers, has_texts, pick, least = filling
 
     def read(data: bytes, header_at: int, body_at: int, end: int) -> RemotingCommand | None:
         command: Any = find(constants(data, header_at))
         if command is None:
             return None
         *values, number = slots(data, header_at)
-        try:
-            text = (read_json_text(values.pop()),) if has_text else ()
-        except ValueError:  # the general reader may be more tolerant
-            return None
+        if pick is not None:
+            values[:] = pick(values)
+        texts = map(read_json_text, values[numbers:]) if has_texts else ()
+        del values[numbers:]
         if not (number.isdigit() and b"".join(values).isdigit()):
             return None
         opaque = int(number)
-        if opaque < least:
+        if opaque < least_opaque or (least is not None and any(map(lt, map(int, values), least))):
             return None
-        header = fill(command.header, *map(int, values), *text)
+        try:
+            header = fill(command.header, *map(int, values), *texts)
+        except ValueError:  # a text that the general reader may tolerate
+            return None
         return _replace(command, body=data[body_at:end], opaque=opaque, header=header)  # type: ignore[no-any-return]
 
     return read

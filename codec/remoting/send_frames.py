@@ -14,10 +14,11 @@ import msgspec
 from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
+from codec.headers.signed import SIGNATURE
 from codec.remoting.binary_header import OPAQUE, lengthened, pieces_around
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, RemotingCommand, encode_frame, too_long, unsendable
 from codec.remoting.json_header import end_of_header, write_json
-from codec.remoting.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Signer, content_order
+from codec.remoting.signature import Signer, content_order
 
 _pack_head: Final = FRAME_HEAD.pack
 _pack_opaque: Final = OPAQUE.pack
@@ -187,11 +188,3 @@ class SendReplyFrames:
 
 def _frame_head_of(frame: bytes) -> bytes:
     return frame[: FRAME_HEAD.size].replace(b"%", b"%%")
-
-
-class SignableSendHeader(SendMessageRequestHeaderV2, frozen=True, kw_only=True):
-    """The header of a send with the fields of a signature, so that a DirectReader reads a signed one, too."""
-
-    access_key: str | None = msgspec.field(name=ACCESS_KEY, default=None)
-    security_token: str | None = msgspec.field(name=SECURITY_TOKEN, default=None)
-    signature: str | None = msgspec.field(name=SIGNATURE, default=None)

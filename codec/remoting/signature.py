@@ -11,14 +11,14 @@ import hashlib
 import hmac
 from binascii import b2a_base64
 from collections.abc import Generator, Mapping
+from functools import cache
 from typing import Final
 
 from codec.codes import SerializeType
+from codec.headers.base import Header, to_ext
+from codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from codec.remoting.command import RemotingCommand
 
-ACCESS_KEY: Final = "AccessKey"
-SECURITY_TOKEN: Final = "SecurityToken"
-SIGNATURE: Final = "Signature"
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 """An ext field of QUERY_MESSAGE. Servers of 4.x leave it out of what they check, those of 5.x do not."""
 
@@ -111,9 +111,9 @@ def is_signed_with(secret_key: str, command: RemotingCommand) -> bool:
     return is_signed(Mac(secret_key), command)
 
 
-def is_signed(mac: Mac, command: RemotingCommand) -> bool:
-    """The same with a key that is prepared once."""
-    content, given = _checked_parts(command)
+def is_signed(mac: Mac, command: RemotingCommand, ext_fields: Mapping[str, str] | None = None) -> bool:
+    """The same with a key that is prepared once; `ext_fields` are those of the request, where known."""
+    content, given = _checked_parts(command, ext_fields)
     return hmac.compare_digest(mac.base64(content, command.body), given)
 
 
@@ -124,14 +124,32 @@ def is_signed_in_steps(mac: Mac, command: RemotingCommand) -> Generator[None, No
     return hmac.compare_digest(expected, given)
 
 
-def _checked_parts(command: RemotingCommand) -> tuple[bytes, bytes]:
+def received_ext_fields(command: RemotingCommand) -> dict[str, str]:
+    """The ext fields of a request; those of a typed header, if it has one, in their usual texts."""
+    if command.ext_fields is not None:
+        return command.ext_fields
+    return {} if command.header is None else to_ext(command.header)
+
+
+def _checked_parts(
+    command: RemotingCommand, ext_fields: Mapping[str, str] | None = None
+) -> tuple[bytes, bytes]:
     """The signed bytes in front of the body, as a server reads them, and the signature that came."""
-    fields = dict(command.ext_fields or {})
-    given = fields.pop(SIGNATURE, "")
+    fields = received_ext_fields(command) if ext_fields is None else ext_fields
+    given = _bytes(fields.get(SIGNATURE, ""))
+    has_null = command.serialize_type is SerializeType.ROCKETMQ and "" in fields.values()
+    if command.header is not None and not has_null:
+        order = _order_of(type(command.header))
+        return _bytes("".join(filter(None, map(fields.get, order)))), given
+    fields = {name: value or "null" if has_null else value for name, value in fields.items()}
     fields.pop(UNIQUE_KEY_QUERY, None)
-    if command.serialize_type is SerializeType.ROCKETMQ:
-        fields = {name: value or "null" for name, value in fields.items()}
-    return signed_content(fields), _bytes(given)
+    return signed_content(fields), given
+
+
+@cache
+def _order_of(header: type[Header]) -> tuple[str, ...]:
+    """The names of the signed fields of a header, none of which is UNIQUE_KEY_QUERY, in Java's order."""
+    return tuple(content_order(dict.fromkeys(header.__struct_encode_fields__, "")))
 
 
 def _bytes(text: str) -> bytes:

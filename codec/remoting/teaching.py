@@ -6,14 +6,14 @@ other values there, and nothing else changed, when they are overwritten with oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from codec.codes import SerializeType
 from codec.errors import HeaderError, RemoteProtocolError
-from codec.headers.base import Header, from_ext
+from codec.headers.base import from_ext, to_ext
 from codec.remoting.binary_header import OPAQUE, OPAQUE_AT, binary_entry, decode_binary_header
 from codec.remoting.command import RemotingCommand
 from codec.remoting.json_header import decode_json_header, write_json
@@ -25,9 +25,9 @@ KEY_START: Final = OPAQUE_AT + OPAQUE.size
 KEY_END: Final = 57
 """A header is looked up by these bytes, so that slots of ext fields are behind them."""
 _OTHER_DIGITS: Final = (("1", "4"), ("2", "5"), ("3", "6"), ("7", "8"))
-_OTHER_TEXT: Final = "x", "y"
-"""Characters of other values, by the places of the numbers; the second one where a value consists of the
-first."""
+_OTHER_TEXTS: Final = (("x", "y"), ("v", "w"))
+"""Characters of other values, by the places of the numbers and of the texts; the second one where a value
+consists of the first."""
 
 
 class Span(NamedTuple):
@@ -76,25 +76,27 @@ class _Slot(NamedTuple):
 
 def teach(kind: SerializeType, header: bytes, varying: Varying) -> Lesson | None:
     """The lesson of a header; None if its values are missing, or written in an unusual way."""
-    command = _read(kind, header, varying.header)
+    command = _read(kind, header, varying)
     if command is None or not _are_usual(command, varying):
         return None
     opaque, slots = _opaque_slot(kind, header, command.opaque), _slots(kind, header, command, varying)
     if opaque is None or slots is None:
         return None
     slots.sort(key=lambda slot: slot.span)
-    if not _are_apart(kind, header, opaque, slots, varying):
+    if not _are_apart(kind, header, opaque, slots):
         return None
     lesson = Lesson(
         command, (opaque.span, *(slot.span for slot in slots)), tuple(slot.name for slot in slots)
     )
-    others = [_other_value(kind, slot, place) for place, slot in enumerate((opaque, *slots))]
-    changed = _read(kind, _overwritten(kind, header, lesson.spans, others), varying.header)
+    others = _other_values(kind, (opaque, *slots))
+    changed = _read(kind, _overwritten(kind, header, lesson.spans, others), varying)
     return lesson if changed == _with(lesson, others) else None
 
 
-def _read(kind: SerializeType, header: bytes, header_class: type[Header]) -> RemotingCommand | None:
-    """The command as the general reader makes it, with a typed header; None if ext fields would be lost."""
+def _read(kind: SerializeType, header: bytes, varying: Varying) -> RemotingCommand | None:
+    """The command as the general reader makes it, with a typed header; None if ext fields would be lost, or
+    if a signature covers texts that the header does not tell."""
+    header_class = varying.header
     try:
         command = _KINDS[kind].decode(header, b"")
         ext_fields = command.ext_fields or {}
@@ -102,6 +104,8 @@ def _read(kind: SerializeType, header: bytes, header_class: type[Header]) -> Rem
     except (RemoteProtocolError, HeaderError):
         return None
     if not ext_fields.keys() <= set(header_class.__struct_encode_fields__):
+        return None
+    if varying.is_signed and to_ext(typed) != ext_fields:
         return None
     command.ext_fields, command.header = None, typed
     return command
@@ -156,27 +160,29 @@ def _written(kind: SerializeType, value: int | str) -> bytes:
     return _KINDS[kind].text(value) if isinstance(value, str) else str(value).encode()
 
 
-def _are_apart(
-    kind: SerializeType, header: bytes, opaque: _Slot, slots: Sequence[_Slot], varying: Varying
-) -> bool:
+def _are_apart(kind: SerializeType, header: bytes, opaque: _Slot, slots: Sequence[_Slot]) -> bool:
     """True if the slots are in the usual order and behind the key, and not too much is between them."""
     spans = [slot.span for slot in (slots if kind else (*slots, opaque))]
     ends = [KEY_END, *(span.end for span in spans)]
     is_usual = all(span.start >= end for span, end in zip(spans, ends, strict=False))
-    if varying.text is not None and slots[-1].name != varying.text:
-        return False
     return is_usual and len(header) - sum(end - start for start, end in spans) <= LONGEST
 
 
-def _other_value(kind: SerializeType, slot: _Slot, place: int) -> Any:
-    """Another value that is written in as many bytes."""
-    first, second = _OTHER_TEXT if isinstance(slot.value, str) else _OTHER_DIGITS[place]
-    text = str(slot.value)
-    size = len(text)
-    if isinstance(slot.value, str):
-        size = len(slot.written) - _KINDS[kind].quotes
-    other = (second if text == first * size else first) * size
-    return other if isinstance(slot.value, str) else int(other)
+def _other_values(kind: SerializeType, slots: Iterable[_Slot]) -> list[Any]:
+    """Other values that are written in as many bytes each."""
+    digits, texts = iter(_OTHER_DIGITS), iter(_OTHER_TEXTS)
+    others: list[Any] = []
+    for slot in slots:
+        if isinstance(slot.value, str):
+            others.append(_other(slot.value, len(slot.written) - _KINDS[kind].quotes, *next(texts)))
+        else:
+            text = str(slot.value)
+            others.append(int(_other(text, len(text), *next(digits))))
+    return others
+
+
+def _other(text: str, size: int, first: str, second: str) -> str:
+    return (second if text == first * size else first) * size
 
 
 def _overwritten(kind: SerializeType, header: bytes, spans: Sequence[Span], others: Sequence[Any]) -> bytes:

@@ -16,6 +16,13 @@ from codec.headers.base import Header
 from codec.headers.offsets import UpdateConsumerOffsetRequestHeader
 from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.headers.signed import (
+    SIGNATURE,
+    SignedOffsetUpdate,
+    SignedPull,
+    SignedSend,
+    SignedSendV2,
+)
 
 INT32_DIGITS, INT64_DIGITS = 9, 18
 """Numbers of so many digits are in range."""
@@ -24,18 +31,26 @@ _replace: Final = msgspec.structs.replace
 
 
 class Varying(NamedTuple):
-    """`numbers` are the fields that are whole numbers, and the digits that they may have; `text` is one
-    more, or None. `fill` makes a header like another one with the values of these fields, in this order."""
+    """`numbers` are the fields that are whole numbers, and the digits that they may have; `texts` are the
+    others. `fill` makes a header like another one with the values of these fields, in this order.
+
+    `signed` is for requests with a signature, which covers all texts as they came."""
 
     header: type[Header]
     numbers: Mapping[str, int]
-    text: str | None
+    texts: tuple[str, ...]
     fill: Callable[..., Header]
+    signed: Varying | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields."""
-        return (*self.numbers, *(() if self.text is None else (self.text,)))
+        return (*self.numbers, *self.texts)
+
+    @property
+    def is_signed(self) -> bool:
+        """True if all ext fields of a request have a part in its signature."""
+        return SIGNATURE in self.header.__struct_encode_fields__
 
 
 # Written out: passed on as a dict, the names would cost as much as all the rest.
@@ -43,31 +58,54 @@ def _sent(like: Any, queue_id: int, born_timestamp: int, properties: str) -> Any
     return _replace(like, queue_id=queue_id, born_timestamp=born_timestamp, properties=properties)
 
 
+def _sent_signed(like: Any, queue_id: int, born_timestamp: int, properties: str, signature: str) -> Any:
+    return _replace(
+        like, queue_id=queue_id, born_timestamp=born_timestamp, properties=properties, signature=signature
+    )
+
+
 def _pulled(like: Any, queue_offset: int, commit_offset: int) -> Any:
     return _replace(like, queue_offset=queue_offset, commit_offset=commit_offset)
+
+
+def _pulled_signed(like: Any, queue_offset: int, commit_offset: int, signature: str) -> Any:
+    return _replace(like, queue_offset=queue_offset, commit_offset=commit_offset, signature=signature)
 
 
 def _committed(like: Any, commit_offset: int) -> Any:
     return _replace(like, commit_offset=commit_offset)
 
 
-def _send(header: type[Header]) -> Varying:
-    numbers = {"queue_id": INT32_DIGITS, "born_timestamp": INT64_DIGITS}
-    return Varying(header, numbers, "properties", _sent)
+def _committed_signed(like: Any, commit_offset: int, signature: str) -> Any:
+    return _replace(like, commit_offset=commit_offset, signature=signature)
 
 
-_PULL: Final = Varying(
-    PullMessageRequestHeader, {"queue_offset": INT64_DIGITS, "commit_offset": INT64_DIGITS}, None, _pulled
-)
+class _Kind(NamedTuple):
+    """A header, its signed form, and how each is filled."""
+
+    header: type[Header]
+    fill: Callable[..., Header]
+    signed: type[Header]
+    fill_signed: Callable[..., Header]
+
+    def varying(self, numbers: Mapping[str, int], *texts: str) -> Varying:
+        signed = Varying(self.signed, numbers, (*texts, "signature"), self.fill_signed)
+        return Varying(self.header, numbers, texts, self.fill, signed)
+
+
+_SENT: Final = {"queue_id": INT32_DIGITS, "born_timestamp": INT64_DIGITS}
+_READ: Final = {"queue_offset": INT64_DIGITS, "commit_offset": INT64_DIGITS}
+_SEND: Final = _Kind(SendMessageRequestHeader, _sent, SignedSend, _sent_signed)
+_SEND_V2: Final = _Kind(SendMessageRequestHeaderV2, _sent, SignedSendV2, _sent_signed)
+_PULL: Final = _Kind(PullMessageRequestHeader, _pulled, SignedPull, _pulled_signed)
+_COMMIT: Final = _Kind(UpdateConsumerOffsetRequestHeader, _committed, SignedOffsetUpdate, _committed_signed)
 
 VARYING: Final[Mapping[int, Varying]] = {
-    R.SEND_MESSAGE: _send(SendMessageRequestHeader),
-    R.SEND_MESSAGE_V2: _send(SendMessageRequestHeaderV2),
-    R.SEND_BATCH_MESSAGE: _send(SendMessageRequestHeaderV2),
-    R.PULL_MESSAGE: _PULL,
-    R.LITE_PULL_MESSAGE: _PULL,
-    R.UPDATE_CONSUMER_OFFSET: Varying(
-        UpdateConsumerOffsetRequestHeader, {"commit_offset": INT64_DIGITS}, None, _committed
-    ),
+    R.SEND_MESSAGE: _SEND.varying(_SENT, "properties"),
+    R.SEND_MESSAGE_V2: _SEND_V2.varying(_SENT, "properties"),
+    R.SEND_BATCH_MESSAGE: _SEND_V2.varying(_SENT, "properties"),
+    R.PULL_MESSAGE: _PULL.varying(_READ),
+    R.LITE_PULL_MESSAGE: _PULL.varying(_READ),
+    R.UPDATE_CONSUMER_OFFSET: _COMMIT.varying({"commit_offset": INT64_DIGITS}),
 }
 """By request code."""

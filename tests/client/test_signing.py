@@ -10,9 +10,10 @@ from trio.testing import MockClock
 
 from broker.testing.in_memory import embedded_in_memory
 from codec.codes import RequestCode
+from codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN
 from codec.message import Message, MessageExt
 from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import ACCESS_KEY, SECURITY_TOKEN, is_signed_with
+from codec.remoting.signature import is_signed_with
 from rmqcli.client import (
     Admin,
     ConsumeContext,

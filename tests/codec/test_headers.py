@@ -19,6 +19,7 @@ from codec.headers.offsets import GetMaxOffsetRequestHeader
 from codec.headers.pop import NotificationResponseHeader
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader, ViewMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.headers.signed import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, SignedSendV2
 from codec.headers.topics import CreateTopicRequestHeader
 from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.codec.values import HEADERS, structs
@@ -104,11 +105,11 @@ def test_wire_names_follow_one_rule() -> None:
     names = {
         field.encode_name: field.name
         for cls in HEADERS
-        if cls is not SendMessageRequestHeaderV2
+        if cls not in {SendMessageRequestHeaderV2, SignedSendV2}
         for field in msgspec.structs.fields(cls)
     }
     odd = {wire for wire, name in names.items() if wire != _camel(name)}
-    assert odd == {"clientID", "classCRC", "READ_AHEAD_MODE", "ReqT"}
+    assert odd == {"clientID", "classCRC", "READ_AHEAD_MODE", "ReqT", ACCESS_KEY, SECURITY_TOKEN, SIGNATURE}
 
 
 def _camel(name: str) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
+from broker import handlers
+from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
 from broker.handlers import HANDLERS, direct_readers, handler_table, run_table
+from broker.handlers.plain_properties import PlainTexts
+from broker.handlers.send_run import send_run
 from broker.net.server import Server
 from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, RequestCode, ResponseCode, SerializeType
@@ -105,6 +111,22 @@ async def test_each_request_of_a_run_passes_once(broker: FakeBroker, kind: Seria
     assert stored(broker) == 1 + 37
 
 
+async def test_a_read_of_admitted_sends_is_a_run(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is refused ends the run before it."""
+    ran: list[int] = []
+
+    def run(context: BrokerContext, texts: PlainTexts, session: Session, requests: Any) -> list[bytes]:
+        frames = send_run(context, texts, session, requests)
+        ran.append(len(frames))
+        return frames
+
+    monkeypatch.setattr(handlers, "send_run", run)
+    replies = await served(broker, Watch(20), *(send_frame(n, more=SIGNED) for n in range(32)))
+    assert [n for n, reply in replies.items() if reply.code] == [20]
+    assert sum(ran) >= 29, "the first teaches"
+    assert stored(broker) == 1 + 31
+
+
 async def test_what_a_run_does_not_accept_passes_once(broker: FakeBroker) -> None:
     gate = Watch(5)
     frames = [send_frame(n, more=SIGNED if n in {2, 6} else NOTHING_MORE) for n in range(8)]
@@ -118,6 +140,7 @@ async def test_a_run_that_waits_for_the_disk_keeps_its_order_and_passes_once() -
     """The third of six requests needs a file first; the last one is refused."""
     handled: list[int] = []
     waited: list[int] = []
+    runs: list[list[int]] = []
 
     def send_one(_session: Session, command: RemotingCommand) -> RemotingCommand:
         async def ready() -> None:
@@ -130,13 +153,16 @@ async def test_a_run_that_waits_for_the_disk_keeps_its_order_and_passes_once() -
         return command.reply(ResponseCode.SUCCESS)
 
     def run(session: Session, commands: Sequence[RemotingCommand]) -> Sequence[bytes]:
-        return [encode_frame(send_one(session, command)) for command in commands[:2]]
+        ready = list(takewhile(lambda command: command.opaque != 2 or waited, commands[:2]))
+        runs.append([command.opaque for command in ready])
+        return [encode_frame(send_one(session, command)) for command in ready]
 
     gate = Watch(5)
     wire = Wire(b"".join(send_frame(n) for n in range(8)))
     await Server({310: send_one}, runs={310: run}, gate=gate).serve_transport(wire)
     assert gate.opaques == list(range(8))
     assert handled == [0, 1, 2, 3, 4, 6, 7]
+    assert runs == [[0, 1], [], [3, 4], [6, 7]]
     assert {reply.opaque: reply.code for reply in wire.replies()} == {
         n: 16 if n == 5 else 0 for n in range(8)
     }

@@ -1,0 +1,33 @@
+"""The ext fields of a signature (`remoting.signature`), and the headers of frequent requests that have them,
+too: a reader of typed headers loses no field of a signed request then."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from codec.headers.base import Header
+from codec.headers.offsets import UpdateConsumerOffsetRequestHeader
+from codec.headers.pull import PullMessageRequestHeader
+from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+
+ACCESS_KEY: Final = "AccessKey"
+SECURITY_TOKEN: Final = "SecurityToken"
+SIGNATURE: Final = "Signature"
+
+_FIELDS: Final = {"access_key": ACCESS_KEY, "security_token": SECURITY_TOKEN, "signature": SIGNATURE}
+
+
+def _signed(header: type[Header]) -> type[Header]:
+    fields = [(name, str | None, msgspec.field(name=wire, default=None)) for name, wire in _FIELDS.items()]
+    struct: Any = msgspec.defstruct(
+        f"Signed{header.__name__}", fields, bases=(header,), module=__name__, frozen=True, kw_only=True
+    )
+    return struct  # type: ignore[no-any-return]
+
+
+SignedSend: Final = _signed(SendMessageRequestHeader)
+SignedSendV2: Final = _signed(SendMessageRequestHeaderV2)
+SignedPull: Final = _signed(PullMessageRequestHeader)
+SignedOffsetUpdate: Final = _signed(UpdateConsumerOffsetRequestHeader)
