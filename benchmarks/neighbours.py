@@ -1,9 +1,8 @@
 """One client against another: round trips of a client that sends and pulls, quiet and while another attacks.
 
 The broker, the attacker and the measuring client are three processes. Each attack has a broker of its own.
-The attacker gets the cores that the other two leave, as if it were on another machine. Where three share
-fewer, the kernel still makes the client wait: the p99 under an attack is also compared with that beside a
-process of the same low priority which merely computes and never talks to the broker.
+They run as if on three machines (`machines`). The p99 under an attack is also compared with
+that beside a process in the place of the attacker which merely computes and never talks to the broker.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import Any
 
 from benchmarks.attacks import ATTACKS, Address, drop_reply, frame, send_frame
 from benchmarks.harness import ROOT, Measured, cluster, have_memory, resident_mib
+from benchmarks.machines import ASIDE, place_client_and
 from codec.codes import RequestCode
 
 BESIDE = "beside a process that computes"
@@ -30,8 +30,6 @@ AFTER_SECONDS = 6.0
 LONGEST_SECONDS = 15.0
 PAUSE_SECONDS = 0.004
 TARGETS = {"quiet": "5 × quiet, 50 ms", BESIDE: ""}
-LOWEST = 19
-ASIDE = "nice", "-n", str(LOWEST)
 COMPUTE = "while True: sum(range(10_000))"
 
 
@@ -40,13 +38,20 @@ def neighbours() -> Iterator[Measured]:
     have_memory()
     yield from _computing()
     for name in ATTACKS:
-        with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+        with _cluster() as up:
             yield from _under(name, _address(up), up["pid"])
+
+
+@contextmanager
+def _cluster() -> Iterator[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+        place_client_and(up["pid"])
+        yield up
 
 
 def _computing() -> Iterator[Measured]:
     """The same beside one and two processes that never talk to the broker."""
-    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+    with _cluster() as up:
         quiet = percentile(round_trips(_address(up), QUIET_SECONDS), 99)
         for count in (1, 2):
             with ExitStack() as stack:

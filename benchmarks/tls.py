@@ -7,7 +7,6 @@ The certificate has an RSA key of 2,048 bits, the most costly of the usual ones 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import socket
 import ssl
@@ -23,7 +22,8 @@ import trustme
 from benchmarks.broker import cpu_of_one
 from benchmarks.harness import Measured, cluster, cpu_seconds, have_memory, median_of, resident_mib
 from benchmarks.load import connect, drive, send_frames
-from benchmarks.neighbours import BESIDE, LOWEST, computing, percentile, round_trips
+from benchmarks.machines import place_attacker, place_client_and
+from benchmarks.neighbours import BESIDE, computing, percentile, round_trips
 
 ROUNDS = 5
 HANDSHAKE_SECONDS = 3.0
@@ -93,6 +93,7 @@ def _handshakes(address: Address, context: ssl.SSLContext, pid: int) -> Iterator
 
 def _half_open(address: Address, context: ssl.SSLContext, pid: int) -> Iterator[Measured]:
     """Round trips of a plain client while others begin handshakes and stop."""
+    place_client_and(pid)
     before = resident_mib(pid)
     quiet = median_of(lambda: percentile(round_trips(address, QUIET_SECONDS), 99), 3)
     with computing():
@@ -120,7 +121,7 @@ def stopped_handshakes(address: Address, context: ssl.SSLContext) -> Iterator[No
 
 
 def _open(address: Address, hello: bytes) -> None:
-    os.nice(LOWEST)
+    place_attacker()
     connections = []
     for _ in range(HALF_OPEN):
         connections.append(socket.create_connection(address))
