@@ -111,7 +111,7 @@ class Registration(NamedTuple, Generic[ContextT]):
         has_body = operation.request_body is bytes
         # A header is all there is to decode: `decode_request` without its calls.
         plain = header_type is not None and (has_body or operation.request_body is None)
-        is_struct = isinstance(operation.request_body, type) and not has_body
+        is_json = operation.json_request is not None
 
         def handler(session: Session, command: RemotingCommand) -> RemotingCommand | bytes | None:
             try:
@@ -120,7 +120,7 @@ class Registration(NamedTuple, Generic[ContextT]):
                 if plain:
                     header = command.header or from_ext(header_type, command.ext_fields)
                     body = command.body if has_body else None
-                elif is_struct and len(command.body) > LONGEST_ODD_BODY:
+                elif is_json and len(command.body) > LONGEST_ODD_BODY:
                     steps = _decoded_in_steps(operation, command, partial(decoded, session, command))
                     raise in_turns(session, LongWork(steps))
                 else:
@@ -246,7 +246,7 @@ def _decoded_in_steps(
 ) -> Steps:
     """Decodes a long body; what remains is to handle the request."""
     _check_size(operation, command)
-    form: Any = operation.request_body
+    form: Any = operation.json_request
     body = bytes(command.body)
     try:
         value = yield from decode_body_in_steps(form, body)

@@ -83,6 +83,14 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
         """The name of the request code."""
         return self.code.name
 
+    @property
+    def json_request(self) -> type[Any] | None:
+        """What the JSON body of a request is decoded as; None if its body is no JSON object."""
+        form: Any = self.request_body
+        if isinstance(form, UnionType):
+            form = form.__args__[0]
+        return form if isinstance(form, type) and form is not bytes else None
+
     def encode_request(self, header: RequestT, body: RequestBodyT) -> tuple[dict[str, str] | None, bytes]:
         """The ext fields and the body of a request."""
         return _ext(header), _encode(self.request_body, body, self.request_dialect)

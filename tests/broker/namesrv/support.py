@@ -43,14 +43,16 @@ class NameServerUnderTest:
         return self.handle(request, session)
 
     def handle(self, request: RemotingCommand, session: FakeSession | None = None) -> RemotingCommand:
-        try:
-            reply = self.handlers[request.code](session or self.session, request)  # type: ignore[arg-type]
-        except Refusal as refusal:
-            return request.reply(refusal.code, refusal.remark, refusal.ext_fields)
-        except NotReady as work:  # it takes turns
-            assert work.then is not None
-            trio.run(work.ready)
-            reply = work.then(session or self.session, request)
+        handler: Any = self.handlers[request.code]
+        reply: Any = None
+        while handler is not None:
+            try:
+                reply, handler = handler(session or self.session, request), None
+            except Refusal as refusal:
+                return request.reply(refusal.code, refusal.remark, refusal.ext_fields)
+            except NotReady as work:  # it takes turns
+                trio.run(work.ready)
+                handler = work.then
         if isinstance(reply, bytes):
             reply = decode_frame(reply[4:])
         assert isinstance(reply, RemotingCommand)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from broker.config import NamesrvConfig, load_config
-from broker.errors import Refusal, StoreDamaged
+from broker.errors import NotReady, Refusal, StoreDamaged
 from broker.namesrv.node import bound_handlers
 from broker.namesrv.state import KVConfig, NameServerState
 from codec.bodies.base import decode_body, encode_body
@@ -116,6 +117,23 @@ def test_codes_of_5_x(server: NameServerUnderTest) -> None:
     assert [data.broker_name for data in found.queue_datas] == ["b2"]
     reply = server.ask(RequestCode.GET_BROKER_MEMBER_GROUP, clusterName="C2", brokerName="b2")
     assert b'"brokerAddrs":{0:"10.0.0.2:10911"}' in bytes(reply.body)
+
+
+def test_a_long_route_of_5_x_is_decoded_in_turns(server: NameServerUnderTest) -> None:
+    queues = b",".join(
+        b'{"brokerName":"stranger-%d","perm":6,"readQueueNums":2,"writeQueueNums":2}' % number
+        for number in range(2000)
+    )
+    body = b'{"queueDatas":[%b,{"brokerName":"b2","perm":6,"readQueueNums":2}]}' % queues
+    request = RemotingCommand(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "Fresh"}, body)
+    with pytest.raises(NotReady):
+        server.handlers[request.code](server.session, request)  # type: ignore[arg-type]
+    assert server.ask(ROUTE, topic="Fresh").code == ResponseCode.TOPIC_NOT_EXIST
+    assert server.handle(request).code == ResponseCode.SUCCESS
+    found = decode_body(TopicRouteData, server.ask(ROUTE, topic="Fresh").body)
+    assert [data.broker_name for data in found.queue_datas] == ["b2"]
+    odd = server.handle(replace(request, body=body.replace(b'"perm"', b"'perm'")))
+    assert (odd.code, "32768 is the limit" in (odd.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
 
 
 def test_kv_entries(server: NameServerUnderTest) -> None:
