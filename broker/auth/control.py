@@ -46,7 +46,8 @@ LONG_HEARTBEAT: Final = 4 * 1024
 """Bytes of a heartbeat above which it is checked in steps: it may have hundreds of topics."""
 NEEDS_PER_STEP: Final = 128
 MOST_PERMITTED: Final = 4096
-"""What was permitted is kept, and found in a tenth of the time; so much of it, then it is all found anew."""
+"""Permissions that were granted and are kept, as a look-up takes a tenth of the time; then all are decided
+anew."""
 LONGEST_NAME: Final = len(RETRY_PREFIX) + MAX_GROUP_LENGTH
 
 _address_of = lru_cache(maxsize=4096)(read_address)

@@ -1,4 +1,4 @@
-"""How far the requests of one read have passed the gate."""
+"""Admission of the requests of one read by the gate."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Admission:
         self._commands = commands
         self._together = together
         self.end = 0
-        """Where the admitted requests end."""
+        """The position at which the admitted requests end."""
         self.failure: Exception | None = None
-        """What the gate raised about the request there."""
+        """The exception of the gate about the request there."""
 
     @property
     def decided(self) -> int:
-        """Where the requests end that are admitted or refused."""
+        """The position at which the requests end that are admitted or refused."""
         return self.end + (self.failure is not None)
 
     def admits(self, position: int) -> bool:
@@ -49,7 +49,7 @@ class Admission:
         return self.end > position
 
     def admits_together(self, position: int, last: int) -> int:
-        """Where the requests end that are admitted, from the one at `position`, the next one to be handled."""
+        """Admits requests from the one at `position`, the next to be handled; returns the end of those admitted."""
         if self.admits(position):
             while self.end < last and self._commands[self.end].code in self._together and self._take():
                 pass

@@ -85,7 +85,7 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
 
     @property
     def json_request(self) -> type[Any] | None:
-        """What the JSON body of a request is decoded as; None if its body is no JSON object."""
+        """The type of the JSON body of a request; None if its body is no JSON object."""
         form: Any = self.request_body
         if isinstance(form, UnionType):
             form = form.__args__[0]

@@ -133,7 +133,7 @@ def _slots_of(spans: _Spans, opaque: str) -> Callable[..., tuple[Any, ...]]:
 
 
 class _Filling(NamedTuple):
-    """How a typed header is made of the values in the order of the header: `pick` puts them into that of
+    """The making of a typed header from the values in the order of the wire: `pick` puts them into that of
     `fill`, the first `numbers` of them whole numbers that are no less than `least`."""
 
     fill: Callable[..., Header]
