@@ -47,7 +47,7 @@ LONG_HEARTBEAT: Final = 4 * 1024
 NEEDS_PER_STEP: Final = 128
 MOST_PERMITTED: Final = 4096
 """Permissions that were granted and are kept, as a look-up takes a tenth of the time; then all are decided
-anew."""
+again."""
 LONGEST_NAME: Final = len(RETRY_PREFIX) + MAX_GROUP_LENGTH
 
 _address_of = lru_cache(maxsize=4096)(read_address)
