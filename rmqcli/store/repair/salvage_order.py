@@ -2,15 +2,16 @@
 
 The log itself decides: a record whose queue offset continues or precedes that of a neighbour in its queue is
 kept, whatever its consume queue says. One that stands alone is lost when it breaks the sequence of its
-neighbours, or when a queue entry contradicts it and none confirms it. A queue file that contradicts most
-records that it points at is another queue's, or garbage, and says nothing.
+neighbours, or when a queue entry contradicts it and none confirms it: it may be kept where records around it
+are lost, unless the queue of that entry lacks just this record. A queue file that contradicts most records
+that it points at is another queue's, or garbage, and says nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, count_written, entry_at, queues_of
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.peek import peeked, without_last_hole
-from rmqcli.store.read.sequences import Run, Sequences
+from rmqcli.store.read.sequences import QueueKey, Run, Sequences
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.repair.salvage_entries import Places, entries_into
 from rmqcli.store.repair.salvage_scan import LogScan
@@ -45,14 +46,20 @@ def drop_misplaced(scan: LogScan, store: Path) -> Order:
         found = _claims(scan, views, queues, partial(_suspect_entries, views))
         claims = [claim for claim in found if not claim.agrees]
         distrusted = _contradicting_files(claims)
-        suspects = {claim.offset for claim in claims if claim.path not in distrusted}
+        suspects = {claim.offset: claim for claim in claims if claim.path not in distrusted}
         if suspects:
             places = Places((offset, offset + 1) for offset in suspects)
             confirmed = _claims(scan, views, queues, lambda queue: entries_into(queue, places))
-            suspects -= {claim.offset for claim in confirmed if claim.agrees}
+            for offset in {claim.offset for claim in confirmed if claim.agrees} & suspects.keys():
+                del suspects[offset]
     kept = sequences_of(scan)
     may_be_lost = _LostBetween(scan)
-    unfit = [one for runs in kept.queues.values() for one in _unfit(runs, suspects, may_be_lost)]
+    misplaced = {
+        offset for offset, claim in suspects.items() if _lacks(kept.queues.get(claim.key, []), claim)
+    }
+    unfit = [
+        one for runs in kept.queues.values() for one in _unfit(runs, suspects.keys(), misplaced, may_be_lost)
+    ]
     for offset, reason in unfit:
         scan.drop(offset, reason)
     return Order(sequences_of(scan) if unfit else kept, distrusted)
@@ -81,12 +88,26 @@ class _LostBetween:
         return bisect_left(self._begins, before) > bisect_right(self._begins, after)
 
 
-def _unfit(runs: list[Run], suspects: set[int], may_be_lost: _LostBetween) -> Iterator[tuple[int, str]]:
+def _lacks(runs: list[Run], claim: _Claim) -> bool:
+    """Returns True when the records of a queue around a claim's have the queue offsets around the claim's."""
+    others = [run for run in runs if run.begin != claim.offset]
+    number = bisect_left([run.begin for run in others], claim.offset)
+    before, after = others[number - 1 : number], others[number : number + 1]
+    follows = all(run.last < claim.queue_offset and run.end < claim.offset for run in before)
+    precedes = all(claim.queue_offset < run.first for run in after)
+    return follows and precedes and bool(before or after)
+
+
+def _unfit(
+    runs: list[Run], suspects: Set[int], misplaced: Set[int], may_be_lost: _LostBetween
+) -> Iterator[tuple[int, str]]:
+    """Yields places of records that cannot be where they say, and why; those misplaced fit elsewhere."""
     before: Run | None = None
     for run, after in zip(runs, [*runs[1:], None], strict=True):
+        fits = run.begin not in misplaced and _fits(before, run, after, may_be_lost)
         if run.is_single and _breaks(before, run, after):
             yield run.begin, f"a queue offset of {run.first} cannot be"
-        elif run.is_single and run.begin in suspects and not _fits(before, run, after, may_be_lost):
+        elif run.is_single and run.begin in suspects and not fits:
             yield run.begin, "its consume queue contradicts its topic, queue or offset"
         else:
             before = run
@@ -115,9 +136,14 @@ def _fits(before: Run | None, run: Run, after: Run | None, may_be_lost: _LostBet
 
 
 class _Claim(NamedTuple):
-    """A queue entry that points at a kept record, and whether they agree; `written` entries are around it."""
+    """A queue entry that points at a kept record, and whether they agree; `written` entries are around it.
+
+    `offset` is that in the commit log, `key` and `queue_offset` are those of the entry.
+    """
 
     offset: int
+    key: QueueKey
+    queue_offset: int
     path: Path
     agrees: bool
     written: int
@@ -165,12 +191,14 @@ def _claims(
                 continue
             if record.physical_offset != entry.commit_log_offset or record.total_size != entry.size:
                 continue
+            key = queue.topic or "", -1 if queue.queue_id is None else queue.queue_id
             stated = str(record.topic, "utf-8", "replace"), record.queue_id, record.queue_offset
-            agrees = stated == (queue.topic, queue.queue_id, entry.queue_offset)
+            agrees = stated == (*key, entry.queue_offset)
             path = entry.file.path
             if path not in written:
                 written[path] = _written(entry)
-            yield _Claim(entry.commit_log_offset, path, agrees, written[path])
+            claimed = entry.commit_log_offset, key, entry.queue_offset
+            yield _Claim(*claimed, path, agrees, written[path])
 
 
 def _written(entry: QueueEntry) -> int:

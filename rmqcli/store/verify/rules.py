@@ -26,6 +26,7 @@ class Rule(Enum):
 
     LOG_LENGTH = Verdict("commitlog", "a file of another length than the others", NOTE, NOTE)
     REPEATED = Verdict("commitlog", "a queue offset that a queue has twice")
+    NO_PLACE = Verdict("commitlog", "a topic, queue id or queue offset that cannot be")
     NO_QUEUES = Verdict("consumequeue", "no queue, but records", DAMAGE, NOTE)
     NO_QUEUE = Verdict(
         "consumequeue", "a queue of `topics.json` that is missing, but has records", DAMAGE, NOTE

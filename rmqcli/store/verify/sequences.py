@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from codec.errors import CorruptionError
+from codec.store.dispatch import has_place
 from codec.store.record import scan_record
 from rmqcli.store.read.batch_queues import BatchQueue, BatchUnit
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, walk_file
@@ -25,7 +26,17 @@ def sequences_of(log: CommitLogFiles) -> Sequences:
     return found
 
 
-def repeats(log: CommitLogFiles, found: Sequences, first_places: Mapping[QueueKey, int]) -> Iterator[Finding]:
+def misplaced(
+    log: CommitLogFiles, found: Sequences, first_places: Mapping[QueueKey, int]
+) -> Iterator[Finding]:
+    """Yields the records that cannot be where they say: no queue can have them, or one has another there."""
+    yield from _without_place(log, found)
+    yield from _repeats(log, found, first_places)
+
+
+def _repeats(
+    log: CommitLogFiles, found: Sequences, first_places: Mapping[QueueKey, int]
+) -> Iterator[Finding]:
     """Yields the records whose queue offset an earlier record of their queue has.
 
     A queue that begins again, at 0 or at the first entry of its consume queue (`first_places`), is one whose
@@ -34,12 +45,20 @@ def repeats(log: CommitLogFiles, found: Sequences, first_places: Mapping[QueueKe
     for key, runs in sorted(found.queues.items()):
         for before, run in pairwise(runs):
             if run.first <= before.last and run.first != 0 and first_places.get(key) != run.begin:
-                yield _finding(log, key, run)
+                yield _finding(log, run, f"{key[0]} queue {key[1]} has queue offset {run.first} twice")
 
 
-def _finding(log: CommitLogFiles, key: QueueKey, run: Run) -> Finding:
+def _without_place(log: CommitLogFiles, found: Sequences) -> Iterator[Finding]:
+    """Yields the records that no queue can have, the first of each run."""
+    for key, runs in sorted(found.queues.items()):
+        for run in runs:
+            if not (has_place(*key, run.first) and has_place(*key, run.last)):
+                text = f"there is no topic {key[0]!r} with a queue {key[1]} and queue offset {run.first}"
+                yield _finding(log, run, text)
+
+
+def _finding(log: CommitLogFiles, run: Run, text: str) -> Finding:
     file = next(file for file in reversed(log.files) if (file.base or 0) <= run.begin)
-    text = f"{key[0]} queue {key[1]} has queue offset {run.first} twice"
     return Finding(file.path, run.begin - (file.base or 0), text)
 
 

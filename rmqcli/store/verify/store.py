@@ -44,7 +44,7 @@ from rmqcli.store.verify.index_gaps import unindexed
 from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, span_of
 from rmqcli.store.verify.recovery import dispatched_again_from, known_checkpoint
 from rmqcli.store.verify.rules import Rule
-from rmqcli.store.verify.sequences import check_batches, repeats, sequences_of
+from rmqcli.store.verify.sequences import check_batches, misplaced, sequences_of
 from rmqcli.store.verify.sums import LogSums, sums_for
 from rmqcli.store.verify.timers import lost_timers
 from rmqcli.store.workers import ALONE, Progress, Workers
@@ -196,7 +196,7 @@ def _queues(
         _check_missing(folder, report, found)
         if of_log.sound:
             firsts = _first_places(queues)
-            for finding in repeats(log, sequences_of(log), firsts):
+            for finding in misplaced(log, sequences_of(log), firsts):
                 of_log.add(finding)
     return report
 

@@ -200,6 +200,24 @@ def test_a_changed_queue_offset_is_found_by_the_queues(copy_java_store: Copy, tm
     assert verify_consume_queues(queue_folders(tmp_path / "out")).sound
 
 
+def test_a_record_that_another_queue_lacks_is_lost_there(copy_java_store: Copy, tmp_path: Path) -> None:
+    """Its queue id names a queue without another record, of which those before it may be lost, too."""
+    store = copy_java_store("store-clean")
+    line = store.of_kind("msg")[500]
+    assert line["queueOffset"] > 0
+    with store.commit_logs[line["phy"] // COMMIT_LOG_FILE_SIZE].open("r+b") as file:
+        file.seek(line["phy"] % COMMIT_LOG_FILE_SIZE + 12)
+        file.write((47_872).to_bytes(4, "big"))
+    with store.commit_logs[0].open("r+b") as file:
+        file.write(bytes(store.of_kind("msg")[0]["size"]))
+    result = salvage(store.root, tmp_path / "out")
+    assert [stretch.begin for stretch in result.lost] == [0, line["phy"]]
+    assert (line["topic"], line["queueId"], line["queueOffset"], line["queueOffset"]) in result.gone
+    assert result.placed == 2
+    assert verify_store(tmp_path / "out").sound
+    _check_queues(store, tmp_path / "out")
+
+
 def swap(one: Path, other: Path) -> None:
     first, second = one.read_bytes(), other.read_bytes()
     one.write_bytes(second)

@@ -80,9 +80,22 @@ def repeat_offset(root: Path) -> None:
         file.write((6).to_bytes(8, "big"))
 
 
+def leave_queues(root: Path) -> None:
+    """Gives a record a queue id that no queue has, and takes its entry away, as `rebuild` would."""
+    queue = root / "consumequeue/SeedNormal/1/00000000000000006000"
+    place, _, _ = ENTRY.unpack_from(queue.read_bytes(), 64 * ENTRY.size)
+    with (root / "commitlog" / f"{place // 524288 * 524288:020d}").open("r+b") as file:
+        file.seek(place % 524288 + 12)
+        file.write((-5).to_bytes(4, "big", signed=True))
+    with queue.open("r+b") as file:
+        file.seek(64 * ENTRY.size)
+        file.write(bytes(ENTRY.size))
+
+
 HARMS: Mapping[Rule, Harm] = {
     Rule.LOG_LENGTH: Harm(cut("commitlog/00000000000001572864", 300_000), "bytes long, not"),
     Rule.REPEATED: Harm(repeat_offset, "SeedNormal queue 1 has queue offset 6 twice"),
+    Rule.NO_PLACE: Harm(leave_queues, "there is no topic 'SeedNormal' with a queue -5 and queue offset 364"),
     Rule.NO_QUEUES: Harm(remove("consumequeue"), "no consume queues"),
     Rule.NO_QUEUE: Harm(remove("consumequeue/SeedNormal/1"), "has no consume queue, but"),
     Rule.ENTRIES_BEFORE: Harm(remove("consumequeue/SeedNormal/1/*0000"), "300 records before"),
