@@ -29,6 +29,8 @@ WINDOW_BYTES = 16_000
 LONGEST_WINDOW = 64_000
 CLOSE_TOGETHER = 8
 """Records lie close together if they take at least one of so many bytes from the first to the last."""
+_NOTHING_REMOVED = -(1 << 63)
+"""Less than any offset in the log that an entry can name."""
 
 Place = tuple[Segment, int, int]
 AcceptsCode = Callable[[int], bool]
@@ -111,7 +113,7 @@ class Reader:
         in_memory, in_disk = self._limits(max_nums)
         # names of this function, since each record is looked at here
         count = total = low = high = physical = scanned = 0
-        removed_before = last_end = -1
+        removed_before, last_end = _NOTHING_REMOVED, -1
         for physical, size, code in entries_at(place):
             if physical < removed_before:
                 scanned += 1
@@ -137,7 +139,7 @@ class Reader:
                     removed_before = log.next_file(physical)
                     continue
                 low, high, last_end = batch.low, batch.high, -1
-            removed_before = -1
+            removed_before = _NOTHING_REMOVED
             if accepts_record is not None:
                 if self._must_stop(physical, size, scanned):
                     scanned -= 1

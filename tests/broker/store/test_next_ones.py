@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.store import GetResult, MessageStore
@@ -74,6 +74,17 @@ def test_of_queues_that_the_broker_wrote(
     BATCHES,
     st.lists(st.tuples(st.integers(0, 40), COUNTS), max_size=8),
     st.sets(st.integers(-5, 5)) | st.none(),
+)
+@example(
+    [(0, 1, 0), (-2, 0, 0)],
+    False,
+    {
+        "max_transfer_count_on_message_in_memory": 1,
+        "max_transfer_bytes_on_message_in_memory": 1,
+        "access_message_in_memory_max_ratio": 40,
+    },
+    [(0, 1)],
+    None,
 )
 def test_of_queues_with_any_entries(
     entries: list[tuple[int, int, int]],
