@@ -4,6 +4,8 @@ The broker registers at its start, every `registerNameServerPeriod` (30 s, limit
 topics change: at all name servers at once, with a time-out of `registerBrokerTimeoutMills` (6 s) each.
 With `forceRegister=false` the periodic registration skips name servers that have our data version. A name
 server that is down is logged once and retried at the next period.
+
+A slave whose master no name server knows registers again after 1, 2, 4, … s, as both may just have started.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ ReplyBodyT = TypeVar("ReplyBodyT")
 _log = logging.getLogger("broker.services.registration")
 
 PERIOD_MS = (10_000, 60_000)
+_FIRST_SEARCH = 1.0
+"""Seconds until a slave asks for its master again."""
 
 
 class Registration:
@@ -86,11 +90,17 @@ class Registration:
         self._down: set[str] = set()
         self.on_master: Callable[[RegisterBrokerResponseHeader], None] | None = None
         """Called with each reply to a registration, which names the master of a slave."""
+        self._is_master_known = False
 
     async def run(self) -> None:
         """Registers at each period until cancelled."""
+        search = _FIRST_SEARCH
         while True:
-            await trio.sleep(self._period_seconds())
+            is_searching = self.on_master is not None and not self._is_master_known
+            wait = min(self._period_seconds(), search) if is_searching else self._period_seconds()
+            search = search * 2 if is_searching else _FIRST_SEARCH
+            await trio.sleep(wait)
+            self._is_master_known = False
             await self._refresh()
 
     async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
@@ -133,6 +143,7 @@ class Registration:
     async def _register_at(self, header: RegisterBrokerRequestHeader, body: bytes, address: str) -> None:
         answer = await self._request(REGISTER_BROKER, header, body, address)
         if self.on_master is not None:
+            self._is_master_known |= answer.header.master_addr is not None
             self.on_master(answer.header)
         if answer.body is not None and self._on_order_topics is not None:
             self._on_order_topics(answer.body.table)

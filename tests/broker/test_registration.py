@@ -41,6 +41,7 @@ class Recorder:
     def __init__(self, code: int | None = 0) -> None:
         self.code = code
         self.changed = "false"
+        self.master: str | None = None
         self.requests: list[RemotingCommand] = []
         self.address = ""
 
@@ -48,7 +49,8 @@ class Recorder:
         self.requests.append(request)
         if self.code is None:
             return None
-        return request.reply(self.code, "told so", {"changed": self.changed})
+        master = {} if self.master is None else {"masterAddr": self.master, "haServerAddr": self.master}
+        return request.reply(self.code, "told so", {"changed": self.changed, **master})
 
     async def start(self, nursery: trio.Nursery, network: Network = TCP, port: int = 0) -> None:
         listener = network.listen(HOST, port)
@@ -138,6 +140,28 @@ async def test_it_registers_at_each_period_within_bounds(
     header = recorder.requests[0].ext_fields or {}
     assert header["haServerAddr"] == "127.0.0.1:10912"
     assert header["brokerId"] == "0"
+
+
+async def test_a_slave_soon_asks_again_for_a_master_that_is_not_known(
+    nursery: trio.Nursery, memory: MemoryNetwork, autojump_clock: trio.abc.Clock
+) -> None:
+    recorder = Recorder()
+    await recorder.start(nursery, memory, 9876)
+    slave = registration(recorder.address, memory, broker_role="SLAVE", broker_id=1)
+    told: list[str | None] = []
+    slave.on_master = lambda header: told.append(header.master_addr)
+    await launch(nursery, slave)
+    for seconds, count in ((1.5, 2), (2, 3), (4, 4), (8, 5), (16, 6), (30, 7)):
+        await trio.sleep(seconds)
+        assert len(told) == count
+    recorder.master = "127.0.0.1:10911"
+    await trio.sleep(60)
+    assert len(told) == 9 and told[-1] == recorder.master
+    recorder.master = None
+    await trio.sleep(30)
+    assert len(told) == 10
+    await trio.sleep(4)
+    assert len(told) == 12
 
 
 async def test_a_changed_period_counts_after_the_current_one(autojump_clock: trio.abc.Clock) -> None:
