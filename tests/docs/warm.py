@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -82,7 +83,8 @@ class Asked(NamedTuple):
 def warm_programs(folder: Path) -> Iterator[None]:
     """Runs the server; `folder` has `rmq` and `python` then, which it runs.
 
-    The requests of that `rmq` may take as long as a busy machine needs.
+    The requests of that `rmq` may take as long as a busy machine needs. A server that ends before its time is
+    named in a warning: programs have started in processes of their own since, which takes longer.
     """
     address, rmq = folder / "warm", Path(sys.executable).with_name("rmq")
     texts = {"python": sys.executable, "client": CLIENT, "address": address, "rmq": rmq}
@@ -95,6 +97,8 @@ def warm_programs(folder: Path) -> Iterator[None]:
     with ended(process) as server:
         assert server.stdout is not None and server.stdout.readline()
         yield
+        if server.poll() is not None:  # 0: its standard input, 1: an exception, below 0: a signal
+            warnings.warn(f"the warm process ended with {server.returncode}", stacklevel=1)
 
 
 class Server:
