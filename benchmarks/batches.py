@@ -34,16 +34,18 @@ ITEMS, BATCHES, ROUNDS = 32, 200, 5
 IN_FLIGHT = 1, 16
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 TOPIC = "BenchTopic"
-SIZES: dict[str, Callable[[random.Random], int]] = {
-    "128 bytes each": lambda _: 128,
-    "100 to 1,500 bytes": lambda rng: rng.randrange(100, 1500),
+KINDS: dict[str, tuple[Callable[[random.Random], int], bool]] = {
+    "128 bytes each": (lambda _: 128, False),
+    "128 bytes each, keyed": (lambda _: 128, True),
+    "100 to 1,500 bytes": (lambda rng: rng.randrange(100, 1500), False),
 }
+"""The sizes of the bodies; with a key, and one of ten tags, or with the same tag."""
 
 
 def batches() -> Iterator[Measured]:
-    """Messages of one tag, with the properties that Java's producer sets."""
-    for name, size_of in SIZES.items():
-        sent = _sent(size_of)
+    """Messages with the properties that Java's producer sets."""
+    for name, (size_of, keyed) in KINDS.items():
+        sent = _sent(size_of, keyed=keyed)
         with one_core():
             floor = min(_seconds_of(partial(_encode, sent)) for _ in range(ROUNDS))
             stored = min(trio.run(_store, sent) for _ in range(ROUNDS))
@@ -55,13 +57,13 @@ def batches() -> Iterator[Measured]:
 
 def batches_sent() -> Iterator[Measured]:
     """The same over loopback, with binary headers, by messages a second and the broker's CPU for one."""
-    for name, size_of in SIZES.items():
+    for name, (size_of, keyed) in KINDS.items():
         rng = random.Random(1)
         bodies = [[bytes(size_of(rng)) for _ in range(ITEMS)] for _ in range(BATCHES)]
         single = send_frames("Bench", body=bytes(128), kind=SerializeType.ROCKETMQ)
         with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
             address, pid = address_of(up["broker"]), up["pid"]
-            frames = batch_frames("Bench", bodies)
+            frames = batch_frames("Bench", bodies, keyed=keyed)
             assert decode_frame(first_reply(address, single[0])).code == 0
             assert decode_frame(first_reply(address, frames[0])).code == 0
             for in_flight in IN_FLIGHT:
@@ -73,11 +75,13 @@ def batches_sent() -> Iterator[Measured]:
                 yield Measured(f"{row}, CPU", cpu, "µs/msg")
 
 
-def _sent(size_of: Callable[[random.Random], int]) -> list[list[Message]]:
+def _sent(size_of: Callable[[random.Random], int], *, keyed: bool) -> list[list[Message]]:
     rng = random.Random(1)
 
     def message(number: int) -> Message:
         properties = {"TAGS": "paid", "UNIQ_KEY": f"{number:032X}", "WAIT": "true"}
+        if keyed:
+            properties |= {"TAGS": f"tag{number * 7 % 10}", "KEYS": f"{number // 4096:010}"}
         return Message(topic=TOPIC, body=bytes(size_of(rng)), properties=properties)
 
     return [[message(batch * ITEMS + item) for item in range(ITEMS)] for batch in range(BATCHES)]

@@ -49,15 +49,18 @@ def batch_frames(
     bodies: Sequence[Sequence[bytes]],
     kind: SerializeType = SerializeType.ROCKETMQ,
     queues: int = 4,
+    keyed: bool = False,
 ) -> list[bytes]:
     """Builds SEND_BATCH_MESSAGE requests with these bodies as a Java producer does, whose unique keys begin
-    with the same 28 characters for a millisecond."""
+    with the same 28 characters for a millisecond; `keyed`: with a key, and one of ten tags."""
     frames, counter = [], 0
     for n, batch in enumerate(bodies):
         messages = []
         for one in batch:
             key = f"7F00000113C018B4AAC2{n:08X}{counter % 65536:04X}"
             own = {"UNIQ_KEY": key, "WAIT": "true", "TAGS": "TagA"}
+            if keyed:
+                own = {"KEYS": f"{counter // 4096:010}", **own, "TAGS": f"tag{counter * 7 % 10}"}
             messages.append(Message(topic=topic, body=one, properties=own))
             counter += 1
         properties = encode_properties({"WAIT": "true"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import mul
+from operator import add, mul
 from typing import TypeVar
 
 try:
@@ -25,6 +25,7 @@ __all__ = [
     "crc32_whole",
     "index_key_hash",
     "index_key_hashes",
+    "index_key_hashes_of_tails",
     "java_string_hash",
     "tags_code",
 ]
@@ -57,23 +58,29 @@ _short_keys: dict[tuple[str, str], int] = {}
 """By topic and key: the hashes of keys that are no longer than a tail would be."""
 
 
-class _Pairs(dict[str, int]):
+Characters = TypeVar("Characters", str, bytes)
+
+
+class _Pairs(dict[Characters, int]):
     """The parts of two ASCII characters in a hash, `behind` which others follow; each is computed once."""
 
     def __init__(self, behind: int) -> None:
         super().__init__()
         self._scale = SCALES[behind]
 
-    def __missing__(self, pair: str) -> int:
+    def __missing__(self, pair: Characters) -> int:
         """KeyError unless both are ASCII."""
         if not pair.isascii():
             raise KeyError(pair)
-        value = self[pair] = _extend(0, _units(pair)) * self._scale
+        units = pair if isinstance(pair, bytes) else _units(pair)
+        value = self[pair] = _extend(0, units) * self._scale
         return value
 
 
-_third_last, _last = _Pairs(2), _Pairs(0)
+_third_last, _last = _Pairs[str](2), _Pairs[str](0)
 """By the two characters that begin a tail, and by those that end it."""
+_third_last_of, _last_of = _Pairs[bytes](2).__getitem__, _Pairs[bytes](0).__getitem__
+"""The same of encoded characters."""
 
 
 def java_string_hash(text: str) -> int:
@@ -114,6 +121,17 @@ def index_key_hashes(topic: str, keys: Sequence[str]) -> list[int]:
     except KeyError:
         return [index_key_hash(topic, key) for key in keys]
     return [value if value < SIGN else -value & CRC_BITS for value in values]
+
+
+def index_key_hashes_of_tails(
+    topic: str, head: str, thirds: Sequence[bytes], lasts: Sequence[bytes]
+) -> list[int]:
+    """As `index_key_hash` of keys that begin with `head`, given the ASCII characters of their tails, two by
+    two.
+    """
+    base = _heads.get((topic, head)) or _learned_head(topic, head)
+    tails = map(add, map(_third_last_of, thirds), map(_last_of, lasts))
+    return [value if (value := base + tail & MASK) < SIGN else -value & CRC_BITS for tail in tails]
 
 
 @lru_cache(maxsize=4096)

@@ -40,14 +40,14 @@ PART_BYTES = 128 * 1024
 
 
 class Rows(NamedTuple):
-    """Messages of a batch by columns: flags, bodies, texts of their properties, tags codes, keys of the index,
-    CRCs of the bodies."""
+    """Messages of a batch by columns: flags, bodies, texts of their properties, tags codes, hashes of the keys
+    of the index, CRCs of the bodies."""
 
     flags: Sequence[int]
     bodies: Sequence[bytes]
     texts: Sequence[bytes]
     codes: Sequence[int]
-    keys: Sequence[tuple[str, ...]]
+    hashes: Sequence[tuple[int, ...]]
     crcs: Sequence[int]
 
     def one(self, number: int) -> Rows:
@@ -58,7 +58,7 @@ class Rows(NamedTuple):
             self.bodies[row],
             self.texts[row],
             self.codes[row],
-            self.keys[row],
+            self.hashes[row],
             self.crcs[row],
         )
 
@@ -74,7 +74,7 @@ class Batch(msgspec.Struct):
     bodies: list[bytes] = []
     texts: list[bytes] = []
     codes: list[int] = []
-    keys: list[tuple[str, ...]] = []
+    hashes: list[tuple[int, ...]] = []
     crcs: list[int] = []
     size: int = 0
     weight: int = 0
@@ -114,7 +114,7 @@ class Batch(msgspec.Struct):
         self.bodies += rows.bodies
         self.texts += rows.texts
         self.codes += rows.codes
-        self.keys += rows.keys
+        self.hashes += rows.hashes
         self.crcs += rows.crcs
         self.weight += weight
         self.size = size
@@ -198,15 +198,16 @@ def prepare_batch(
     _check_numbers(message, topic, encoder)
     parts: list[Batch] = []
     texts, in_step = texts_of(message.properties_text), 0
+    name = message.topic
     for flags, bodies, owns in walk_together(message.body, TOGETHER):
         start = 0
         while start < len(owns):
-            read = texts.read_alike(owns[start:] if start else owns)
+            read = texts.read_alike(owns[start:] if start else owns, name)
             end = start + 1 if read is None else len(owns)
             rows = Rows(
                 flags[start:end],
                 bodies[start:end],
-                *(read or texts.read_one(owns[start])),
+                *(read or texts.read_one(owns[start], name)),
                 crc32_of_each(bodies[start:end]),
             )
             start, weight = end, max(map(len, rows.texts))

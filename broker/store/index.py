@@ -19,7 +19,7 @@ from broker.errors import StoreSizeMismatch
 from broker.store.index_file import IndexFile, IndexItem, Piece
 from broker.store.segment import DISK_FULL, Segment
 from broker.store.values import Arrival
-from codec.hashing import index_key_hash, index_key_hashes
+from codec.hashing import index_key_hash
 from codec.store.dispatch import index_keys
 from codec.store.file_names import index_file_name, index_file_name_after, is_index_file_name
 from codec.store.index_file import HEADER, ITEM, index_file_size, is_index_file_size, item_position
@@ -188,15 +188,15 @@ class Index:
         if len(self._pending) >= BATCH:
             self.drain()
 
-    def add_batch(
-        self, topic: str, keys: Sequence[tuple[str, ...]], offsets: Sequence[int], timestamp: int
-    ) -> None:
-        """The same for the messages of a batch, given the keys of each."""
-        flat = [*chain.from_iterable(keys)]
-        hashes, places = index_key_hashes(topic, flat), offsets
-        if len(flat) > len(keys) or not all(keys):  # not one each
-            places = [offset for offset, of_one in zip(offsets, keys, strict=True) for _ in of_one]
-        self._pending += zip(hashes, places, repeat(timestamp))
+    def add_batch(self, hashes: Sequence[tuple[int, ...]], offsets: Sequence[int], timestamp: int) -> None:
+        """The same for the messages of a batch, given the hashes of the keys of each."""
+        counts = {*map(len, hashes)}
+        places: Iterable[int]
+        if len(counts) == 1:
+            places = chain.from_iterable(zip(*repeat(offsets, counts.pop()), strict=True))
+        else:
+            places = (offset for offset, of_one in zip(offsets, hashes, strict=True) for _ in of_one)
+        self._pending += zip(chain.from_iterable(hashes), places, repeat(timestamp))
         if len(self._pending) >= BATCH:
             self.drain()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.errors import BodyError
-from codec.hashing import index_key_hash, index_key_hashes
+from codec.hashing import index_key_hash, index_key_hashes, index_key_hashes_of_tails
 from codec.message_batch import HEAD, walk_batch, walk_together
 
 LENGTHS = st.tuples(st.integers(0, 5), st.integers(0, 5))
@@ -63,6 +63,7 @@ def test_hostile_items(
     assert outcome(together(data, most)) == outcome(walk_batch(data))
 
 
+PAIRS = st.text("".join(map(chr, range(128))), min_size=2, max_size=2)
 KEYS = st.sampled_from(
     ["", "k", "0A0B", "0A0B0000", "0A0B0001", "0A0BFFFF", "0A0C0001", "0A0Bäöü€", "0A0B😀"]
 )
@@ -72,3 +73,14 @@ KEYS = st.sampled_from(
 def test_hashes_of_many_keys(keys: list[str], topic: str) -> None:
     expected = [index_key_hash(topic, key) for key in keys]
     assert index_key_hashes(topic, keys) == expected
+
+
+@given(
+    st.text(min_size=1, max_size=8),
+    st.lists(st.tuples(PAIRS, PAIRS), max_size=8),
+    st.sampled_from(["T", "ü"]),
+)
+def test_hashes_of_keys_by_their_tails(head: str, tails: list[tuple[str, str]], topic: str) -> None:
+    expected = [index_key_hash(topic, head + third + last) for third, last in tails]
+    thirds, lasts = ([one[place].encode() for one in tails] for place in (0, 1))
+    assert index_key_hashes_of_tails(topic, head, thirds, lasts) == expected

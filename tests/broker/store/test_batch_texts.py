@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from broker.errors import IllegalBatch
 from broker.store.batch_texts import BatchText, BatchTexts, texts_of
 from codec.errors import LocalProtocolError
-from codec.hashing import tags_code
+from codec.hashing import index_key_hash, tags_code
 
+TOPIC = "Topic"
 COMMON = (b"", b"WAIT\x01true", b"TAGS\x01all\x02", b"UNIQ_KEY\x01whole")
 VALUES = st.sampled_from(["0A0B", "0a0D", "A\x01BC", "A\x02BC", "AB\x02\x01", "A BC", "ABé", "", "x"])
 PAIRS = st.sampled_from(
@@ -49,7 +50,7 @@ def test_as_each_alone(batch: list[tuple[tuple[str, str, str], str]], common: by
 
 def outcome(texts: BatchTexts, text: str) -> BatchText | str:
     try:
-        return texts.read(text.encode())
+        return texts.read(text.encode(), TOPIC)
     except (IllegalBatch, LocalProtocolError) as error:
         return str(error)
 
@@ -62,8 +63,10 @@ def test_texts_that_are_alike_are_read_together_as_each_alone(
     owns = [(before + name + value + after).encode() for (before, name, after), value in batch]
     texts = BatchTexts(common)
     outcome(texts, owns[0].decode(errors="replace"))
-    alike = texts.read_alike(owns)
-    assert alike is None or list(zip(*alike, strict=True)) == [BatchTexts(common).read(own) for own in owns]
+    alike = texts.read_alike(owns, TOPIC)
+    assert alike is None or list(zip(*alike, strict=True)) == [
+        BatchTexts(common).read(own, TOPIC) for own in owns
+    ]
 
 
 NAMES = st.lists(st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "n", "é"]), min_size=1, unique=True)
@@ -87,49 +90,82 @@ def test_texts_with_the_same_names_are_read_together_as_each_alone(
     owns = [own.encode() for own in batch]
     texts = BatchTexts(common)
     outcome(texts, batch[0])
-    together = texts.read_alike(owns)
-    alone = [BatchTexts(common).read(own) for own in owns]
+    together = texts.read_alike(owns, TOPIC)
+    alone = [BatchTexts(common).read(own, TOPIC) for own in owns]
     assert together is not None
     assert list(zip(*together, strict=True)) == alone
     broken = owns[-1].replace(b"\x01", b"\x01" + odd.encode(), 1)
-    later = texts.read_alike((broken,))
-    assert later is None or list(zip(*later, strict=True)) == [BatchTexts(common).read(broken)]
+    later = texts.read_alike((broken,), TOPIC)
+    assert later is None or list(zip(*later, strict=True)) == [BatchTexts(common).read(broken, TOPIC)]
 
 
-@pytest.mark.parametrize(
-    "own", [b"", b"a\x01b\x02a\x01c", b"n", b"a\x01", b"\x02".join([b"n%d\x01v" % n for n in range(17)])]
-)
-def test_a_text_without_a_shape_is_read_alone(own: bytes) -> None:
+LONG = b"\x02".join([b"n%d\x01v" % n for n in range(17)])
+
+
+@pytest.mark.parametrize("own", [b"a\x01b\x02a\x01c", LONG, b"a\x01" + b"b" * 1024])
+def test_a_text_without_a_layout_is_read_alone(own: bytes) -> None:
     texts = BatchTexts(b"")
-    texts.read(own)
-    assert texts.read_alike((own, own)) is None
+    texts.read(own, TOPIC)
+    assert texts.read_alike((own, own), TOPIC) is None
+
+
+@pytest.mark.parametrize("own", [b"", b"a\x01", b"UNIQ_KEY\x01", b"n\x01v\x02TAGS\x01\x02"])
+def test_equal_texts_are_read_together(own: bytes) -> None:
+    texts = BatchTexts(b"WAIT\x01true")
+    found = texts.read(own, TOPIC)
+    together = texts.read_alike((own, own), TOPIC)
+    assert together is not None
+    assert list(zip(*together, strict=True)) == [found, found]
+
+
+def test_a_client_that_sets_keys_and_one_of_several_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of a length each are cut out of the texts; others, and keys with spaces, found by the names."""
+    texts = BatchTexts(b"WAIT\x01true")
+    layout = b"KEYS\x01%b\x02UNIQ_KEY\x01%032X\x02WAIT\x01true\x02TAGS\x01%b"
+    texts.read(layout % (b"1795705477", 0, b"tag1"), TOPIC)
+    monkeypatch.setattr("broker.store.batch_texts.decode_properties", None)
+    for values in (
+        [(b"1795705477", 0xFFFF, b"tag1"), (b"1795705478", 0x10000, b"tag2")],
+        [(b"1795705477", 0xFFFE, b"tag1"), (b"1795705477", 0xFFFF, b"tag1")],
+        [(b"17957 5477", 0xFFFE, b"tag1"), (b"179570 477", 0xFFFF, b"tag1")],
+        [(b"k", 1, b"paid"), (b"key k", 2, b"open ")],
+    ):
+        together = texts.read_alike([layout % value for value in values], TOPIC)
+        assert together is not None
+        for (keys, unique, tags), text, code, hashes in zip(values, *together, strict=True):
+            assert text == layout % (keys, unique, tags) + b"\x02WAIT\x01true"
+            assert code == tags_code(tags.decode())
+            names = [f"{unique:032X}", *keys.decode().split()]
+            assert hashes == tuple(index_key_hash(TOPIC, name) for name in names)
 
 
 def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = BatchTexts(b"WAIT\x01true")
-    texts.read(b"UNIQ_KEY\x010A\x02TAGS\x01t")
+    texts.read(b"UNIQ_KEY\x010A\x02TAGS\x01t", TOPIC)
     monkeypatch.setattr("broker.store.batch_texts.decode_properties", None)
-    stored, code, keys = texts.read(b"UNIQ_KEY\x010B\x02TAGS\x01t")
+    stored, code, hashes = texts.read(b"UNIQ_KEY\x010B\x02TAGS\x01t", TOPIC)
     assert stored == b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true"
-    assert (code, keys) == (tags_code("t"), ("0B",))
-    both = texts.read_alike([b"UNIQ_KEY\x010C\x02TAGS\x01t", b"UNIQ_KEY\x010D\x02TAGS\x01t"])
+    assert (code, hashes) == (tags_code("t"), (index_key_hash(TOPIC, "0B"),))
+    both = texts.read_alike([b"UNIQ_KEY\x010C\x02TAGS\x01t", b"UNIQ_KEY\x010D\x02TAGS\x01t"], TOPIC)
     assert both is not None
-    assert both[2] == [("0C",), ("0D",)]
+    assert both.hashes == [(index_key_hash(TOPIC, "0C"),), (index_key_hash(TOPIC, "0D"),)]
 
 
 def test_a_batch_of_different_texts_is_not_learned_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = BatchTexts(b"")
     for number in range(4):
-        texts.read(b"UNIQ_KEY\x010A\x02n%d\x01v" % number)
+        texts.read(b"UNIQ_KEY\x010A\x02n%d\x01v" % number, TOPIC)
     monkeypatch.setattr(BatchTexts, "_learned", None)
-    assert texts.read(b"KEYS\x01k\x02UNIQ_KEY\x01u")[2] == ("u", "k")
+    hashes = texts.read(b"KEYS\x01k\x02UNIQ_KEY\x01u", TOPIC)[2]
+    assert hashes == (index_key_hash(TOPIC, "u"), index_key_hash(TOPIC, "k"))
 
 
 def test_a_batch_like_the_one_before_is_read_by_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     common = b"WAIT\x01true"
     for number in range(5):  # misses of a batch do not count for the next
-        texts_of(common).read(b"KEYS\x01%d" % number)
-    texts_of(common).read(b"UNIQ_KEY\x010A\x02TAGS\x01t")
+        texts_of(common).read(b"KEYS\x01%d" % number, TOPIC)
+    texts_of(common).read(b"UNIQ_KEY\x010A\x02TAGS\x01t", TOPIC)
     monkeypatch.setattr("broker.store.batch_texts.decode_properties", None)
-    read = texts_of(common).read_alike([b"UNIQ_KEY\x010B\x02TAGS\x01t"])
-    assert read == ([b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true"], [tags_code("t")], [("0B",)])
+    read = texts_of(common).read_alike([b"UNIQ_KEY\x010B\x02TAGS\x01t"], TOPIC)
+    stored, hashes = b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true", (index_key_hash(TOPIC, "0B"),)
+    assert read == ([stored], [tags_code("t")], [hashes])
