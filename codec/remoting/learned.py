@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from operator import itemgetter, lt, methodcaller
+from operator import itemgetter, lt
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -37,7 +37,6 @@ CREDIT: Final = 256
 
 _SIGNED: Final = SIGNATURE.encode()
 _replace: Final = msgspec.structs.replace
-_decode: Final = methodcaller("decode", "utf-8", "replace")
 _Spans = tuple[Span, ...]
 _Constants = tuple[bytes, ...]
 _Known = dict[_Constants, RemotingCommand]
@@ -45,6 +44,10 @@ _Fill = Callable[..., Header]
 _Read = Callable[[bytes, int, int, int], RemotingCommand | None]
 """From the data, and where header, body and frame begin and end; None for what the general reader must
 read."""
+
+
+def _decode(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
 
 
 class Layouts:
@@ -133,24 +136,22 @@ def _slots_of(spans: _Spans, opaque: str) -> Callable[..., tuple[Any, ...]]:
 
 
 class _Filling(NamedTuple):
-    """The making of a typed header from the values in the order of the wire: `pick` puts them into that of
-    `fill`, the first `numbers` of them whole numbers that are no less than `least`."""
+    """The making of a typed header from the values of slots: `pick` puts them into the order opaque, then that
+    of `fill`. Up to `numbers` they are whole numbers, those behind the opaque no less than `least`."""
 
     fill: Callable[..., Header]
+    pick: Callable[[Any], tuple[Any, ...]]
     numbers: int
-    has_texts: bool
-    pick: Callable[[Any], tuple[Any, ...]] | None
     least: tuple[int, ...] | None
 
 
 def _filling(varying: Varying, lesson: Lesson) -> _Filling:
-    places = [lesson.fields.index(name) for name in varying.fields]
-    pick = None if places == sorted(places) else itemgetter(*places)
+    spans = lesson.spans[0], *(lesson.spans[1 + lesson.fields.index(name)] for name in varying.fields)
+    on_wire = sorted(spans)
     least = None
     if varying.is_signed:  # over the text "1", not "01"
-        spans = [lesson.spans[1 + place] for place in places[: len(varying.numbers)]]
-        least = tuple(_least(span.end - span.start) for span in spans)
-    return _Filling(varying.fill, len(varying.numbers), bool(varying.texts), pick, least)
+        least = tuple(_least(span.end - span.start) for span in spans[1 : 1 + len(varying.numbers)])
+    return _Filling(varying.fill, itemgetter(*map(on_wire.index, spans)), 1 + len(varying.numbers), least)
 
 
 def _least(digits: int) -> int:
@@ -162,23 +163,19 @@ def _binary_reader(
     known: _Known, constants: Callable[..., _Constants], spans: _Spans, filling: _Filling
 ) -> _Read:
     find, slots = known.get, _slots_of(spans, OPAQUE.format[1:])
-    fill, numbers, has_texts, pick, least = filling
+    fill, pick, numbers, least = filling
 
     def read(data: bytes, header_at: int, body_at: int, end: int) -> RemotingCommand | None:
         command: Any = find(constants(data, header_at))
         if command is None:
             return None
-        opaque, *values = slots(data, header_at)
-        if pick is not None:
-            values[:] = pick(values)
-        texts = map(_decode, values[numbers:]) if has_texts else ()
-        del values[numbers:]
-        if not b"".join(values).isdigit():
+        values = pick(slots(data, header_at))
+        if not b"".join(values[1:numbers]).isdigit():
             return None
-        if least is not None and any(map(lt, map(int, values), least)):
+        if least is not None and any(map(lt, map(int, values[1:numbers]), least)):
             return None
-        header = fill(command.header, *map(int, values), *texts)
-        return _replace(command, body=data[body_at:end], opaque=opaque, header=header)  # type: ignore[no-any-return]
+        header = fill(command.header, _decode, *values[1:])
+        return _replace(command, body=data[body_at:end], opaque=values[0], header=header)  # type: ignore[no-any-return]
 
     return read
 
@@ -189,24 +186,22 @@ def _json_reader(
     digits = spans[0].end - spans[0].start
     least_opaque = _least(digits)  # JSON has no leading zeros
     find, slots = known.get, _slots_of(spans, f"{digits}s")
-    fill, numbers, has_texts, pick, least = filling
+    fill, pick, numbers, least = filling
 
     def read(data: bytes, header_at: int, body_at: int, end: int) -> RemotingCommand | None:
         command: Any = find(constants(data, header_at))
         if command is None:
             return None
-        *values, number = slots(data, header_at)
-        if pick is not None:
-            values[:] = pick(values)
-        texts = map(read_json_text, values[numbers:]) if has_texts else ()
-        del values[numbers:]
-        if not (number.isdigit() and b"".join(values).isdigit()):
+        values = pick(slots(data, header_at))
+        if not b"".join(values[:numbers]).isdigit():
             return None
-        opaque = int(number)
-        if opaque < least_opaque or (least is not None and any(map(lt, map(int, values), least))):
+        opaque = int(values[0])
+        if opaque < least_opaque:
+            return None
+        if least is not None and any(map(lt, map(int, values[1:numbers]), least)):
             return None
         try:
-            header = fill(command.header, *map(int, values), *texts)
+            header = fill(command.header, read_json_text, *values[1:])
         except ValueError:  # a text that the general reader may tolerate
             return None
         return _replace(command, body=data[body_at:end], opaque=opaque, header=header)  # type: ignore[no-any-return]

@@ -32,7 +32,8 @@ _replace: Final = msgspec.structs.replace
 
 class Varying(NamedTuple):
     """`numbers` are the fields that are whole numbers, and the digits that they may have; `texts` are the
-    others. `fill` makes a header like another one with the values of these fields, in this order.
+    others. `fill` makes a header like another one with the values of these fields, in this order, given how a
+    text is decoded.
 
     `signed` is for requests with a signature, which covers all texts as they came."""
 
@@ -53,31 +54,46 @@ class Varying(NamedTuple):
         return SIGNATURE in self.header.__struct_encode_fields__
 
 
+_Text = Callable[[bytes], str]
+
+
 # Written out: passed on as a dict, the names would cost as much as all the rest.
-def _sent(like: Any, queue_id: int, born_timestamp: int, properties: str) -> Any:
-    return _replace(like, queue_id=queue_id, born_timestamp=born_timestamp, properties=properties)
-
-
-def _sent_signed(like: Any, queue_id: int, born_timestamp: int, properties: str, signature: str) -> Any:
+def _sent(like: Any, text: _Text, queue_id: bytes, born_timestamp: bytes, properties: bytes) -> Any:
     return _replace(
-        like, queue_id=queue_id, born_timestamp=born_timestamp, properties=properties, signature=signature
+        like, queue_id=int(queue_id), born_timestamp=int(born_timestamp), properties=text(properties)
     )
 
 
-def _pulled(like: Any, queue_offset: int, commit_offset: int) -> Any:
-    return _replace(like, queue_offset=queue_offset, commit_offset=commit_offset)
+def _sent_signed(
+    like: Any, text: _Text, queue_id: bytes, born_timestamp: bytes, properties: bytes, signature: bytes
+) -> Any:
+    return _replace(
+        like,
+        queue_id=int(queue_id),
+        born_timestamp=int(born_timestamp),
+        properties=text(properties),
+        signature=text(signature),
+    )
 
 
-def _pulled_signed(like: Any, queue_offset: int, commit_offset: int, signature: str) -> Any:
-    return _replace(like, queue_offset=queue_offset, commit_offset=commit_offset, signature=signature)
+def _pulled(like: Any, _text: _Text, queue_offset: bytes, commit_offset: bytes) -> Any:
+    return _replace(like, queue_offset=int(queue_offset), commit_offset=int(commit_offset))
 
 
-def _committed(like: Any, commit_offset: int) -> Any:
-    return _replace(like, commit_offset=commit_offset)
+def _pulled_signed(
+    like: Any, text: _Text, queue_offset: bytes, commit_offset: bytes, signature: bytes
+) -> Any:
+    return _replace(
+        like, queue_offset=int(queue_offset), commit_offset=int(commit_offset), signature=text(signature)
+    )
 
 
-def _committed_signed(like: Any, commit_offset: int, signature: str) -> Any:
-    return _replace(like, commit_offset=commit_offset, signature=signature)
+def _committed(like: Any, _text: _Text, commit_offset: bytes) -> Any:
+    return _replace(like, commit_offset=int(commit_offset))
+
+
+def _committed_signed(like: Any, text: _Text, commit_offset: bytes, signature: bytes) -> Any:
+    return _replace(like, commit_offset=int(commit_offset), signature=text(signature))
 
 
 class _Kind(NamedTuple):
