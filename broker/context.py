@@ -140,9 +140,7 @@ class BrokerContext:
         self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
         self.is_sync_master = config.broker_role == "SYNC_MASTER"
         self.waits_for_store = self.sync_flush or self.is_sync_master
-        self.takes_runs = not (
-            self.is_slave or self.waits_for_store or config.start_accept_send_request_time_stamp
-        )
+        self.takes_runs = not (self.is_slave or config.start_accept_send_request_time_stamp)
         self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         self.own_properties = OwnProperties(
             {PropertyName.CLUSTER: config.broker_cluster_name, **self.reply_ext}

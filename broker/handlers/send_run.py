@@ -1,51 +1,104 @@
 """The hot path of SEND_MESSAGE (10) and SEND_MESSAGE_V2 (310): plain sends of one batch of frames are stored
 by one write.
 
-A plain send needs neither a decision nor a wait: one message, to a queue of a topic that was checked
-before, without a transaction, a delay, several tags or a dead-letter count, with ASYNC_FLUSH. `send`
-handles all others and refuses.
+A plain send needs no decision: one message, to a queue of a topic that was checked before, without a
+transaction, a delay, several tags or a dead-letter count. `send` handles all others and refuses. Where the
+broker promises more than to have a message in memory, one task waits for all of a run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from broker.context import BrokerContext
 from broker.handlers.plain_properties import PlainTexts
-from broker.handlers.send import MULTI_TAG
+from broker.handlers.send import MULTI_TAG, WAIT_BEGINNING
 from broker.net.session import Session
-from broker.services.put import put_run
+from broker.services.put import put_run, safely_stored
 from broker.store.values import StoreMessage
+from codec.codes import ResponseCode, SerializeType
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
 from codec.remoting.frame import RemotingCommand
 
+_WAITS = f"{WAIT_BEGINNING}true"
 HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
 
 
 def send_run(
     broker: BrokerContext, texts: PlainTexts, session: Session, requests: Sequence[RemotingCommand]
-) -> list[bytes]:
-    """Stores the plain sends at the beginning of `requests`; the frames of their replies."""
+) -> int:
+    """Stores the plain sends at the beginning of `requests`, and replies to them; returns their number."""
     if not broker.takes_runs:
-        return []
+        return 0
     texts.follow(broker.own_properties)
     messages = _plain(broker, texts, session, requests)
-    if not messages:
-        return []
-    frame_of = broker.send_replies.by_kind
-    return [
-        frame_of[request.serialize_type](
-            request.opaque, result.physical_offset, message.queue_id, result.queue_offset
+    results = put_run(broker, messages) if messages else []
+    if not results:
+        return 0
+    if broker.waits_for_store:
+        sent = [
+            _Sent(
+                request.serialize_type,
+                request.opaque,
+                result.physical_offset,
+                message.queue_id,
+                result.queue_offset,
+            )
+            for request, message, result in zip(requests, messages, results, strict=False)
+        ]
+        end = results[-1].physical_offset + results[-1].size
+        session.spawn(_reply_when_safe, broker, session, sent, end)
+    else:
+        frame_of = broker.send_replies.by_kind
+        session.queue_replies(
+            [
+                frame_of[request.serialize_type](
+                    request.opaque, result.physical_offset, message.queue_id, result.queue_offset
+                )
+                for request, message, result in zip(requests, messages, results, strict=False)
+            ]
         )
-        for request, message, result in zip(requests, messages, put_run(broker, messages), strict=False)
-    ]
+    return len(results)
+
+
+class _Sent(NamedTuple):
+    """What the reply to a send says; how, and to which request."""
+
+    kind: SerializeType
+    opaque: int
+    physical_offset: int
+    queue_id: int
+    queue_offset: int
+
+
+async def _reply_when_safe(broker: BrokerContext, session: Session, sent: Sequence[_Sent], end: int) -> None:
+    code, replies = await safely_stored(broker, end), broker.send_replies
+    if code == ResponseCode.SUCCESS:
+        frames = [replies.by_kind[kind](*rest) for kind, *rest in sent]
+    else:
+        frames = [
+            b"".join(
+                replies.pieces(
+                    one.kind,
+                    code,
+                    one.opaque,
+                    [f"{broker.id_prefix}{one.physical_offset:016X}".encode()],
+                    one.queue_id,
+                    one.queue_offset,
+                )
+            )
+            for one in sent
+        ]
+    session.queue_replies(frames)
+    session.flush()
 
 
 def _plain(
     broker: BrokerContext, texts: PlainTexts, session: Session, requests: Sequence[RemotingCommand]
 ) -> list[StoreMessage]:
-    read, born_host = texts.read, session.packed_peer
+    read, born_host, must_wait = texts.read, session.packed_peer, broker.waits_for_store
     messages: list[StoreMessage] = []
     known, queues = "", 0
     for request in requests:
@@ -57,7 +110,8 @@ def _plain(
             known, queues = topic, _open_queues(broker, topic)
         if not 0 <= queue_id < queues:
             break
-        plain = read(header.properties or "")
+        text = header.properties or ""
+        plain = None if must_wait and text.count(WAIT_BEGINNING) != text.count(_WAITS) else read(text)
         if plain is None:
             break
         stored, code, properties = plain

@@ -25,9 +25,9 @@ from codec.remoting.frame import RemotingCommand
 
 Handler = Callable[[Session, RemotingCommand], RemotingCommand | bytes | None]
 HandlerTable = Mapping[int, Handler]
-RunHandler = Callable[[Session, Sequence[RemotingCommand]], Sequence[bytes]]
-"""Handles as many of the next requests as it accepts, whatever their codes, in order; returns one frame
-for each."""
+RunHandler = Callable[[Session, Sequence[RemotingCommand]], int]
+"""Handles as many of the next requests as it accepts, whatever their codes, in order; returns their number.
+It queues their replies, now or later."""
 RunTable = Mapping[int, RunHandler]
 NO_RUNS: RunTable = {}
 
@@ -212,12 +212,10 @@ class Dispatcher:
 
     def _call_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
         try:
-            frames = run(session, commands)
+            return run(session, commands)
         except Exception as error:  # as for one request, which it counts as
             self._reply_failure(session, commands[0], error)
             return 1
-        session.queue_replies(frames)
-        return len(frames)
 
     def _not_admitted(
         self, session: Session, command: RemotingCommand, failure: Exception | None

@@ -115,10 +115,9 @@ async def test_a_read_of_admitted_sends_is_a_run(broker: FakeBroker, monkeypatch
     """The one that is refused ends the run before it."""
     ran: list[int] = []
 
-    def run(context: BrokerContext, texts: PlainTexts, session: Session, requests: Any) -> list[bytes]:
-        frames = send_run(context, texts, session, requests)
-        ran.append(len(frames))
-        return frames
+    def run(context: BrokerContext, texts: PlainTexts, session: Session, requests: Any) -> int:
+        ran.append(send_run(context, texts, session, requests))
+        return ran[-1]
 
     monkeypatch.setattr(handlers, "send_run", run)
     replies = await served(broker, Watch(20), *(send_frame(n, more=SIGNED) for n in range(32)))
@@ -152,10 +151,11 @@ async def test_a_run_that_waits_for_the_disk_keeps_its_order_and_passes_once() -
         handled.append(command.opaque)
         return command.reply(ResponseCode.SUCCESS)
 
-    def run(session: Session, commands: Sequence[RemotingCommand]) -> Sequence[bytes]:
+    def run(session: Session, commands: Sequence[RemotingCommand]) -> int:
         ready = list(takewhile(lambda command: command.opaque != 2 or waited, commands[:2]))
         runs.append([command.opaque for command in ready])
-        return [encode_frame(send_one(session, command)) for command in ready]
+        session.queue_replies([encode_frame(send_one(session, command)) for command in ready])
+        return len(ready)
 
     gate = Watch(5)
     wire = Wire(b"".join(send_frame(n) for n in range(8)))

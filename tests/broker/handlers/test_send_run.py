@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from codec.remoting.signature import Signer
 from tests.broker.serving import Wire
 from tests.broker.support import START_MS, FakeBroker, fake_broker, pull_header, send_header
 
+LAST = RemotingCommand(RequestCode.SEND_MESSAGE_V2, opaque=1 << 30)
 PEER = ("10.0.0.7", 40000)
 
 
@@ -57,12 +59,15 @@ async def answered(
     """
     wire = Wire(data)
     ends = [0, *accumulate(sizes), len(data)]
-    wire.incoming = [chunk for start, end in pairwise(ends) if (chunk := data[start:end])] + [b""]
+    wire.incoming = [chunk for start, end in pairwise(ends) if (chunk := data[start:end])]
+    wire.incoming += [encode_frame(LAST), b""]  # what is refused at once is sent with all before it
     runs = run_table(broker.context) if together else {}
     direct = direct_readers() if together else NO_DIRECT
     server = Server(handler_table(broker.context), batches=broker.context.store, direct=direct, runs=runs)
     await server.serve_transport(wire, PEER)
-    return sorted(wire.replies(), key=lambda reply: reply.opaque)
+    replies = sorted(wire.replies(), key=lambda reply: reply.opaque)
+    assert replies.pop().opaque == LAST.opaque
+    return replies
 
 
 BATCH = encode_batch([Message.of("T", "one"), Message.of("T", "two")])
@@ -110,9 +115,9 @@ def some_frames(seed: int) -> bytes:
 
 
 async def left_behind(
-    root: Path, data: bytes, *, together: bool, sizes: Sequence[int] = ()
+    root: Path, data: bytes, *, together: bool, sizes: Sequence[int] = (), **settings: Any
 ) -> tuple[list[RemotingCommand], dict[str, bytes]]:
-    async with fake_broker(root, lambda: START_MS, max_message_size=4096) as broker:
+    async with fake_broker(root, lambda: START_MS, max_message_size=4096, **settings) as broker:
         context = broker.context
         context.topics.put(TopicConfig("ReadOnly", 4, 4, perm=4))
         many, _ = context.topics.ensure("Many", 4)
@@ -133,8 +138,11 @@ async def left_behind(
     return replies, files | {"rates": repr((counted, cells)).encode()}
 
 
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("seed", range(4))
-async def test_together_is_as_one_by_one(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_together_is_as_one_by_one(
+    tmp_path: Path, seed: int, flush: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs: list[int] = []
     make = MessageStore.__init__
 
@@ -151,11 +159,13 @@ async def test_together_is_as_one_by_one(tmp_path: Path, seed: int, monkeypatch:
 
     monkeypatch.setattr(MessageStore, "__init__", counting)
     data = some_frames(seed)
-    apart = await left_behind(tmp_path / "apart", data, together=False)
+    apart = await left_behind(tmp_path / "apart", data, together=False, flush_disk_type=flush)
     assert runs == []
     rng = random.Random(seed)
     sizes = [rng.choice((1, 500, 5000, 20000)) for _ in range(seed * 8)]
-    together = await left_behind(tmp_path / "together", data, together=True, sizes=sizes)
+    together = await left_behind(
+        tmp_path / "together", data, together=True, sizes=sizes, flush_disk_type=flush
+    )
     assert sum(runs) > 200
     assert {reply.code for reply in apart[0]} >= {0, 1, 13, 16, 17}
     assert together[0] == apart[0]
@@ -169,6 +179,32 @@ async def test_a_synchronous_flush_is_waited_for(tmp_path: Path) -> None:
         await answered(broker, b"".join(frame(n) for n in range(8)))
         assert broker.context.rates.put_messages == 9
         assert broker.context.store.flushed_offset == broker.context.store.commit_log_max_offset
+
+
+@pytest.mark.parametrize("kind", SerializeType)
+async def test_a_run_that_is_not_flushed_in_time(
+    tmp_path: Path, kind: SerializeType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reply says so, as one that came alone; who asked for no wait has none."""
+
+    async def never(_self: object, _end: int) -> bool:
+        await trio.lowlevel.checkpoint()
+        return False
+
+    fields: dict[str, Any] = {"kind": kind}
+    no_wait = {"UNIQ_KEY": "A" * 32, "WAIT": "False"}
+    data = b"".join(frame(n, **fields) for n in range(4))
+    data += frame(4, properties=no_wait, **fields) + b"".join(frame(n, **fields) for n in range(5, 9))
+    found = []
+    for together in (False, True):
+        root = tmp_path / str(together)
+        async with fake_broker(root, lambda: START_MS, flush_disk_type="SYNC_FLUSH") as broker:
+            await broker.client().send("T")
+            monkeypatch.setattr(broker.context.store, "wait_flushed", partial(never, None))
+            found.append(await answered(broker, data, together=together))
+    apart, together_ = found
+    assert [reply.code for reply in apart] == [10, 10, 10, 10, 0, 10, 10, 10, 10]
+    assert together_ == apart
 
 
 @pytest.mark.parametrize(
@@ -240,10 +276,9 @@ async def test_signed_sends_are_stored_together(tmp_path: Path) -> None:
         frames.append(encode_frame(command))
     seen: list[int] = []
 
-    def counted(session: Session, requests: Sequence[RemotingCommand]) -> Sequence[bytes]:
-        done = run(session, requests)
-        seen.append(len(done))
-        return done
+    def counted(session: Session, requests: Sequence[RemotingCommand]) -> int:
+        seen.append(run(session, requests))
+        return seen[-1]
 
     async with fake_broker(tmp_path) as broker:
         run = run_table(broker.context)[310]
