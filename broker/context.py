@@ -119,7 +119,7 @@ class BrokerContext:
     waits_for_store: bool = field(init=False)
     """True when the reply to a send waits for the disk, for a slave, or for both."""
     takes_runs: bool = field(init=False)
-    """True when plain sends can be stored together: none of them needs a check or a wait."""
+    """True when plain sends can be stored together: none of them needs a check."""
 
     def __post_init__(self) -> None:
         self.id_prefix = self.store_host.hex().upper()
