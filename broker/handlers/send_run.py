@@ -64,7 +64,7 @@ def send_run(
 
 
 class _Sent(NamedTuple):
-    """What the reply to a send says; how, and to which request."""
+    """The contents of the reply to a send, the form of it, and the number of the request."""
 
     kind: SerializeType
     opaque: int
