@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from broker.errors import IllegalBatch
-from broker.store.text_layouts import END, FixedLayout, TextColumns, TextShape, pairs_of
+from broker.store.text_layouts import END, MOST_HASHED, FixedLayout, TextColumns, TextShape, pairs_of
 from codec.hashing import index_key_hash, tags_code
 from codec.properties import TIMERS, PropertyName, decode_properties, sound_text
 from codec.store.dispatch import index_keys
 
-BatchText = tuple[bytes, int, tuple[int, ...]]
-"""The stored text, the tags code and the hashes of the keys of the index."""
+BatchText = tuple[bytes, int, tuple[int, ...] | None]
+"""The stored text, the tags code and the hashes of the keys of the index, as in `TextColumns`."""
 
 _MOST_MISSES = 4
 """Texts in a row that differ elsewhere; then the rest of the batch is read in full."""
@@ -40,15 +40,15 @@ class BatchTexts:
 
     def read(self, own: bytes, topic: str) -> BatchText:
         """The text of a message of a topic with that of the batch behind it. IllegalBatch, LocalProtocolError."""
-        (text,), (code,), (hashes,) = self.read_alike((own,), topic) or self.read_one(own, topic)
-        return text, code, hashes
+        (text,), (code,), hashes = self.read_alike((own,), topic) or self.read_one(own, topic)
+        return text, code, None if hashes is None else hashes[0]
 
     def read_one(self, own: bytes, topic: str) -> TextColumns:
         """As `read`, for a text that differs from the one before elsewhere, too."""
         text, code, hashes = (
             self._learned(own, topic) if self._misses < _MOST_MISSES else self._read(own, topic)
         )
-        return TextColumns((text,), (code,), (hashes,))
+        return TextColumns((text,), (code,), None if hashes is None else (hashes,))
 
     def read_alike(self, owns: Sequence[bytes], topic: str) -> TextColumns | None:
         """As `read` of each, if all differ from a text before in values only; None otherwise."""
@@ -68,8 +68,10 @@ class BatchTexts:
         if not TIMERS.isdisjoint(properties):
             name = min(TIMERS & properties.keys())
             raise IllegalBatch(f"a message of a batch has the property {name}: send it alone")
-        hashes = tuple(index_key_hash(topic, key) for key in index_keys(properties))
-        return sound_text(text, properties), tags_code(properties.get(PropertyName.TAGS)), hashes
+        stored, code = sound_text(text, properties), tags_code(properties.get(PropertyName.TAGS))
+        if len(text) > MOST_HASHED:
+            return stored, code, None
+        return stored, code, tuple(index_key_hash(topic, key) for key in index_keys(properties))
 
     def _learned(self, own: bytes, topic: str) -> BatchText:
         self._misses += 1

@@ -41,13 +41,13 @@ PART_BYTES = 128 * 1024
 
 class Rows(NamedTuple):
     """Messages of a batch by columns: flags, bodies, texts of their properties, tags codes, hashes of the keys
-    of the index, CRCs of the bodies."""
+    of the index (None: they are not known), CRCs of the bodies."""
 
     flags: Sequence[int]
     bodies: Sequence[bytes]
     texts: Sequence[bytes]
     codes: Sequence[int]
-    hashes: Sequence[tuple[int, ...]]
+    hashes: Sequence[tuple[int, ...]] | None
     crcs: Sequence[int]
 
     def one(self, number: int) -> Rows:
@@ -58,7 +58,7 @@ class Rows(NamedTuple):
             self.bodies[row],
             self.texts[row],
             self.codes[row],
-            self.hashes[row],
+            None if self.hashes is None else self.hashes[row],
             self.crcs[row],
         )
 
@@ -75,6 +75,7 @@ class Batch(msgspec.Struct):
     texts: list[bytes] = []
     codes: list[int] = []
     hashes: list[tuple[int, ...]] = []
+    has_hashes: bool = True
     crcs: list[int] = []
     size: int = 0
     weight: int = 0
@@ -97,7 +98,7 @@ class Batch(msgspec.Struct):
     @property
     def is_long(self) -> bool:
         """True when its index items are added later."""
-        return self.weight > PART_PROPERTIES
+        return self.weight > PART_PROPERTIES or not self.has_hashes
 
     @property
     def is_full(self) -> bool:
@@ -114,7 +115,10 @@ class Batch(msgspec.Struct):
         self.bodies += rows.bodies
         self.texts += rows.texts
         self.codes += rows.codes
-        self.hashes += rows.hashes
+        if rows.hashes is None:
+            self.has_hashes = False
+        else:
+            self.hashes += rows.hashes
         self.crcs += rows.crcs
         self.weight += weight
         self.size = size

@@ -27,14 +27,19 @@ _MOST_NAMES = 16
 _LONGEST = 1024
 """Bytes. The layout of a text with more of either is not learned: to compile it takes 20 µs a name."""
 _MOST_CODES = 4096
+MOST_HASHED = 8192
+"""Bytes of texts whose keys are hashed in one step: they may be thousands. The index gets those of more later."""
 
 
 class TextColumns(NamedTuple):
-    """The stored texts, tags codes and hashes of the keys of the index of several messages."""
+    """The stored texts, tags codes and hashes of the keys of the index of several messages.
+
+    `hashes` is None if the keys may be too many to be hashed at once.
+    """
 
     texts: Sequence[bytes]
     codes: Sequence[int]
-    hashes: Sequence[tuple[int, ...]]
+    hashes: Sequence[tuple[int, ...]] | None
 
 
 class Pair(NamedTuple):
@@ -111,6 +116,8 @@ class FixedLayout:
         if not joined.isascii() or _separators_in(joined) != separators:
             return None
         codes = [self._code] * count if _TAGS not in places else codes_of(fields[places[_TAGS] :: width])
+        if len(joined) > MOST_HASHED:
+            return TextColumns(with_tail(owns, self._tail), codes, None)
         keys = None if _KEYS not in places else texts_in(fields[places[_KEYS] :: width])
         unique = None
         if _UNIQ_KEY in places:
@@ -164,6 +171,8 @@ class TextShape:
         count, places = len(owns), self._places
         columns = tuple(zip(*map(re.Match.groups, found), strict=True))  # type: ignore[arg-type]
         codes = [self._code] * count if _TAGS not in places else codes_of(columns[places[_TAGS]])
+        if sum(map(len, owns)) > MOST_HASHED:
+            return TextColumns(with_tail(owns, self._tail), codes, None)
         keys = None if _KEYS not in places else texts_in(columns[places[_KEYS]])
         unique = None
         if _UNIQ_KEY in places:

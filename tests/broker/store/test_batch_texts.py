@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from broker.errors import IllegalBatch
 from broker.store.batch_texts import BatchText, BatchTexts, texts_of
+from broker.store.text_layouts import MOST_HASHED, TextColumns
 from codec.errors import LocalProtocolError
 from codec.hashing import index_key_hash, tags_code
 
@@ -48,6 +49,11 @@ def test_as_each_alone(batch: list[tuple[tuple[str, str, str], str]], common: by
         assert outcome(texts, text) == outcome(BatchTexts(common), text)
 
 
+def rows(columns: TextColumns) -> list[BatchText]:
+    assert columns.hashes is not None
+    return list(zip(columns.texts, columns.codes, columns.hashes, strict=True))
+
+
 def outcome(texts: BatchTexts, text: str) -> BatchText | str:
     try:
         return texts.read(text.encode(), TOPIC)
@@ -64,9 +70,7 @@ def test_texts_that_are_alike_are_read_together_as_each_alone(
     texts = BatchTexts(common)
     outcome(texts, owns[0].decode(errors="replace"))
     alike = texts.read_alike(owns, TOPIC)
-    assert alike is None or list(zip(*alike, strict=True)) == [
-        BatchTexts(common).read(own, TOPIC) for own in owns
-    ]
+    assert alike is None or rows(alike) == [BatchTexts(common).read(own, TOPIC) for own in owns]
 
 
 NAMES = st.lists(st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "n", "é"]), min_size=1, unique=True)
@@ -93,10 +97,10 @@ def test_texts_with_the_same_names_are_read_together_as_each_alone(
     together = texts.read_alike(owns, TOPIC)
     alone = [BatchTexts(common).read(own, TOPIC) for own in owns]
     assert together is not None
-    assert list(zip(*together, strict=True)) == alone
+    assert rows(together) == alone
     broken = owns[-1].replace(b"\x01", b"\x01" + odd.encode(), 1)
     later = texts.read_alike((broken,), TOPIC)
-    assert later is None or list(zip(*later, strict=True)) == [BatchTexts(common).read(broken, TOPIC)]
+    assert later is None or rows(later) == [BatchTexts(common).read(broken, TOPIC)]
 
 
 LONG = b"\x02".join([b"n%d\x01v" % n for n in range(17)])
@@ -115,7 +119,7 @@ def test_equal_texts_are_read_together(own: bytes) -> None:
     found = texts.read(own, TOPIC)
     together = texts.read_alike((own, own), TOPIC)
     assert together is not None
-    assert list(zip(*together, strict=True)) == [found, found]
+    assert rows(together) == [found, found]
 
 
 def test_a_client_that_sets_keys_and_one_of_several_tags(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +136,7 @@ def test_a_client_that_sets_keys_and_one_of_several_tags(monkeypatch: pytest.Mon
     ):
         together = texts.read_alike([layout % value for value in values], TOPIC)
         assert together is not None
-        for (keys, unique, tags), text, code, hashes in zip(values, *together, strict=True):
+        for (keys, unique, tags), (text, code, hashes) in zip(values, rows(together), strict=True):
             assert text == layout % (keys, unique, tags) + b"\x02WAIT\x01true"
             assert code == tags_code(tags.decode())
             names = [f"{unique:032X}", *keys.decode().split()]
@@ -169,3 +173,15 @@ def test_a_batch_like_the_one_before_is_read_by_its_values(monkeypatch: pytest.M
     read = texts_of(common).read_alike([b"UNIQ_KEY\x010B\x02TAGS\x01t"], TOPIC)
     stored, hashes = b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true", (index_key_hash(TOPIC, "0B"),)
     assert read == ([stored], [tags_code("t")], [hashes])
+
+
+@pytest.mark.parametrize("count", [1, 20, 300])
+def test_keys_of_long_texts_are_not_hashed_at_once(count: int) -> None:
+    """Thousands of keys take milliseconds: the index gets them later."""
+    texts, keys = BatchTexts(b""), " ".join(f"{key:03}" for key in range(200))
+    owns = [f"UNIQ_KEY\x01{n:032X}\x02KEYS\x01{keys}".encode() for n in range(count)]
+    assert texts.read(owns[0], TOPIC)[2] is not None
+    together = texts.read_alike(owns, TOPIC)
+    assert together is not None
+    assert (together.hashes is None) == (sum(map(len, owns)) > MOST_HASHED)
+    assert texts.read(b"KEYS\x01" + b"k " * MOST_HASHED, TOPIC)[2] is None

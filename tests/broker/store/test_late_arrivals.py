@@ -31,6 +31,7 @@ from tests.broker.store.support import (
 )
 
 LOG = 1 << 20
+PUT_OK = PutStatus.PUT_OK
 
 
 def with_keys(number: int, keys: int) -> StoreMessage:
@@ -39,10 +40,14 @@ def with_keys(number: int, keys: int) -> StoreMessage:
     return structs.replace(plain, properties=properties, properties_text=encode_properties(properties))
 
 
-def append_batch(store: MessageStore, items: int, name: str) -> AppendResult:
-    messages = [
-        Message(topic="TopicA", body=b"x", properties={"UNIQ_KEY": f"{name}{n}"}) for n in range(items)
-    ]
+def append_batch(store: MessageStore, items: int, name: str, keys: int = 0) -> AppendResult:
+    """`keys` are those of each message beside its unique one, or of each second message if negative."""
+    messages = []
+    for n in range(items):
+        properties = {"UNIQ_KEY": f"{name}{n:04}"}
+        if keys > 0 or (keys and n % 2):
+            properties["KEYS"] = " ".join(f"{key:03}" for key in range(abs(keys)))
+        messages.append(Message(topic="TopicA", body=b"x", properties=properties))
     steps = store.prepare_batch(structs.replace(message(), body=encode_batch(messages), properties_text=b""))
     while True:
         try:
@@ -54,13 +59,15 @@ def append_batch(store: MessageStore, items: int, name: str) -> AppendResult:
 
 def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
     """Whatever came late is in the order of the log, and so is what came behind it."""
-    config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=50_000)
+    config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=300_000)
     with loaded(config) as store:
         for number in range(0, 60, 6):
             store.append(message(number))
             store.append(with_keys(number + 1, 900))
             store.append(message(number + 2))
-            assert append_batch(store, 4 * PART_MESSAGES, f"b{number}").status is PutStatus.PUT_OK
+            for keys in (0, 2, 70, 600, 2500, -70, -2500) if number % 30 == 0 else ():
+                assert append_batch(store, PART_MESSAGES // 2, f"c{number}-{keys}", keys).status is PUT_OK
+            assert append_batch(store, 4 * PART_MESSAGES, f"b{number}").status is PUT_OK
             store.append(message(number + 4, sys_flag=4))
             store.append(message(number + 5, sys_flag=8))
         assert not store.query("TopicA", "nowhere", 1, 0, 1).views  # writes what was gathered
