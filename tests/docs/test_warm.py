@@ -8,12 +8,14 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.testing.embedded import Cluster
+from tests.docs.warm import Server
 from tests.support import PATIENCE, RMQ
 
 ABSENT = ("-n", "127.0.0.1:1")
@@ -83,6 +85,32 @@ def test_clients_that_are_killed_at_any_time(programs: Path) -> None:
             connection.connect(str(programs / "warm"))
             connection.sendall(asked)
     subprocess.run([str(programs / "python"), "-c", ""], check=True, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("reused", [False, True])
+def test_an_event_of_a_file_that_was_closed_meanwhile(tmp_path: Path, reused: bool) -> None:
+    """Both events are of one look; whichever is first closes the file of the other."""
+    files, called = [socket.socketpair() for _ in range(2)], list[int]()
+    starter, lifeline = socket.socketpair()
+    server = Server(str(tmp_path / "address"), starter)
+
+    def close_other(number: int) -> None:
+        called.append(number)
+        other = files[1 - number][0]
+        server._events.unregister(other)
+        other.close()
+        if reused:
+            newcomer, _ = pair = socket.socketpair()
+            files.append(pair)
+            server.when_readable(newcomer, lambda: called.append(2))
+
+    for number, (ours, theirs) in enumerate(files):
+        theirs.send(b"x")
+        server.when_readable(ours, partial(close_other, number))
+    server.turn()
+    assert called in ([0], [1])
+    for one in (starter, lifeline, *(one for pair in files for one in pair)):
+        one.close()
 
 
 def test_python_runs_a_text_and_a_file(programs: Path, tmp_path: Path) -> None:

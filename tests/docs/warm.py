@@ -104,21 +104,27 @@ def warm_programs(folder: Path) -> Iterator[None]:
 class Server:
     """Accepts clients, and tells each of them the exit code of its copy."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, starter: Any) -> None:
+        """Listens at a path; `starter` is readable once whoever started the server has ended."""
         self._events = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(address)
         self._listener.listen()
-        self._when_readable(self._listener, self._accept)
-        self._when_readable(sys.stdin, sys.exit)  # whoever started the server has ended
+        self.when_readable(self._listener, self._accept)
+        self.when_readable(starter, sys.exit)
 
     def serve(self) -> NoReturn:
         while True:
-            for key, _ in self._events.select():
-                if key.fileobj in self._events.get_map():  # an event before it may have been its end
-                    key.data()
+            self.turn()
 
-    def _when_readable(self, file: Any, action: Callable[[], object]) -> None:
+    def turn(self) -> None:
+        """Handles the events of one look."""
+        for key, _ in self._events.select():
+            # Its file may have been closed by an event before it, and another one may have its number.
+            if self._events.get_map().get(key.fd) is key:
+                key.data()
+
+    def when_readable(self, file: Any, action: Callable[[], object]) -> None:
         self._events.register(file, selectors.EVENT_READ, action)
 
     def _accept(self) -> None:
@@ -138,8 +144,8 @@ class Server:
         for stream in streams:
             os.close(stream)
         end = os.pidfd_open(process)
-        self._when_readable(client, partial(self._pass_signal, client, end))
-        self._when_readable(end, partial(self._tell_end, client, end, process))
+        self.when_readable(client, partial(self._pass_signal, client, end))
+        self.when_readable(end, partial(self._tell_end, client, end, process))
 
     def _pass_signal(self, client: socket.socket, end: int) -> None:
         """A client that is killed takes its copy with it."""
@@ -216,6 +222,6 @@ if __name__ == "__main__":
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    server = Server(sys.argv[1])
+    server = Server(sys.argv[1], sys.stdin)
     print("ready", flush=True)
     server.serve()
