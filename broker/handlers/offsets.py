@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.handling import Reply, Request
 from broker.net.session import Session
 from broker.services.clients import watch_session
+from codec.bodies.config import DataVersion
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.codes import ResponseCode
 from codec.headers.offsets import (
@@ -115,8 +118,9 @@ def earliest_store_time(
 def all_consumer_offsets(
     broker: BrokerContext, _request: Request[None, None]
 ) -> Reply[None, ConsumerOffsetSerializeWrapper]:
-    """43: the whole offset table."""
-    return Reply(body=broker.offsets.wrapper())
+    """43: the whole offset table. A slave of 5.x does not save one without a version (5.3.3
+    `SlaveSynchronize`)."""
+    return Reply(body=replace(broker.offsets.wrapper(), data_version=DataVersion(broker.now_ms(), 1, 0)))
 
 
 def all_delay_offsets(

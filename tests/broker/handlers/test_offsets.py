@@ -36,6 +36,8 @@ async def test_committed_offsets(tmp_path: Path) -> None:
         assert await committed(client) == (0, "3"), "a smaller offset is accepted"
         table = decode_body(ConsumerOffsetSerializeWrapper, (await client.ask(43)).body)
         assert table.offset_table == {"T@G": {0: 3}}
+        assert table.data_version is not None, "a slave of 5.x wants one"
+        assert table.data_version.state_version == 0
 
 
 async def test_a_new_group_of_an_old_queue_is_not_found(tmp_path: Path) -> None:
