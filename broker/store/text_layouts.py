@@ -116,7 +116,7 @@ class FixedLayout:
         if not joined.isascii() or _separators_in(joined) != separators:
             return None
         codes = [self._code] * count if _TAGS not in places else codes_of(fields[places[_TAGS] :: width])
-        if len(joined) > MOST_HASHED:
+        if len(joined) + count * len(self._tail) > MOST_HASHED:
             return TextColumns(with_tail(owns, self._tail), codes, None)
         keys = None if _KEYS not in places else texts_in(fields[places[_KEYS] :: width])
         unique = None
@@ -171,7 +171,7 @@ class TextShape:
         count, places = len(owns), self._places
         columns = tuple(zip(*map(re.Match.groups, found), strict=True))  # type: ignore[arg-type]
         codes = [self._code] * count if _TAGS not in places else codes_of(columns[places[_TAGS]])
-        if sum(map(len, owns)) > MOST_HASHED:
+        if sum(map(len, owns)) + count * len(self._tail) > MOST_HASHED:
             return TextColumns(with_tail(owns, self._tail), codes, None)
         keys = None if _KEYS not in places else texts_in(columns[places[_KEYS]])
         unique = None

@@ -14,7 +14,9 @@ from codec.hashing import index_key_hash, tags_code
 
 TOPIC = "Topic"
 COMMON = (b"", b"WAIT\x01true", b"TAGS\x01all\x02", b"UNIQ_KEY\x01whole")
-VALUES = st.sampled_from(["0A0B", "0a0D", "A\x01BC", "A\x02BC", "AB\x02\x01", "A BC", "ABé", "", "x"])
+VALUES = st.sampled_from(
+    ["0A0B", "0a0D", "A\0\nC", "A\x01BC", "A\x02BC", "AB\x02\x01", "A BC", "ABé", "", "x"]
+)
 PAIRS = st.sampled_from(
     [
         "TAGS\x01paid",
@@ -185,3 +187,14 @@ def test_keys_of_long_texts_are_not_hashed_at_once(count: int) -> None:
     assert together is not None
     assert (together.hashes is None) == (sum(map(len, owns)) > MOST_HASHED)
     assert texts.read(b"KEYS\x01" + b"k " * MOST_HASHED, TOPIC)[2] is None
+
+
+def test_keys_of_a_long_common_text_are_not_hashed_at_once() -> None:
+    """They are those of each message."""
+    texts = BatchTexts(b"KEYS\x01" + b"k " * (MOST_HASHED // 4))
+    for values in ((1, 2), (3, 44)):  # equally long, and not
+        owns = [b"UNIQ_KEY\x01%d" % value for value in values]
+        texts.read(owns[0], TOPIC)
+        together = texts.read_alike(owns, TOPIC)
+        assert together is not None
+        assert together.hashes is None
