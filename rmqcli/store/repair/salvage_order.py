@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from rmqcli.store.repair.salvage_entries import Places, entries_into
 from rmqcli.store.repair.salvage_scan import LogScan
 
 _BLOCK_ENTRIES = 1 << 13
+_begin_of = attrgetter("begin")
 
 
 class Order(NamedTuple):
@@ -90,9 +92,9 @@ class _LostBetween:
 
 def _lacks(runs: list[Run], claim: _Claim) -> bool:
     """Returns True when the records of a queue around a claim's have the queue offsets around the claim's."""
-    others = [run for run in runs if run.begin != claim.offset]
-    number = bisect_left([run.begin for run in others], claim.offset)
-    before, after = others[number - 1 : number], others[number : number + 1]
+    number = bisect_left(runs, claim.offset, key=_begin_of)
+    behind = number + any(run.begin == claim.offset for run in runs[number : number + 1])
+    before, after = runs[max(number - 1, 0) : number], runs[behind : behind + 1]
     follows = all(run.last < claim.queue_offset and run.end < claim.offset for run in before)
     precedes = all(claim.queue_offset < run.first for run in after)
     return follows and precedes and bool(before or after)
