@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import repeat
 from typing import NamedTuple
 
@@ -67,21 +67,19 @@ class FixedLayout:
     """Texts of one length, equal but for the values that a broker looks at."""
 
     __slots__ = (
-        "_code",
+        "_behind",
         "_constants",
         "_format",
         "_has_tails",
-        "_others",
         "_places",
         "_separators",
-        "_tail",
         "size",
     )
 
     def __init__(self, own: bytes, pairs: Sequence[Pair], tail: bytes) -> None:
         """Texts like `own`, which has these properties; `tail` follows each, and its values count."""
-        others = decode_properties(tail)
-        slots = [pair for pair in pairs if pair.begin < pair.end and _is_looked_at(pair.name, others)]
+        self._behind = _Behind(tail)
+        slots = [pair for pair in pairs if pair.begin < pair.end and self._behind.lets(pair.name)]
         lengths: list[int] = []
         self._places: dict[str, int] = {}
         self._constants: list[tuple[int, bytes]] = []
@@ -99,9 +97,6 @@ class FixedLayout:
         lengths.append(len(own) - position)
         self._format = tuple(lengths)
         self._separators = _separators_in(own)
-        self._tail = tail
-        self._others = others
-        self._code = tags_code(others.get(_TAGS))
         self.size = len(own)
 
     def read(self, owns: Sequence[bytes], topic: str) -> TextColumns | None:
@@ -115,16 +110,12 @@ class FixedLayout:
         separators = tuple(number * count for number in self._separators)
         if not joined.isascii() or _separators_in(joined) != separators:
             return None
-        codes = [self._code] * count if _TAGS not in places else codes_of(fields[places[_TAGS] :: width])
-        if len(joined) + count * len(self._tail) > MOST_HASHED:
-            return TextColumns(with_tail(owns, self._tail), codes, None)
-        keys = None if _KEYS not in places else texts_in(fields[places[_KEYS] :: width])
         unique = None
-        if _UNIQ_KEY in places:
-            first = places[_UNIQ_KEY]
-            unique = self._unique_hashes(topic, *(fields[first + number :: width] for number in range(3)))
-        hashes = rows_of_hashes(topic, count, unique, keys, self._others)
-        return TextColumns(with_tail(owns, self._tail), codes, hashes)
+        if (first := places.get(_UNIQ_KEY)) is not None:
+            parts = (fields[first + number :: width] for number in range(3))
+            unique = partial(self._unique_hashes, topic, *parts)
+        values = {name: fields[place::width] for name, place in places.items()}
+        return self._behind.columns(owns, topic, values, unique)
 
     def _unique_hashes(
         self, topic: str, heads: Sequence[bytes], thirds: Sequence[bytes], lasts: Sequence[bytes]
@@ -150,35 +141,59 @@ def _cut(lengths: tuple[int, ...], count: int) -> Callable[[bytes], tuple[bytes,
 class TextShape:
     """The texts that have the same names in the same order, each once, with any values of printable ASCII."""
 
-    __slots__ = ("_code", "_match", "_others", "_places", "_tail")
+    __slots__ = ("_behind", "_match", "_names")
 
     def __init__(self, own: bytes, pairs: Sequence[Pair], tail: bytes) -> None:
         """Texts like `own`, which has these properties; `tail` follows each, and its values count."""
-        self._others = others = decode_properties(tail)
+        self._behind = _Behind(tail)
         names = [pair.name for pair in pairs]
-        groups = [name for name in names if _is_looked_at(name, others)]
+        groups = [name for name in names if self._behind.lets(name)]
         values = [re.escape(name + SEPARATOR) + (_VALUE if name in groups else _ANY_VALUE) for name in names]
         self._match = re.compile(END.join(values) + (END if own.endswith(END) else b"")).fullmatch
-        self._places = {name.decode(): place for place, name in enumerate(groups)}
-        self._code = tags_code(others.get(_TAGS))
-        self._tail = tail
+        self._names = [name.decode() for name in groups]
 
     def read(self, owns: Sequence[bytes], topic: str) -> TextColumns | None:
         """Reads texts; None if one of them has another shape."""
         found = list(map(self._match, owns))
         if None in found:
             return None
-        count, places = len(owns), self._places
-        columns = tuple(zip(*map(re.Match.groups, found), strict=True))  # type: ignore[arg-type]
-        codes = [self._code] * count if _TAGS not in places else codes_of(columns[places[_TAGS]])
-        if sum(map(len, owns)) + count * len(self._tail) > MOST_HASHED:
-            return TextColumns(with_tail(owns, self._tail), codes, None)
-        keys = None if _KEYS not in places else texts_in(columns[places[_KEYS]])
+        columns = zip(*map(re.Match.groups, found), strict=True)  # type: ignore[arg-type]
+        values = dict(zip(self._names, columns, strict=True))
         unique = None
-        if _UNIQ_KEY in places:
-            unique = index_key_hashes(topic, texts_in(columns[places[_UNIQ_KEY]]))
-        hashes = rows_of_hashes(topic, count, unique, keys, self._others)
-        return TextColumns(with_tail(owns, self._tail), codes, hashes)
+        if _UNIQ_KEY in values:
+            unique = partial(index_key_hashes, topic, texts_in(values[_UNIQ_KEY]))
+        return self._behind.columns(owns, topic, values, unique)
+
+
+class _Behind:
+    """A text that follows each of others: its values are those of all of them."""
+
+    __slots__ = ("_code", "_others", "_tail")
+
+    def __init__(self, tail: bytes) -> None:
+        self._tail, self._others = tail, decode_properties(tail)
+        self._code = tags_code(self._others.get(_TAGS))
+
+    def lets(self, name: bytes) -> bool:
+        """True if a broker looks at the value of this name in the text before."""
+        return any(name == one.encode() and one not in self._others for one in _LOOKED_AT)
+
+    def columns(
+        self,
+        owns: Sequence[bytes],
+        topic: str,
+        values: Mapping[str, Sequence[bytes]],
+        unique: Callable[[], list[int]] | None,
+    ) -> TextColumns:
+        """The columns of texts, given their values by name, and how their unique keys are hashed."""
+        count = len(owns)
+        texts = [own + self._tail for own in owns] if self._tail else owns
+        codes = list(map(_code_of, values[_TAGS])) if _TAGS in values else [self._code] * count
+        if sum(map(len, texts)) > MOST_HASHED:
+            return TextColumns(texts, codes, None)
+        keys = texts_in(values[_KEYS]) if _KEYS in values else None
+        hashes = rows_of_hashes(topic, count, None if unique is None else unique(), keys, self._others)
+        return TextColumns(texts, codes, hashes)
 
 
 class _Codes(dict[bytes, int]):
@@ -192,10 +207,6 @@ class _Codes(dict[bytes, int]):
 
 
 _code_of = _Codes().__getitem__
-
-
-def codes_of(tags: Sequence[bytes]) -> list[int]:
-    return list(map(_code_of, tags))
 
 
 def texts_in(values: Sequence[bytes]) -> Sequence[str]:
@@ -232,11 +243,3 @@ def rows_of_hashes(
     else:
         columns.append(index_key_hashes(topic, keys))
     return list(zip(*columns, strict=True)) if columns else [()] * count
-
-
-def with_tail(owns: Sequence[bytes], tail: bytes) -> Sequence[bytes]:
-    return [own + tail for own in owns] if tail else owns
-
-
-def _is_looked_at(name: bytes, others: Mapping[str, str]) -> bool:
-    return any(name == one.encode() and one not in others for one in _LOOKED_AT)
