@@ -81,6 +81,8 @@ _third_last, _last = _Pairs[str](2), _Pairs[str](0)
 """By the two characters that begin a tail, and by those that end it."""
 _third_last_of, _last_of = _Pairs[bytes](2).__getitem__, _Pairs[bytes](0).__getitem__
 """The same of encoded characters."""
+_MOST_TAIL = 127 * sum(POWERS[TAIL])
+"""The most that a tail adds to a hash."""
 
 
 def java_string_hash(text: str) -> int:
@@ -129,9 +131,17 @@ def index_key_hashes_of_tails(
     """As `index_key_hash` of keys that begin with `head`, given the ASCII characters of their tails, two by
     two.
     """
-    base = _heads.get((topic, head)) or _learned_head(topic, head)
-    tails = map(add, map(_third_last_of, thirds), map(_last_of, lasts))
-    return [value if (value := base + tail & MASK) < SIGN else -value & CRC_BITS for tail in tails]
+    base, parts = _heads.get((topic, head)) or _learned_head(topic, head), map(_last_of, lasts)
+    if thirds and thirds.count(thirds[0]) == len(thirds):
+        base = base + _third_last_of(thirds[0]) & MASK
+    else:
+        parts = map(add, map(_third_last_of, thirds), parts)
+    if base + _MOST_TAIL < SIGN:
+        return [base + part for part in parts]
+    if SIGN < base < MASK - _MOST_TAIL:
+        base = MASK + 1 - base
+        return [base - part for part in parts]
+    return [value if (value := base + part & MASK) < SIGN else -value & CRC_BITS for part in parts]
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from codec.errors import CorruptionError, HeaderError, LocalProtocolError
 CLOCK_STEP = 1_000_000
 """A clock that went back by less than this (ms) counts as standing still."""
 ID_LENGTHS = frozenset((32, 56))
+_OFFSET_SIZE = 8
 CACHED_HOSTS = 1024
 """Addresses of hosts that each of these functions remembers: 400 bytes for one of a connection."""
 
@@ -63,6 +64,15 @@ def pack_host_text(text: str) -> bytes:
 def offset_msg_id(host: bytes, port: int, offset: int) -> str:
     """The id of the record at a commit-log offset; `host` is the store address in 4 or 16 bytes."""
     return f"{host.hex().upper()}{port & 0xFFFFFFFF:08X}{offset & 0xFFFFFFFFFFFFFFFF:016X}"
+
+
+def joined_offset_msg_ids(packed_host: bytes, offsets: Sequence[int]) -> str:
+    """The ids of the records at some commit-log offsets of a store, with commas between them."""
+    if not offsets:
+        return ""
+    host = packed_host.hex().upper()
+    ends = struct.pack(f">{len(offsets)}q", *offsets).hex(",", _OFFSET_SIZE).upper()
+    return host + ends.replace(",", f",{host}")
 
 
 def parse_offset_msg_id(text: str) -> tuple[str, int, int]:

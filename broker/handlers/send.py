@@ -42,6 +42,7 @@ from codec.codes import MessageSysFlag, Perm, ResponseCode
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.headers.send import SendMessageResponseHeader
+from codec.ids import joined_offset_msg_ids
 from codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
 from codec.properties import (
     NAME_VALUE_SEPARATOR,
@@ -121,11 +122,15 @@ def _store_batch(
     checked_topic(broker, request.session, request.header)  # it may have been deleted meanwhile
     if len(parts) > 1:
         return _store_parts(broker, request, deque(parts), broker.store.barrier)
-    result = _stored(broker, parts[0])
-    reply = _reply(parts[0].queue_id, result, _joined_ids(broker, result).decode())
-    if broker.waits_for_store and parts[0].message.wait_store:
+    (batch,) = parts
+    result = _stored(broker, batch)
+    msg_ids, queue_id, command = _joined_ids(broker, result), batch.queue_id, request.command
+    if broker.waits_for_store and batch.message.wait_store:
+        reply = _reply(queue_id, result, msg_ids.decode())
         return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
-    return reply
+    return broker.send_replies.batch_frame(
+        command.serialize_type, command.opaque, msg_ids, queue_id, result.queue_offset
+    )
 
 
 async def _store_parts(
@@ -177,8 +182,7 @@ def _stored(broker: BrokerContext, batch: Batch) -> AppendResult:
 
 def _joined_ids(broker: BrokerContext, result: AppendResult, begin: bytes = b"") -> bytes:
     """The message ids of a batch or part, behind `begin`."""
-    ids = ",".join([f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets or ()])
-    return begin + ids.encode()
+    return begin + joined_offset_msg_ids(broker.store_host, result.physical_offsets or ()).encode()
 
 
 async def _stored_reply(

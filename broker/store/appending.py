@@ -209,7 +209,9 @@ class Appender:
         if batch.is_long and self._readiness.strict:
             self.late.require_room()
         queue = self._queue(batch.topic, batch.queue_id)
-        if not self._room.is_ready(queue, len(batch), batch.hold):
+        if (
+            queue.next_offset + len(batch) > queue.ready_until or queue.extension is not None
+        ) and not self._room.is_ready(queue, len(batch), batch.hold):
             return NO_FILE
         first, begin, timestamp = queue.next_offset, self._log.end, self._now_ms()
         topic = self._topics.get(batch.topic) or self._sized_topic(batch.topic)

@@ -40,15 +40,15 @@ class BatchTexts:
 
     def read(self, own: bytes, topic: str) -> BatchText:
         """The text of a message of a topic with that of the batch behind it. IllegalBatch, LocalProtocolError."""
-        (text,), (code,), hashes = self.read_alike((own,), topic) or self.read_one(own, topic)
-        return text, code, None if hashes is None else hashes[0]
+        (text,), (code,), hashes, _ = self.read_alike((own,), topic) or self.read_one(own, topic)
+        return text, code, None if hashes is None else tuple(hashes)
 
     def read_one(self, own: bytes, topic: str) -> TextColumns:
         """As `read`, for a text that differs from the one before elsewhere, too."""
         text, code, hashes = (
             self._learned(own, topic) if self._misses < _MOST_MISSES else self._read(own, topic)
         )
-        return TextColumns((text,), (code,), None if hashes is None else (hashes,))
+        return TextColumns((text,), (code,), hashes, () if hashes is None else (len(hashes),))
 
     def read_alike(self, owns: Sequence[bytes], topic: str) -> TextColumns | None:
         """As `read` of each, if all differ from a text before in values only; None otherwise."""

@@ -41,24 +41,27 @@ PART_BYTES = 128 * 1024
 
 class Rows(NamedTuple):
     """Messages of a batch by columns: flags, bodies, texts of their properties, tags codes, hashes of the keys
-    of the index (None: they are not known), CRCs of the bodies."""
+    of the index, one message after the other (None: they are not known), how many each has, CRCs of bodies."""
 
     flags: Sequence[int]
     bodies: Sequence[bytes]
     texts: Sequence[bytes]
     codes: Sequence[int]
-    hashes: Sequence[tuple[int, ...]] | None
+    hashes: Sequence[int] | None
+    counts: Sequence[int]
     crcs: Sequence[int]
 
     def one(self, number: int) -> Rows:
         """One of the messages."""
         row = slice(number, number + 1)
+        first = sum(self.counts[:number])
         return Rows(
             self.flags[row],
             self.bodies[row],
             self.texts[row],
             self.codes[row],
-            None if self.hashes is None else self.hashes[row],
+            None if self.hashes is None else self.hashes[first : first + self.counts[number]],
+            self.counts[row],
             self.crcs[row],
         )
 
@@ -74,7 +77,8 @@ class Batch(msgspec.Struct):
     bodies: list[bytes] = []
     texts: list[bytes] = []
     codes: list[int] = []
-    hashes: list[tuple[int, ...]] = []
+    hashes: list[int] = []
+    counts: list[int] = []
     has_hashes: bool = True
     crcs: list[int] = []
     size: int = 0
@@ -119,6 +123,7 @@ class Batch(msgspec.Struct):
             self.has_hashes = False
         else:
             self.hashes += rows.hashes
+            self.counts += rows.counts
         self.crcs += rows.crcs
         self.weight += weight
         self.size = size

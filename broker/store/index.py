@@ -188,15 +188,13 @@ class Index:
         if len(self._pending) >= BATCH:
             self.drain()
 
-    def add_batch(self, hashes: Sequence[tuple[int, ...]], offsets: Sequence[int], timestamp: int) -> None:
-        """The same for the messages of a batch, given the hashes of the keys of each."""
-        counts = {*map(len, hashes)}
-        places: Iterable[int]
-        if len(counts) == 1:
-            places = chain.from_iterable(zip(*repeat(offsets, counts.pop()), strict=True))
-        else:
-            places = (offset for offset, of_one in zip(offsets, hashes, strict=True) for _ in of_one)
-        self._pending += zip(chain.from_iterable(hashes), places, repeat(timestamp))
+    def add_batch(
+        self, hashes: Sequence[int], counts: Iterable[int], offsets: Iterable[int], timestamp: int
+    ) -> None:
+        """The same for the messages of a batch, given the hashes of their keys, one message after the other, and
+        how many each has."""
+        places = chain.from_iterable(map(repeat, offsets, counts))
+        self._pending += zip(hashes, places, repeat(timestamp))
         if len(self._pending) >= BATCH:
             self.drain()
 

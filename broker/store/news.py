@@ -86,7 +86,7 @@ class News:
         batch = stored.batch
         if self._index is not None:
             try:
-                self._index.add_batch(batch.hashes, stored.offsets, stored.timestamp)
+                self._index.add_batch(batch.hashes, batch.counts, stored.offsets, stored.timestamp)
             except OSError as error:
                 self._failed(error)
         heard = [wants(batch.topic, batch.queue_id) for wants in self._wants]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import repeat
+from functools import lru_cache
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from codec.hashing import TAIL, index_key_hash, index_key_hashes, index_key_hashes_of_tails, tags_code
@@ -23,6 +23,10 @@ SEPARATOR = NAME_VALUE_SEPARATOR.encode()
 _UNIQ_KEY, _KEYS, _TAGS = _LOOKED_AT = (PropertyName.UNIQ_KEY, PropertyName.KEYS, PropertyName.TAGS)
 _VALUE, _ANY_VALUE = rb"([ -~]+)", rb"[ -~]+"
 _PAIR = TAIL // 2
+_HEAD, _THIRD_LAST, _LAST = (f"{_UNIQ_KEY} {part}" for part in ("head", "third last", "last"))
+"""The parts of a UNIQ_KEY that are hashed apart."""
+_SELDOM_CHANGING = frozenset((_KEYS, _HEAD))
+"""Values that are often the same in all messages of a batch."""
 _MOST_NAMES = 16
 _LONGEST = 1024
 """Bytes. The layout of a text with more of either is not learned: to compile it takes 20 µs a name."""
@@ -32,14 +36,16 @@ MOST_HASHED = 8192
 
 
 class TextColumns(NamedTuple):
-    """The stored texts, tags codes and hashes of the keys of the index of several messages.
+    """The stored texts and tags codes of several messages, the hashes of their keys of the index, one
+    message after the other, and how many each has.
 
     `hashes` is None if the keys may be too many to be hashed at once.
     """
 
     texts: Sequence[bytes]
     codes: Sequence[int]
-    hashes: Sequence[tuple[int, ...]] | None
+    hashes: Sequence[int] | None
+    counts: Sequence[int]
 
 
 class Pair(NamedTuple):
@@ -64,68 +70,102 @@ def pairs_of(own: bytes) -> list[Pair] | None:
 
 
 class FixedLayout:
-    """Texts of one length, equal but for the values that a broker looks at."""
+    """Texts of one length, equal but for the values that a broker looks at.
 
-    __slots__ = (
-        "_behind",
-        "_constants",
-        "_format",
-        "_has_tails",
-        "_places",
-        "_separators",
-        "size",
-    )
+    Of those, KEYS and the head of UNIQ_KEY are often the same in all texts of a batch, which then are cut
+    into fewer parts.
+    """
+
+    __slots__ = ("_all", "_behind", "_often", "_own", "_places", "_seldom", "_separators", "size")
 
     def __init__(self, own: bytes, pairs: Sequence[Pair], tail: bytes) -> None:
         """Texts like `own`, which has these properties; `tail` follows each, and its values count."""
         self._behind = _Behind(tail)
-        slots = [pair for pair in pairs if pair.begin < pair.end and self._behind.lets(pair.name)]
-        lengths: list[int] = []
-        self._places: dict[str, int] = {}
-        self._constants: list[tuple[int, bytes]] = []
-        self._has_tails = False
-        position = 0
-        for name, begin, end in slots:
-            self._constants.append((len(lengths), own[position:begin]))
-            lengths.append(begin - position)
-            self._places[name.decode()] = len(lengths)
-            has_tail = name == _UNIQ_KEY.encode() and end - begin > TAIL
-            self._has_tails |= has_tail
-            lengths += [end - begin - TAIL, _PAIR, _PAIR] if has_tail else [end - begin]
-            position = end
-        self._constants.append((len(lengths), own[position:]))
-        lengths.append(len(own) - position)
-        self._format = tuple(lengths)
+        self._own = own
         self._separators = _separators_in(own)
         self.size = len(own)
+        self._places = _places_of([pair for pair in pairs if self._behind.lets(pair.name)])
+        self._all = _Cut(self.size, self._places)
+        often = {name: place for name, place in self._places.items() if name not in _SELDOM_CHANGING}
+        self._often = _Cut(self.size, often)
+        self._seldom = [slice(*place) for name, place in self._places.items() if name not in often]
 
     def read(self, owns: Sequence[bytes], topic: str) -> TextColumns | None:
         """Reads texts of this length; None if one of them has another layout."""
-        count, width, places = len(owns), len(self._format), self._places
-        joined = b"".join(owns)
-        fields = _cut(self._format, count)(joined)
-        for place, text in self._constants:
-            if fields[place::width].count(text) < count:
-                return None
-        separators = tuple(number * count for number in self._separators)
-        if not joined.isascii() or _separators_in(joined) != separators:
+        first, count = owns[0], len(owns)
+        if not self._is_like(first):
             return None
-        unique = None
-        if (first := places.get(_UNIQ_KEY)) is not None:
-            parts = (fields[first + number :: width] for number in range(3))
-            unique = partial(self._unique_hashes, topic, *parts)
-        values = {name: fields[place::width] for name, place in places.items()}
-        return self._behind.columns(owns, topic, values, unique)
+        joined, last, columns = b"".join(owns), owns[-1], None
+        if all(first[place] == last[place] for place in self._seldom):
+            columns = self._often.columns(joined, first, count)
+        if columns is None:
+            columns = self._all.columns(joined, first, count)
+        if columns is None:
+            return None
+        changing = b"".join(chain.from_iterable(columns.values()))
+        if not changing.isascii() or any(_separators_in(changing)):
+            return None
+        same = {name: first[slice(*place)] for name, place in self._places.items() if name not in columns}
+        return self._behind.columns(owns, topic, columns, same)
 
-    def _unique_hashes(
-        self, topic: str, heads: Sequence[bytes], thirds: Sequence[bytes], lasts: Sequence[bytes]
-    ) -> list[int]:
-        """The hashes of unique keys, given their heads and tails, or all of them as the heads."""
-        if not self._has_tails:
-            return index_key_hashes(topic, texts_in(heads))
-        if heads.count(heads[0]) == len(heads):
-            return index_key_hashes_of_tails(topic, heads[0].decode(), thirds, lasts)
-        return index_key_hashes(topic, texts_in(list(map(b"".join, zip(heads, thirds, lasts, strict=True)))))
+    def _is_like(self, text: bytes) -> bool:
+        """True if a text of this length has this layout."""
+        if not text.isascii() or _separators_in(text) != self._separators:
+            return False
+        return self._all.constants(text) == self._all.constants(self._own)
+
+
+_Place = tuple[int, int]
+"""Begin and end of a value in a text."""
+
+
+def _places_of(pairs: Sequence[Pair]) -> dict[str, _Place]:
+    """The places of the values, in this order; a UNIQ_KEY has up to three."""
+    places: dict[str, _Place] = {}
+    for name, begin, end in pairs:
+        if name == _UNIQ_KEY.encode() and end - begin > TAIL:
+            places[_HEAD] = begin, end - TAIL
+            places[_THIRD_LAST] = end - TAIL, end - _PAIR
+            places[_LAST] = end - _PAIR, end
+        elif begin < end:
+            places[name.decode()] = begin, end
+    return places
+
+
+class _Cut:
+    """A cutter of texts of one length, one behind the other, into the values at some places; what is between
+    them has to be the same in all.
+    """
+
+    __slots__ = ("_between", "_format", "_places")
+
+    def __init__(self, size: int, places: Mapping[str, _Place]) -> None:
+        lengths: list[int] = []
+        self._between: list[tuple[int, int, int]] = []
+        self._places: dict[str, int] = {}
+        position = 0
+        for name, (begin, end) in (*places.items(), ("", (size, size))):
+            if position < begin:
+                self._between.append((len(lengths), position, begin))
+                lengths.append(begin - position)
+            if name:
+                self._places[name] = len(lengths)
+                lengths.append(end - begin)
+            position = end
+        self._format = tuple(lengths)
+
+    def constants(self, text: bytes) -> list[bytes]:
+        """The parts of a text between the values."""
+        return [text[begin:end] for _, begin, end in self._between]
+
+    def columns(self, joined: bytes, first: bytes, count: int) -> dict[str, Sequence[bytes]] | None:
+        """The values of so many texts, of which `first` is one, by name; None if they differ elsewhere, too."""
+        width = len(self._format)
+        fields = _unpack_of(self._format, count)(joined)
+        for place, begin, end in self._between:
+            if fields[place::width].count(first[begin:end]) < count:
+                return None
+        return {name: fields[place::width] for name, place in self._places.items()}
 
 
 def _separators_in(text: bytes) -> tuple[int, int]:
@@ -133,7 +173,7 @@ def _separators_in(text: bytes) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=256)
-def _cut(lengths: tuple[int, ...], count: int) -> Callable[[bytes], tuple[bytes, ...]]:
+def _unpack_of(lengths: tuple[int, ...], count: int) -> Callable[[bytes], tuple[bytes, ...]]:
     """Cuts so many texts, one behind the other, into parts of these lengths."""
     return struct.Struct("".join(f"{length}s" for length in lengths) * count).unpack
 
@@ -158,11 +198,7 @@ class TextShape:
         if None in found:
             return None
         columns = zip(*map(re.Match.groups, found), strict=True)  # type: ignore[arg-type]
-        values = dict(zip(self._names, columns, strict=True))
-        unique = None
-        if _UNIQ_KEY in values:
-            unique = partial(index_key_hashes, topic, texts_in(values[_UNIQ_KEY]))
-        return self._behind.columns(owns, topic, values, unique)
+        return self._behind.columns(owns, topic, dict(zip(self._names, columns, strict=True)), {})
 
 
 class _Behind:
@@ -183,17 +219,38 @@ class _Behind:
         owns: Sequence[bytes],
         topic: str,
         values: Mapping[str, Sequence[bytes]],
-        unique: Callable[[], list[int]] | None,
+        same: Mapping[str, bytes],
     ) -> TextColumns:
-        """The columns of texts, given their values by name, and how their unique keys are hashed."""
+        """The columns of texts, given by name the values of each, and those that are the same in all."""
         count = len(owns)
         texts = [own + self._tail for own in owns] if self._tail else owns
         codes = list(map(_code_of, values[_TAGS])) if _TAGS in values else [self._code] * count
         if sum(map(len, texts)) > MOST_HASHED:
-            return TextColumns(texts, codes, None)
+            return TextColumns(texts, codes, None, ())
+        others = self._others
         keys = texts_in(values[_KEYS]) if _KEYS in values else None
-        hashes = rows_of_hashes(topic, count, None if unique is None else unique(), keys, self._others)
-        return TextColumns(texts, codes, hashes)
+        one = same[_KEYS].decode() if _KEYS in same else others.get(_KEYS) or ""
+        unique = _unique_hashes(topic, count, values, same)
+        if unique is None and others.get(_UNIQ_KEY):
+            unique = [index_key_hash(topic, others[_UNIQ_KEY])] * count
+        return TextColumns(texts, codes, *_hashes(topic, count, unique, keys, one))
+
+
+def _unique_hashes(
+    topic: str, count: int, values: Mapping[str, Sequence[bytes]], same: Mapping[str, bytes]
+) -> list[int] | None:
+    """The hashes of unique keys, whole ones or of three parts; None without them."""
+    if _UNIQ_KEY in values:
+        return index_key_hashes(topic, texts_in(values[_UNIQ_KEY]))
+    if _LAST not in values:
+        return None
+    tails = values[_THIRD_LAST], values[_LAST]
+    if _HEAD in same:
+        return index_key_hashes_of_tails(topic, same[_HEAD].decode(), *tails)
+    heads = values[_HEAD]
+    if heads.count(heads[0]) == count:
+        return index_key_hashes_of_tails(topic, heads[0].decode(), *tails)
+    return index_key_hashes(topic, texts_in(list(map(b"".join, zip(heads, *tails, strict=True)))))
 
 
 class _Codes(dict[bytes, int]):
@@ -216,30 +273,22 @@ def texts_in(values: Sequence[bytes]) -> Sequence[str]:
     return END.join(values).decode().split(PROPERTY_SEPARATOR)
 
 
-def rows_of_hashes(
-    topic: str,
-    count: int,
-    unique: Sequence[int] | None,
-    keys: Sequence[str] | None,
-    others: Mapping[str, str],
-) -> list[tuple[int, ...]]:
-    """The hashes of the keys of each message, given those of its UNIQ_KEY and the values of KEYS; None: all
-    have that of `others`, if it has one.
+def _hashes(
+    topic: str, count: int, unique: Sequence[int] | None, keys: Sequence[str] | None, one: str
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The hashes of the keys of messages, given those of their UNIQ_KEY, and the values of KEYS, or the `one`
+    of all; and how many each has.
     """
-    if unique is None and others.get(_UNIQ_KEY):
-        unique = [index_key_hash(topic, others[_UNIQ_KEY])] * count
-    if keys is None and others.get(_KEYS):
-        keys = [others[_KEYS]] * count
-    if keys is None:
-        return [()] * count if unique is None else list(zip(unique, strict=True))
-    if keys.count(keys[0]) < count and any(" " in key for key in keys):
-        rows = (tuple(index_key_hash(topic, key) for key in keys_of(None, one)) for one in keys)
-        return (
-            list(rows) if unique is None else [(one, *more) for one, more in zip(unique, rows, strict=True)]
-        )
+    if keys is not None and keys.count(keys[0]) == count:
+        one, keys = keys[0], None
     columns: list[Iterable[int]] = [] if unique is None else [unique]
-    if keys.count(keys[0]) == count:
-        columns += (repeat(index_key_hash(topic, key), count) for key in keys_of(None, keys[0]))
+    if keys is None:
+        columns += (repeat(index_key_hash(topic, key), count) for key in keys_of(None, one))
+    elif any(" " in key for key in keys):
+        rows = [[index_key_hash(topic, key) for key in keys_of(None, one)] for one in keys]
+        if unique is not None:
+            rows = [[first, *row] for first, row in zip(unique, rows, strict=True)]
+        return list(chain.from_iterable(rows)), list(map(len, rows))
     else:
         columns.append(index_key_hashes(topic, keys))
-    return list(zip(*columns, strict=True)) if columns else [()] * count
+    return list(chain.from_iterable(zip(*columns, strict=True))), [len(columns)] * count

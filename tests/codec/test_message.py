@@ -20,6 +20,7 @@ from codec.hashing import crc32, index_key_hash, java_string_hash, tags_code
 from codec.ids import (
     UniqIdFactory,
     host_text,
+    joined_offset_msg_ids,
     offset_msg_id,
     pack_host,
     pack_host_text,
@@ -131,6 +132,13 @@ class TestIds:
         text = offset_msg_id(bytes((127, 0, 0, 1)), 10911, 0x1C0D)
         assert text == "7F00000100002A9F0000000000001C0D"
         assert parse_offset_msg_id(text) == ("127.0.0.1", 10911, 0x1C0D)
+
+    @pytest.mark.parametrize("address", ["127.0.0.1", "2001:db8::1"])
+    @pytest.mark.parametrize("offsets", [(), (7,), (0, 2**40, 2**63 - 1)])
+    def test_joined_offset_msg_ids(self, address: str, offsets: tuple[int, ...]) -> None:
+        packed = pack_host(address, 10911)
+        joined = ",".join(offset_msg_id(packed[:-4], 10911, offset) for offset in offsets)
+        assert joined_offset_msg_ids(packed, offsets) == joined
 
     def test_offset_msg_id_v6(self) -> None:
         text = offset_msg_id(pack_host("2001:db8::1", 1)[:16], 10911, 2**40)

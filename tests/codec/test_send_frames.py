@@ -127,5 +127,10 @@ def test_the_pieces_of_a_reply_have_the_bytes_of_the_general_encoder(
     }
     request = RemotingCommand(0, opaque=opaque, serialize_type=kind)
     pieces = SendReplyFrames(common, prefix).pieces(kind, code, opaque, msg_ids, queue_id, queue_offset)
-    assert b"".join(pieces) == encode_frame(request.reply(code, None, ext))
+    whole = encode_frame(request.reply(code, None, ext))
+    assert b"".join(pieces) == whole
+    if code == ResponseCode.SUCCESS:
+        frames, ids = SendReplyFrames(common, prefix), b"".join(msg_ids)
+        for _ in range(2):
+            assert frames.batch_frame(kind, opaque, ids, queue_id, queue_offset) == whole
     assert all(text is piece for text, piece in zip(msg_ids, pieces[1:], strict=False))

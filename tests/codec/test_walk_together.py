@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec import hashing
 from codec.errors import BodyError
-from codec.hashing import index_key_hash, index_key_hashes, index_key_hashes_of_tails
+from codec.hashing import MASK, SIGN, index_key_hash, index_key_hashes, index_key_hashes_of_tails
 from codec.message_batch import HEAD, walk_batch, walk_together
 
 LENGTHS = st.tuples(st.integers(0, 5), st.integers(0, 5))
@@ -84,3 +86,14 @@ def test_hashes_of_keys_by_their_tails(head: str, tails: list[tuple[str, str]], 
     expected = [index_key_hash(topic, head + third + last) for third, last in tails]
     thirds, lasts = ([one[place].encode() for one in tails] for place in (0, 1))
     assert index_key_hashes_of_tails(topic, head, thirds, lasts) == expected
+
+
+@pytest.mark.parametrize("base", [1, SIGN - 2000, SIGN, SIGN + 1, MASK - 2000, MASK])
+@pytest.mark.parametrize("tails", [[b"0000", b"00zz"], [b"0000", b"zzzz"]])
+def test_hashes_at_the_ends_of_the_numbers(
+    base: int, tails: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashing, "_heads", {("T", "head"): base})
+    expected = [index_key_hash("T", f"head{tail.decode()}") for tail in tails]
+    thirds, lasts = [tail[:2] for tail in tails], [tail[2:] for tail in tails]
+    assert index_key_hashes_of_tails("T", "head", thirds, lasts) == expected

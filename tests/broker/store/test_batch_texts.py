@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,7 +55,10 @@ def test_as_each_alone(batch: list[tuple[tuple[str, str, str], str]], common: by
 
 def rows(columns: TextColumns) -> list[BatchText]:
     assert columns.hashes is not None
-    return list(zip(columns.texts, columns.codes, columns.hashes, strict=True))
+    left = iter(columns.hashes)
+    hashes = [tuple(islice(left, count)) for count in columns.counts]
+    assert list(left) == []
+    return list(zip(columns.texts, columns.codes, hashes, strict=True))
 
 
 def outcome(texts: BatchTexts, text: str) -> BatchText | str:
@@ -154,7 +159,7 @@ def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.Mon
     assert (code, hashes) == (tags_code("t"), (index_key_hash(TOPIC, "0B"),))
     both = texts.read_alike([b"UNIQ_KEY\x010C\x02TAGS\x01t", b"UNIQ_KEY\x010D\x02TAGS\x01t"], TOPIC)
     assert both is not None
-    assert both.hashes == [(index_key_hash(TOPIC, "0C"),), (index_key_hash(TOPIC, "0D"),)]
+    assert both.hashes == [index_key_hash(TOPIC, "0C"), index_key_hash(TOPIC, "0D")]
 
 
 def test_a_batch_of_different_texts_is_not_learned_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,8 +178,8 @@ def test_a_batch_like_the_one_before_is_read_by_its_values(monkeypatch: pytest.M
     texts_of(common).read(b"UNIQ_KEY\x010A\x02TAGS\x01t", TOPIC)
     monkeypatch.setattr("broker.store.batch_texts.decode_properties", None)
     read = texts_of(common).read_alike([b"UNIQ_KEY\x010B\x02TAGS\x01t"], TOPIC)
-    stored, hashes = b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true", (index_key_hash(TOPIC, "0B"),)
-    assert read == ([stored], [tags_code("t")], [hashes])
+    stored, key_hash = b"UNIQ_KEY\x010B\x02TAGS\x01t\x02WAIT\x01true", index_key_hash(TOPIC, "0B")
+    assert read == ([stored], [tags_code("t")], [key_hash], [1])
 
 
 @pytest.mark.parametrize("count", [1, 20, 300])
