@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -137,7 +136,7 @@ class _Cut:
     them has to be the same in all.
     """
 
-    __slots__ = ("_between", "_format", "_places")
+    __slots__ = ("_between", "_places", "_rows")
 
     def __init__(self, size: int, places: Mapping[str, _Place]) -> None:
         lengths: list[int] = []
@@ -152,7 +151,7 @@ class _Cut:
                 self._places[name] = len(lengths)
                 lengths.append(end - begin)
             position = end
-        self._format = tuple(lengths)
+        self._rows = struct.Struct("".join(f"{length}s" for length in lengths) or "x").iter_unpack
 
     def constants(self, text: bytes) -> list[bytes]:
         """The parts of a text between the values."""
@@ -160,22 +159,15 @@ class _Cut:
 
     def columns(self, joined: bytes, first: bytes, count: int) -> dict[str, Sequence[bytes]] | None:
         """The values of so many texts, of which `first` is one, by name; None if they differ elsewhere, too."""
-        width = len(self._format)
-        fields = _unpack_of(self._format, count)(joined)
+        fields = list(zip(*self._rows(joined), strict=True))
         for place, begin, end in self._between:
-            if fields[place::width].count(first[begin:end]) < count:
+            if fields[place].count(first[begin:end]) < count:
                 return None
-        return {name: fields[place::width] for name, place in self._places.items()}
+        return {name: fields[place] for name, place in self._places.items()}
 
 
 def _separators_in(text: bytes) -> tuple[int, int]:
     return text.count(SEPARATOR), text.count(END)
-
-
-@lru_cache(maxsize=256)
-def _unpack_of(lengths: tuple[int, ...], count: int) -> Callable[[bytes], tuple[bytes, ...]]:
-    """Cuts so many texts, one behind the other, into parts of these lengths."""
-    return struct.Struct("".join(f"{length}s" for length in lengths) * count).unpack
 
 
 class TextShape:
