@@ -75,6 +75,16 @@ class MappedFile(Protocol):
         """Unmaps now, or when the last slice of `view` is gone."""
 
 
+class FileSync(Protocol):
+    """Syncs files one after the other, without a thread."""
+
+    async def sync(self, path: Path) -> None:
+        """As `Disk.sync_file`. OSError; it cannot be cancelled."""
+
+    def close(self) -> None:
+        """Frees its resources."""
+
+
 class Disk(Protocol):
     """Files and folders, by absolute path."""
 
@@ -120,6 +130,9 @@ class Disk(Protocol):
 
     def sync_file(self, path: Path) -> None:
         """Makes the content of a file, if there is one, durable, including pages written through mappings."""
+
+    def file_sync(self) -> FileSync | None:
+        """A way to sync files beside `sync_file`; None if there is none. The caller closes it."""
 
     def sync_folder(self, path: Path) -> None:
         """Makes creations, renames and removals in a folder durable. A missing folder is fine."""

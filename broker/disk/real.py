@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from broker.disk.folders import DurableFolders
-from broker.disk.interface import FileState, MappedFile, Usage
+from broker.disk.interface import FileState, FileSync, MappedFile, Usage
+from broker.disk.kernel_sync import open_kernel_sync
 from broker.disk.lock import hold_folder, hold_lock, is_same, unusable
 from broker.disk.mapped import RealMappedFile, data_ranges, opened
 
@@ -82,6 +83,9 @@ class RealDisk(DurableFolders):
     def sync_file(self, path: Path) -> None:
         with contextlib.suppress(FileNotFoundError), opened(path, os.O_RDONLY) as fd:
             os.fdatasync(fd)  # on Linux this also writes pages dirtied through a shared mapping
+
+    def file_sync(self) -> FileSync | None:
+        return open_kernel_sync()
 
     def sync_folder(self, path: Path) -> None:
         with contextlib.suppress(FileNotFoundError), opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:

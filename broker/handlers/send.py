@@ -31,7 +31,7 @@ from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps
 from broker.services.creations import count_created
-from broker.services.put import DELAY, put, put_batch, safely_stored
+from broker.services.put import DELAY, begin_flush, put, put_batch, safely_stored
 from broker.services.timer_properties import take_timer
 from broker.services.transactions import prepare
 from broker.store.batches import Batch
@@ -94,6 +94,7 @@ def send(
     if not must_wait:
         frame_of = broker.send_replies.by_kind[command.serialize_type]
         return frame_of(command.opaque, result.physical_offset, queue_id, result.queue_offset)
+    begin_flush(broker)
     reply = _reply(queue_id, result, f"{broker.id_prefix}{result.physical_offset:016X}")
     return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
 
@@ -126,6 +127,7 @@ def _store_batch(
     result = _stored(broker, batch)
     msg_ids, queue_id, command = _joined_ids(broker, result), batch.queue_id, request.command
     if broker.waits_for_store and batch.message.wait_store:
+        begin_flush(broker)
         reply = _reply(queue_id, result, msg_ids.decode())
         return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
     return broker.send_replies.batch_frame(

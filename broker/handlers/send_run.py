@@ -15,7 +15,7 @@ from broker.context import BrokerContext
 from broker.handlers.plain_properties import PlainTexts
 from broker.handlers.send import MULTI_TAG, WAIT_BEGINNING
 from broker.net.session import Session
-from broker.services.put import put_run, safely_stored
+from broker.services.put import begin_flush, put_run, safely_stored
 from broker.store.values import StoreMessage
 from codec.codes import ResponseCode, SerializeType
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
@@ -38,6 +38,7 @@ def send_run(
     if not results:
         return 0
     if broker.waits_for_store:
+        begin_flush(broker)
         sent = [
             _Sent(
                 request.serialize_type,

@@ -58,6 +58,12 @@ def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     return _put(broker, message, broker.store.append)
 
 
+def begin_flush(broker: BrokerContext) -> None:
+    """SYNC_FLUSH: has what was stored flushed, before a task begins that waits for it (`safely_stored`)."""
+    if broker.sync_flush:
+        broker.store.want_flush()
+
+
 async def safely_stored(broker: BrokerContext, end: int) -> ResponseCode:
     """SUCCESS once the log is as safe up to `end` as the broker promises: on the disk, on a slave.
 
@@ -65,8 +71,7 @@ async def safely_stored(broker: BrokerContext, end: int) -> ResponseCode:
     """
     if not broker.is_sync_master:
         return _flushed(await broker.store.wait_flushed(end))
-    if broker.sync_flush:
-        broker.store.want_flush()
+    begin_flush(broker)
     code = await broker.ha.replicas.replicated(end)
     flushed = _flushed(await broker.store.wait_flushed(end))
     return flushed if code == ResponseCode.SUCCESS else code

@@ -25,7 +25,7 @@ from typing import Any
 
 import trio
 
-from broker.disk import PAGE, Disk
+from broker.disk import PAGE, Disk, FileSync
 from broker.store.checkpoint import OPEN, Checkpoint
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
@@ -91,6 +91,7 @@ class Flusher:
         self._queues_turn = trio.Lock()
         self._wanted = trio.Event()
         self._done = trio.Event()
+        self._file_sync: FileSync | None = None
 
     def rewrite(self) -> None:
         """Has the next flush write everything behind the last that is known to be on the disk. Blocks."""
@@ -101,10 +102,18 @@ class Flusher:
                     part.segments.rewrite(part.flushed, part.end)
 
     def start(self, services: Services) -> None:
-        """Starts the services."""
+        """Starts the services; `close` is called after the stop."""
+        if self._in_thread is trio.to_thread.run_sync:  # a virtual clock would run on while the kernel works
+            self._file_sync = self._disk.file_sync()
         services.start("group commit", self._group_commit)
         services.start("flush commit log", self._flush_log_at_times)
         services.start("flush consume queues", self._flush_queues_at_times)
+
+    def close(self) -> None:
+        """Frees what `start` took."""
+        if self._file_sync is not None:
+            self._file_sync.close()
+            self._file_sync = None
 
     def want(self) -> None:
         """Has `_group_commit` flush the log at once."""
@@ -192,13 +201,19 @@ class Flusher:
 
     async def flush_log(self) -> None:
         """Makes durable what the log holds now. OSError if the disk refuses, or refused any flush before."""
-        async with self._log_turn:
+        if self._log_turn.locked():
+            await self._log_turn.acquire()
+        else:
+            self._log_turn.acquire_nowait()  # without a round of the event loop
+        try:
             end, timestamp = self._log.end, self._statistics.last_store_timestamp
             if end <= self._log.flushed:
                 return
-            await self._sync(self._log.segments.between(self._log.flushed, end), [self._log.segments.folder])
+            await self._sync_log(self._log.segments.between(self._log.flushed, end))
             self._log.flushed = max(self._log.flushed, end)
             self._checkpoint.physic = max(self._checkpoint.physic, timestamp)
+        finally:
+            self._log_turn.release()
 
     @contextlib.asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
@@ -273,6 +288,22 @@ class Flusher:
         for part, end in ends:
             part.flushed = max(part.flushed, end)
 
+    async def _sync_log(self, segments: list[Segment]) -> None:
+        file_sync = self._file_sync
+        if file_sync is None or any(segment.fresh for segment in segments):
+            await self._sync(segments, [self._log.segments.folder])
+            return
+        if not self._has_failed:
+            try:
+                for segment in segments:
+                    await file_sync.sync(segment.path)
+            except OSError as error:
+                if error.errno in NO_DESCRIPTOR:
+                    raise
+                await self._in_thread(note_failure, self._disk, self.config.abort_file)
+                self._fail(error)
+        self._require_sound()
+
     async def _sync(self, segments: list[Segment], folders: list[Path]) -> None:
         fresh = {segment.path.parent for segment in segments if segment.fresh}
         paths = [segment.path for segment in segments]
@@ -289,6 +320,10 @@ class Flusher:
                 if error.errno in NO_DESCRIPTOR:
                     raise
                 self._fail(error)
+        self._require_sound()
+
+    def _require_sound(self) -> None:
+        """OSError once a flush has failed."""
         if self._has_failed:
             raise OSError(errno.EIO, "a flush of the store failed")
 

@@ -236,6 +236,7 @@ class MessageStore:
 
     def close(self) -> None:
         """Closes the files without flushing, as a killed process would. Blocks."""
+        self._flusher.close()
         if self._index is not None:
             self._index.close()
         self._queues.close()

@@ -1,0 +1,148 @@
+"""Syncs without a thread: what the kernel says of them, and what a store does with it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.disk import REAL
+from broker.disk.kernel_sync import KernelSync, open_kernel_sync
+from broker.disk.real import RealDisk
+from broker.store import PutStatus
+from broker.store.flush import FLUSH_FAILED
+from broker.store.store import open_store
+from tests.broker.store.support import HOST, Clock, inline, message, small_config
+
+pytestmark = pytest.mark.skipif(open_kernel_sync() is None, reason="the kernel has no such calls")
+
+
+async def test_files_are_synced_one_after_the_other(tmp_path: Path) -> None:
+    sync = KernelSync()
+    paths = [tmp_path / name for name in "ab"]
+    for number in range(20):
+        path = paths[number % 2]
+        path.write_bytes(b"x" * number)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await sync.sync(path)
+        assert os.fstat(descriptor_of(sync)).st_ino == path.stat().st_ino
+    sync.close()
+
+
+async def test_a_file_that_was_made_again_is_the_one_that_is_synced(tmp_path: Path) -> None:
+    sync, path = KernelSync(), tmp_path / "a"
+    for _ in range(2):
+        path.write_bytes(b"x")
+        await sync.sync(path)
+        assert os.fstat(descriptor_of(sync)).st_ino == path.stat().st_ino
+        path.unlink()
+        (tmp_path / "b").write_bytes(b"y")  # takes the number of the inode
+    await sync.sync(path)
+    assert sync._open is None
+    sync.close()
+
+
+def descriptor_of(sync: KernelSync) -> int:
+    assert sync._open is not None
+    return sync._open[1]
+
+
+async def test_a_refusal_is_an_error(tmp_path: Path) -> None:
+    sync = KernelSync()
+    with pytest.raises(OSError, match="Invalid argument"):
+        await sync.sync(Path("/dev/null"))
+    path = tmp_path / "a"
+    path.touch()
+    await sync.sync(path)
+    sync.close()
+
+
+async def test_a_late_report_is_not_taken_for_another(tmp_path: Path) -> None:
+    sync, path = KernelSync(), tmp_path / "a"
+    path.touch()
+    await sync.sync(path)
+    assert sync._result(1) is None
+    await sync.sync(path)
+    sync.close()
+
+
+def test_another_kind_of_machine_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "mips")
+    assert open_kernel_sync() is None
+    assert REAL.file_sync() is None
+
+
+class Sync:
+    """Stands for the kernel; the sync after `left` others is refused."""
+
+    def __init__(self, left: int, error: int) -> None:
+        self.left, self.error = left, error
+        self.is_open = True
+        self.synced: list[Path] = []
+
+    async def sync(self, path: Path) -> None:
+        await trio.lowlevel.checkpoint()
+        self.left -= 1
+        if self.left == -1:
+            raise OSError(self.error, os.strerror(self.error), str(path))
+        self.synced.append(path)
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class Disk(RealDisk):
+    """The files of this machine, synced by a `Sync`."""
+
+    def __init__(self, sync: Sync) -> None:
+        super().__init__()
+        self._sync = sync
+
+    def file_sync(self) -> Sync:
+        return self._sync
+
+
+async def test_a_sync_that_fails_is_the_last_one(tmp_path: Path) -> None:
+    sync = Sync(1, errno.EIO)
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    async with open_store(config, now_ms=Clock(), store_host=HOST, disk=Disk(sync)) as store:
+        for number, is_flushed in enumerate([True, True, False]):  # a new file is synced by a thread
+            stored = await store.when_ready(store.append, message(number))
+            assert await store.wait_flushed(stored.physical_offset + stored.size) is is_flushed
+        assert store.flushed_offset < store.commit_log_max_offset
+        assert store.append(message(3)).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert not await store.make_durable()
+        assert config.abort_file.read_bytes().startswith(FLUSH_FAILED)
+    assert len(sync.synced) == 1
+    assert not sync.is_open
+
+
+async def test_a_sync_without_a_descriptor_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.store.flush.DESCRIPTOR_PAUSE_SECONDS", 0)
+    sync = Sync(0, errno.EMFILE)
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    async with open_store(config, now_ms=Clock(), store_host=HOST, disk=Disk(sync)) as store:
+        for number in range(2):
+            stored = await store.when_ready(store.append, message(number))
+            assert await store.wait_flushed(stored.physical_offset + stored.size)
+        assert not store.stats.damaged
+    assert sync.synced
+
+
+async def test_none_is_used_where_the_clock_may_be_virtual(tmp_path: Path) -> None:
+    sync = Sync(0, errno.EIO)
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    async with open_store(
+        config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=Disk(sync)
+    ) as store:
+        for number in range(2):
+            stored = store.append(message(number))
+            assert await store.wait_flushed(stored.physical_offset + stored.size)
+    assert sync.synced == []
