@@ -10,8 +10,19 @@ Durability: the content of a file is durable after `sync_file`; a creation, rena
 
 from __future__ import annotations
 
-from broker.disk.interface import PAGE, Disk, FileState, FileSync, MappedFile, Usage
+from broker.disk.interface import PAGE, CannotSync, Disk, FileState, FileSync, MappedFile, Usage
 from broker.disk.real import REAL
 from broker.disk.tables import load_table, save_table
 
-__all__ = ["PAGE", "REAL", "Disk", "FileState", "FileSync", "MappedFile", "Usage", "load_table", "save_table"]
+__all__ = [
+    "PAGE",
+    "REAL",
+    "CannotSync",
+    "Disk",
+    "FileState",
+    "FileSync",
+    "MappedFile",
+    "Usage",
+    "load_table",
+    "save_table",
+]

@@ -75,11 +75,15 @@ class MappedFile(Protocol):
         """Unmaps now, or when the last slice of `view` is gone."""
 
 
+class CannotSync(Exception):
+    """A `FileSync` is not able to sync this file, and has done nothing."""
+
+
 class FileSync(Protocol):
     """Syncs files one after the other, without a thread."""
 
     async def sync(self, path: Path) -> None:
-        """As `Disk.sync_file`. OSError; it cannot be cancelled."""
+        """As `Disk.sync_file`. OSError, CannotSync; it cannot be cancelled."""
 
     def close(self) -> None:
         """Frees its resources."""

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import trio
 
+from broker.disk.interface import CannotSync
+
 
 class _Calls(NamedTuple):
     """Numbers of system calls, for which libc has no functions."""
@@ -68,7 +70,10 @@ class KernelSync:
             *(self._request, 0, number, 0, 0, _FDSYNC, 0, descriptor, 0, 0, 0, 0, _WITH_EVENTFD),
             self._eventfd,
         )
-        _call(self._calls.submit, self._context, 1, self._requests)
+        try:
+            _call(self._calls.submit, self._context, 1, self._requests)
+        except OSError as error:  # an older kernel, or a file system without this
+            raise CannotSync(f"{path}: {error.strerror}") from error
         result: int | None = None
         with trio.CancelScope(shield=True):
             while result is None:

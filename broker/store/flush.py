@@ -25,7 +25,7 @@ from typing import Any
 
 import trio
 
-from broker.disk import PAGE, Disk, FileSync
+from broker.disk import PAGE, CannotSync, Disk, FileSync
 from broker.store.checkpoint import OPEN, Checkpoint
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
@@ -41,6 +41,8 @@ from broker.supervisor import Services
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """Files could not be opened: nothing was synced, and nothing is lost by another attempt."""
 DESCRIPTOR_PAUSE_SECONDS = 0.2
+SHORT_SYNC = 256 * 1024
+"""Bytes of a `FileSync` at most: the kernel may do its work on the core of the event loop."""
 FLUSHED_AT_ONCE = 64
 """Queues that are flushed in one turn."""
 FLUSH_FAILED = b"a flush failed, boot "
@@ -209,7 +211,8 @@ class Flusher:
             end, timestamp = self._log.end, self._statistics.last_store_timestamp
             if end <= self._log.flushed:
                 return
-            await self._sync_log(self._log.segments.between(self._log.flushed, end))
+            segments = self._log.segments.between(self._log.flushed, end)
+            await self._sync_log(segments, end - self._log.flushed)
             self._log.flushed = max(self._log.flushed, end)
             self._checkpoint.physic = max(self._checkpoint.physic, timestamp)
         finally:
@@ -288,15 +291,19 @@ class Flusher:
         for part, end in ends:
             part.flushed = max(part.flushed, end)
 
-    async def _sync_log(self, segments: list[Segment]) -> None:
+    async def _sync_log(self, segments: list[Segment], size: int) -> None:
         file_sync = self._file_sync
-        if file_sync is None or any(segment.fresh for segment in segments):
+        if file_sync is None or size > SHORT_SYNC or any(segment.fresh for segment in segments):
             await self._sync(segments, [self._log.segments.folder])
             return
         if not self._has_failed:
             try:
                 for segment in segments:
                     await file_sync.sync(segment.path)
+            except CannotSync as error:
+                _log.info("the commit log is synced by threads: %s", error)
+                self.close()
+                await self._sync(segments, [])
             except OSError as error:
                 if error.errno in NO_DESCRIPTOR:
                     raise

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.disk import REAL
+from broker.disk import REAL, CannotSync
 from broker.disk.kernel_sync import KernelSync, open_kernel_sync
 from broker.disk.real import RealDisk
 from broker.store import PutStatus
@@ -52,9 +52,9 @@ def descriptor_of(sync: KernelSync) -> int:
     return sync._open[1]
 
 
-async def test_a_refusal_is_an_error(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_synced_so(tmp_path: Path) -> None:
     sync = KernelSync()
-    with pytest.raises(OSError, match="Invalid argument"):
+    with pytest.raises(CannotSync, match="/dev/null: Invalid argument"):
         await sync.sync(Path("/dev/null"))
     path = tmp_path / "a"
     path.touch()
@@ -89,6 +89,8 @@ class Sync:
         await trio.lowlevel.checkpoint()
         self.left -= 1
         if self.left == -1:
+            if not self.error:
+                raise CannotSync(str(path))
             raise OSError(self.error, os.strerror(self.error), str(path))
         self.synced.append(path)
 
@@ -146,3 +148,26 @@ async def test_none_is_used_where_the_clock_may_be_virtual(tmp_path: Path) -> No
             stored = store.append(message(number))
             assert await store.wait_flushed(stored.physical_offset + stored.size)
     assert sync.synced == []
+
+
+async def test_a_long_sync_is_left_to_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.store.flush.SHORT_SYNC", 1000)
+    sync = Sync(1 << 30, 0)
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    async with open_store(config, now_ms=Clock(), store_host=HOST, disk=Disk(sync)) as store:
+        for number, size in enumerate((10, 10, 3000, 10)):
+            stored = await store.when_ready(store.append, message(number, size=size))
+            assert await store.wait_flushed(stored.physical_offset + stored.size)
+            assert len(sync.synced) == (0, 1, 1, 2)[number]
+
+
+async def test_threads_sync_where_the_kernel_cannot(tmp_path: Path) -> None:
+    sync = Sync(1, 0)
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    async with open_store(config, now_ms=Clock(), store_host=HOST, disk=Disk(sync)) as store:
+        for number in range(5):
+            stored = await store.when_ready(store.append, message(number))
+            assert await store.wait_flushed(stored.physical_offset + stored.size)
+        assert not store.stats.damaged
+    assert len(sync.synced) == 1
+    assert not sync.is_open
