@@ -92,8 +92,13 @@ class FileSync(Protocol):
 class Disk(Protocol):
     """Files and folders, by absolute path."""
 
-    def open_mapped(self, path: Path, size: int, *, may_create: bool = True) -> MappedFile:
-        """Maps a file, created or extended with zeros to `size` bytes (sparse). FileNotFoundError."""
+    def open_mapped(
+        self, path: Path, size: int, *, may_create: bool = True, read_around: bool = True
+    ) -> MappedFile:
+        """Maps a file, created or extended with zeros to `size` bytes (sparse). FileNotFoundError.
+
+        Without `read_around`, the first touch of a page brings no others, once the file is written.
+        """
 
     def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
         """Starts and ends of the ranges of [position, size) of a file that may hold other bytes than zeros.

@@ -35,10 +35,11 @@ NO_MAPPING = "no room for a mapping: raise vm.max_map_count (sysctl), which limi
 class RealMappedFile:
     """A file of the operating system, mapped shared."""
 
-    __slots__ = ("_address", "_map", "_path", "_size", "found_size", "view")
+    __slots__ = ("_address", "_map", "_path", "_reads_around", "_size", "found_size", "view")
 
-    def __init__(self, path: Path, size: int, *, may_create: bool = True) -> None:
+    def __init__(self, path: Path, size: int, *, may_create: bool = True, read_around: bool = True) -> None:
         self._path = path
+        self._reads_around = read_around
         self._size = size
         with opened(path, os.O_RDWR | (os.O_CREAT if may_create else 0)) as fd:
             self.found_size = os.fstat(fd).st_size
@@ -47,6 +48,15 @@ class RealMappedFile:
             self._map = _mapped(fd, size, path)
         self._address = 0
         self.view = memoryview(self._map)
+        if not self.found_size:
+            self._prepare_writes()
+
+    def _prepare_writes(self) -> None:
+        """Has each page come alone, if that was asked for: the first touch of one brings as many around it as
+        the disk's readahead has, which are 2,048 and 20 ms where that is 8 MiB. A file that was found has its
+        pages together until it grows: a start reads them in order."""
+        if not self._reads_around:
+            self._map.madvise(mmap.MADV_RANDOM)
 
     def is_resident(self, position: int, length: int) -> bool:
         first = position // PAGE * PAGE
@@ -67,16 +77,23 @@ class RealMappedFile:
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
 
     def populate_pages(self, position: int, length: int) -> bool:
+        is_alone = len(os.sched_getaffinity(0)) == 1
+        if is_alone:
+            self._map.madvise(mmap.MADV_RANDOM)  # the event loop waits for this
         first = position // PAGE * PAGE
         held = ctypes.c_char.from_buffer(self._map, first)  # nothing is unmapped while this lives
         address, end = ctypes.addressof(held), position + length - first
         # mmap.madvise would hold the interpreter lock meanwhile. The process can unmap nothing during a call.
-        return not any(
-            _madvise()(address + start, min(POPULATED_AT_ONCE, end - start), MADV_POPULATE_WRITE)
-            for start in range(0, end, POPULATED_AT_ONCE)
-        )
+        for start in range(0, end, POPULATED_AT_ONCE):
+            if _madvise()(address + start, min(POPULATED_AT_ONCE, end - start), MADV_POPULATE_WRITE):
+                return False
+            if is_alone:
+                os.sched_yield()
+        return True
 
     def reserve(self, position: int, length: int) -> None:
+        with contextlib.suppress(ValueError):  # it was closed meanwhile
+            self._prepare_writes()
         with contextlib.suppress(FileNotFoundError), opened(self._path, os.O_RDWR) as fd:
             while _fallocate()(fd, 0, position, length):
                 error = ctypes.get_errno()

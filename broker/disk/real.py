@@ -22,8 +22,10 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class RealDisk(DurableFolders):
     """The operating system's files; see `Disk`."""
 
-    def open_mapped(self, path: Path, size: int, *, may_create: bool = True) -> MappedFile:
-        return RealMappedFile(path, size, may_create=may_create)
+    def open_mapped(
+        self, path: Path, size: int, *, may_create: bool = True, read_around: bool = True
+    ) -> MappedFile:
+        return RealMappedFile(path, size, may_create=may_create, read_around=read_around)
 
     def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
         return data_ranges(path, position, size)

@@ -41,7 +41,7 @@ class IndexFile:
     """A mapped index file. `count` is the number of the next item."""
 
     def __init__(self, disk: Disk, path: Path, slots: int, items: int) -> None:
-        self.segment = Segment(disk, path, 0, index_file_size(slots, items))
+        self.segment = Segment(disk, path, 0, index_file_size(slots, items), read_around=False)
         self._slots = slots
         self._items_at = item_position(slots, 0)
         self.capacity = items

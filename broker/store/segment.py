@@ -36,6 +36,7 @@ class Segment:
         "_disk",
         "_file",
         "_mappings",
+        "_read_around",
         "found_size",
         "fresh",
         "is_cleared",
@@ -57,13 +58,17 @@ class Segment:
         step: int = 0,
         mappings: Mappings | None = None,
         length: int | None = None,
+        *,
+        read_around: bool = True,
     ) -> None:
         """Maps the file, creates or extends it with zeros to `size`. OSError if the disk refuses.
 
         With `mappings`, one that is known to have its `length` is mapped when it is used, and not for ever.
+        `read_around` is that of `Disk.open_mapped`.
         """
         self._disk = disk
         self._mappings = mappings
+        self._read_around = read_around
         self._file: MappedFile | None = None
         self.on_unmapped: Callable[[Segment], None] | None = None
         self.path = path
@@ -79,7 +84,9 @@ class Segment:
         self.step = step
 
     def _map(self, *, may_create: bool = False) -> MappedFile:
-        self._file = file = self._disk.open_mapped(self.path, self.size, may_create=may_create)
+        self._file = file = self._disk.open_mapped(
+            self.path, self.size, may_create=may_create, read_around=self._read_around
+        )
         if self._mappings is not None:
             self._mappings.add(self)
         return file

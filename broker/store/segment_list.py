@@ -42,12 +42,14 @@ def _length(disk: Disk, path: Path) -> int:
 
 
 class SegmentList:
-    """Segments in order of their start, each of `size` bytes; they reserve at least `step` bytes ahead."""
+    """Segments in order of their start, each of `size` bytes; they reserve at least `step` bytes ahead.
+    `read_around` is that of `Disk.open_mapped`."""
 
     __slots__ = (
         "_found",
         "_gone",
         "_has_removed",
+        "_read_around",
         "_spare",
         "disk",
         "folder",
@@ -67,8 +69,11 @@ class SegmentList:
         setting: str,
         step: int = 0,
         mappings: Mappings | None = None,
+        *,
+        read_around: bool = False,
     ) -> None:
         self.disk = disk
+        self._read_around = read_around
         self.mappings = mappings
         self.folder = folder
         self.size = size
@@ -139,7 +144,16 @@ class SegmentList:
             text = "%s is %d bytes short of %d; recovery decides what of it is valid"
             _log.warning(text, path, self.size - length, self.size)
         self.segments = [
-            Segment(self.disk, path, int(path.name), self.size, self.step, self.mappings, length)
+            Segment(
+                self.disk,
+                path,
+                int(path.name),
+                self.size,
+                self.step,
+                self.mappings,
+                length,
+                read_around=self._read_around,
+            )
             for path, length in written
         ]
         for segment in self.segments:
@@ -213,7 +227,9 @@ class SegmentList:
         """
         self.disk.make_folder(self.folder)
         path = self.folder / file_name(start)
-        segment = Segment(self.disk, path, start, self.size, self.step, self.mappings)
+        segment = Segment(
+            self.disk, path, start, self.size, self.step, self.mappings, read_around=self._read_around
+        )
         if self.mappings is not None:
             self.mappings.discard(segment)  # it stays mapped until it is used
         try:

@@ -363,7 +363,11 @@ class MessageStore:
 def _commit_log(config: StoreConfig, disk: Disk) -> CommitLog:
     folder = config.commit_log_folder
     size = config.mapped_file_size_commit_log or adopted_size(disk, folder) or COMMIT_LOG_FILE_SIZE
-    return CommitLog(SegmentList(disk, folder, size, "mappedFileSizeCommitLog", LOG_STEP))
+    # A log that is not written page after page ahead of need has the event loop touch them.
+    read_around = not config.sync_flush
+    return CommitLog(
+        SegmentList(disk, folder, size, "mappedFileSizeCommitLog", LOG_STEP, read_around=read_around)
+    )
 
 
 @contextlib.asynccontextmanager

@@ -156,7 +156,9 @@ class SimulatedDisk(DurableFolders):
 
     # --- the interface
 
-    def open_mapped(self, path: Path, size: int, *, may_create: bool = True) -> MappedFile:
+    def open_mapped(
+        self, path: Path, size: int, *, may_create: bool = True, read_around: bool = True
+    ) -> MappedFile:
         self.call("open")
         file = self._create(path) if may_create else self._file(path)
         found = len(file.buffer)
