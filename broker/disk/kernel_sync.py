@@ -56,8 +56,12 @@ class KernelSync:
         self._request = ctypes.create_string_buffer(_REQUEST.size)
         self._requests = (ctypes.c_void_p * 1)(ctypes.addressof(self._request))
         self._events = ctypes.create_string_buffer(_EVENT.size * _EVENTS)
-        _call(calls.setup, _EVENTS, ctypes.byref(self._context))
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        try:
+            _call(calls.setup, _EVENTS, ctypes.byref(self._context))
+        except OSError:
+            os.close(self._eventfd)
+            raise
 
     async def sync(self, path: Path) -> None:
         """See `FileSync.sync`."""

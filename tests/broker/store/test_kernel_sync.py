@@ -11,13 +11,14 @@ import pytest
 import trio
 
 from broker.disk import REAL, CannotSync
-from broker.disk.kernel_sync import KernelSync, open_kernel_sync
+from broker.disk.kernel_sync import KernelSync, _Calls, open_kernel_sync
 from broker.disk.real import RealDisk
 from broker.store import PutStatus
 from broker.store.flush import FLUSH_FAILED
 from broker.store.store import open_store
 from tests.broker.store.support import HOST, Clock, inline, message, small_config
 
+OPEN = Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(open_kernel_sync() is None, reason="the kernel has no such calls")
 
 
@@ -75,6 +76,13 @@ def test_another_kind_of_machine_has_none(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(platform, "machine", lambda: "mips")
     assert open_kernel_sync() is None
     assert REAL.file_sync() is None
+
+
+def test_a_kernel_that_refuses_keeps_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.disk.kernel_sync._CALLS", {platform.machine(): _Calls(-1, -1, -1, -1)})
+    before = len([*OPEN.iterdir()])
+    assert open_kernel_sync() is None
+    assert len([*OPEN.iterdir()]) == before
 
 
 class Sync:
