@@ -75,16 +75,16 @@ class FixedLayout:
     into fewer parts.
     """
 
-    __slots__ = ("_all", "_behind", "_often", "_own", "_places", "_seldom", "_separators", "size")
+    __slots__ = ("_all", "_behind", "_constants", "_often", "_places", "_seldom", "_separators", "size")
 
     def __init__(self, own: bytes, pairs: Sequence[Pair], tail: bytes) -> None:
         """Texts like `own`, which has these properties; `tail` follows each, and its values count."""
         self._behind = _Behind(tail)
-        self._own = own
         self._separators = _separators_in(own)
         self.size = len(own)
         self._places = _places_of([pair for pair in pairs if self._behind.lets(pair.name)])
         self._all = _Cut(self.size, self._places)
+        self._constants = self._all.constants(own)
         often = {name: place for name, place in self._places.items() if name not in _SELDOM_CHANGING}
         self._often = _Cut(self.size, often)
         self._seldom = [slice(*place) for name, place in self._places.items() if name not in often]
@@ -95,7 +95,7 @@ class FixedLayout:
         if not self._is_like(first):
             return None
         joined, last, columns = b"".join(owns), owns[-1], None
-        if all(first[place] == last[place] for place in self._seldom):
+        if self._seldom and all(first[place] == last[place] for place in self._seldom):
             columns = self._often.columns(joined, first, count)
         if columns is None:
             columns = self._all.columns(joined, first, count)
@@ -111,7 +111,7 @@ class FixedLayout:
         """True if a text of this length has this layout."""
         if not text.isascii() or _separators_in(text) != self._separators:
             return False
-        return self._all.constants(text) == self._all.constants(self._own)
+        return self._all.constants(text) == self._constants
 
 
 _Place = tuple[int, int]
