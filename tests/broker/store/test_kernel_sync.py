@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import platform
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,9 @@ import trio
 from broker.disk import REAL, CannotSync
 from broker.disk.kernel_sync import KernelSync, _Calls, open_kernel_sync
 from broker.disk.real import RealDisk
-from broker.store import PutStatus
+from broker.store import MessageStore, PutStatus
 from broker.store.flush import FLUSH_FAILED
+from broker.store.readiness import InThread
 from broker.store.store import open_store
 from tests.broker.store.support import HOST, Clock, inline, message, small_config
 
@@ -117,17 +120,31 @@ class Disk(RealDisk):
         return self._sync
 
 
+@asynccontextmanager
+async def opened(
+    root: Path, sync: Sync, in_thread: InThread = trio.to_thread.run_sync
+) -> AsyncIterator[MessageStore]:
+    config = small_config(root, flush_disk_type="SYNC_FLUSH")
+    async with open_store(
+        config, now_ms=Clock(), store_host=HOST, in_thread=in_thread, disk=Disk(sync)
+    ) as store:
+        yield store
+
+
+async def is_flushed(store: MessageStore, number: int, size: int = 10) -> bool:
+    """Stores a message and waits until it is on the disk. The file is new at the first: a thread syncs it."""
+    stored = await store.when_ready(store.append, message(number, size=size))
+    return await store.wait_flushed(stored.physical_offset + stored.size)
+
+
 async def test_a_sync_that_fails_is_the_last_one(tmp_path: Path) -> None:
     sync = Sync(1, errno.EIO)
-    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
-    async with open_store(config, now_ms=Clock(), store_host=HOST, disk=Disk(sync)) as store:
-        for number, is_flushed in enumerate([True, True, False]):  # a new file is synced by a thread
-            stored = await store.when_ready(store.append, message(number))
-            assert await store.wait_flushed(stored.physical_offset + stored.size) is is_flushed
+    async with opened(tmp_path, sync) as store:
+        assert [await is_flushed(store, number) for number in range(3)] == [True, True, False]
         assert store.flushed_offset < store.commit_log_max_offset
         assert store.append(message(3)).status is PutStatus.SERVICE_NOT_AVAILABLE
         assert not await store.make_durable()
-        assert config.abort_file.read_bytes().startswith(FLUSH_FAILED)
+        assert store.config.abort_file.read_bytes().startswith(FLUSH_FAILED)
     assert len(sync.synced) == 1
     assert not sync.is_open
 
@@ -137,45 +154,34 @@ async def test_a_sync_without_a_descriptor_is_tried_again(
 ) -> None:
     monkeypatch.setattr("broker.store.flush.DESCRIPTOR_PAUSE_SECONDS", 0)
     sync = Sync(0, errno.EMFILE)
-    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
-    async with open_store(config, now_ms=Clock(), store_host=HOST, disk=Disk(sync)) as store:
-        for number in range(2):
-            stored = await store.when_ready(store.append, message(number))
-            assert await store.wait_flushed(stored.physical_offset + stored.size)
+    async with opened(tmp_path, sync) as store:
+        assert [await is_flushed(store, number) for number in range(2)] == [True, True]
         assert not store.stats.damaged
     assert sync.synced
 
 
 async def test_none_is_used_where_the_clock_may_be_virtual(tmp_path: Path) -> None:
     sync = Sync(0, errno.EIO)
-    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
-    async with open_store(
-        config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=Disk(sync)
-    ) as store:
-        for number in range(2):
-            stored = store.append(message(number))
-            assert await store.wait_flushed(stored.physical_offset + stored.size)
+    async with opened(tmp_path, sync, inline) as store:
+        assert [await is_flushed(store, number) for number in range(2)] == [True, True]
     assert sync.synced == []
 
 
 async def test_a_long_sync_is_left_to_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.store.flush.SHORT_SYNC", 1000)
     sync = Sync(1 << 30, 0)
-    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
-    async with open_store(config, now_ms=Clock(), store_host=HOST, disk=Disk(sync)) as store:
+    synced = []
+    async with opened(tmp_path, sync) as store:
         for number, size in enumerate((10, 10, 3000, 10)):
-            stored = await store.when_ready(store.append, message(number, size=size))
-            assert await store.wait_flushed(stored.physical_offset + stored.size)
-            assert len(sync.synced) == (0, 1, 1, 2)[number]
+            assert await is_flushed(store, number, size)
+            synced.append(len(sync.synced))
+    assert synced == [0, 1, 1, 2]
 
 
 async def test_threads_sync_where_the_kernel_cannot(tmp_path: Path) -> None:
     sync = Sync(1, 0)
-    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
-    async with open_store(config, now_ms=Clock(), store_host=HOST, disk=Disk(sync)) as store:
-        for number in range(5):
-            stored = await store.when_ready(store.append, message(number))
-            assert await store.wait_flushed(stored.physical_offset + stored.size)
+    async with opened(tmp_path, sync) as store:
+        assert all([await is_flushed(store, number) for number in range(5)])
         assert not store.stats.damaged
+        assert not sync.is_open
     assert len(sync.synced) == 1
-    assert not sync.is_open
