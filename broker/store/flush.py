@@ -302,7 +302,8 @@ class Flusher:
                     await file_sync.sync(segment.path)
             except CannotSync as error:
                 _log.info("the commit log is synced by threads: %s", error)
-                self.close()
+                self._file_sync = None
+                await self._in_thread(file_sync.close)
                 await self._sync(segments, [])
             except OSError as error:
                 if error.errno in NO_DESCRIPTOR:
