@@ -48,15 +48,13 @@ class RealMappedFile:
             self._map = _mapped(fd, size, path)
         self._address = 0
         self.view = memoryview(self._map)
-        if not self.found_size:
-            self._prepare_writes()
+        if not (self.found_size or read_around):
+            self._forgo_read_around()
 
-    def _prepare_writes(self) -> None:
-        """Has each page come alone, if that was asked for: the first touch of one brings as many around it as
-        the disk's readahead has, which are 2,048 and 20 ms where that is 8 MiB. A file that was found has its
-        pages together until it grows: a start reads them in order."""
-        if not self._reads_around:
-            self._map.madvise(mmap.MADV_RANDOM)
+    def _forgo_read_around(self) -> None:
+        """Has each page come alone: the first touch of one brings as many around it as the disk's readahead
+        has, which are 2,048 and 20 ms where that is 8 MiB. ValueError if the file was closed."""
+        self._map.madvise(mmap.MADV_RANDOM)
 
     def is_resident(self, position: int, length: int) -> bool:
         first = position // PAGE * PAGE
@@ -78,8 +76,8 @@ class RealMappedFile:
 
     def populate_pages(self, position: int, length: int) -> bool:
         is_alone = len(os.sched_getaffinity(0)) == 1
-        if is_alone:
-            self._map.madvise(mmap.MADV_RANDOM)  # the event loop waits for this
+        if is_alone:  # the event loop waits for this
+            self._forgo_read_around()
         first = position // PAGE * PAGE
         held = ctypes.c_char.from_buffer(self._map, first)  # nothing is unmapped while this lives
         address, end = ctypes.addressof(held), position + length - first
@@ -92,8 +90,9 @@ class RealMappedFile:
         return True
 
     def reserve(self, position: int, length: int) -> None:
-        with contextlib.suppress(ValueError):  # it was closed meanwhile
-            self._prepare_writes()
+        if not self._reads_around:  # a start reads what it found in order, and has its pages together
+            with contextlib.suppress(ValueError):  # it was closed meanwhile
+                self._forgo_read_around()
         with contextlib.suppress(FileNotFoundError), opened(self._path, os.O_RDWR) as fd:
             while _fallocate()(fd, 0, position, length):
                 error = ctypes.get_errno()

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.disk import Disk
+from broker.store.config import COMMIT_LOG_FILE_SIZE, StoreConfig
 from broker.store.segment import Place, Reservation, Segment
-from broker.store.segment_list import SegmentList
+from broker.store.segment_list import SegmentList, adopted_size
 from codec.errors import CorruptionError
 from codec.store.record import peek_record, store_timestamp_at
 from codec.store.record_encoder import encode_filler
@@ -265,3 +267,15 @@ class CommitLog:
     def close(self) -> None:
         self._segment, self._view, self._position = None, memoryview(b""), self.segments.size
         self.segments.close()
+
+
+def log_of(config: StoreConfig, disk: Disk) -> CommitLog:
+    """The commit log of a store. With SYNC_FLUSH nobody allocates its pages ahead: each comes alone to the event
+    loop, which touches it first.
+    """
+    folder = config.commit_log_folder
+    size = config.mapped_file_size_commit_log or adopted_size(disk, folder) or COMMIT_LOG_FILE_SIZE
+    read_around = not config.sync_flush
+    return CommitLog(
+        SegmentList(disk, folder, size, "mappedFileSizeCommitLog", LOG_STEP, read_around=read_around)
+    )

@@ -22,8 +22,8 @@ from broker.disk import REAL, Disk
 from broker.errors import NotReady
 from broker.store.appending import Appender
 from broker.store.checkpoint import Checkpoint
-from broker.store.commit_log import LOG_STEP, CommitLog
-from broker.store.config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, StoreConfig
+from broker.store.commit_log import log_of
+from broker.store.config import CONSUME_QUEUE_FILE_SIZE, StoreConfig
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
@@ -38,7 +38,6 @@ from broker.store.recovery_start import Stop
 from broker.store.replica import Replica
 from broker.store.retention import Retention
 from broker.store.search import KeySearch, Search
-from broker.store.segment_list import SegmentList, adopted_size
 from broker.store.statistics import Statistics
 from broker.store.unsupported import batch_topics, refuse_unsupported
 from broker.store.values import ArrivalListener, BitMapOf, QueryResult, WantsArrivals
@@ -70,7 +69,7 @@ class MessageStore:
         self._now_ms = now_ms
         self._in_thread = in_thread
         self._disk = disk
-        self._log = log = _commit_log(config, disk)
+        self._log = log = log_of(config, disk)
         self.stats = stats = Statistics()
         queue_size = config.mapped_file_size_consume_queue or CONSUME_QUEUE_FILE_SIZE
         extensions = (config.consume_queue_ext_folder, config.mapped_file_size_consume_queue_ext)
@@ -358,16 +357,6 @@ class MessageStore:
     def flushed_offset(self) -> int:
         """End of the part of the log that is known to be on the disk."""
         return self._log.flushed
-
-
-def _commit_log(config: StoreConfig, disk: Disk) -> CommitLog:
-    folder = config.commit_log_folder
-    size = config.mapped_file_size_commit_log or adopted_size(disk, folder) or COMMIT_LOG_FILE_SIZE
-    # A log that is not written page after page ahead of need has the event loop touch them.
-    read_around = not config.sync_flush
-    return CommitLog(
-        SegmentList(disk, folder, size, "mappedFileSizeCommitLog", LOG_STEP, read_around=read_around)
-    )
 
 
 @contextlib.asynccontextmanager
