@@ -21,12 +21,12 @@ from broker.store.holds import Hold
 from broker.store.mappings import Mappings
 from broker.store.queue_entries import (
     entries_at,
-    found_entries,
+    first_record,
     has_entries_behind,
     trusted_end,
     valid_end,
 )
-from broker.store.queue_search import first_entry_at
+from broker.store.queue_search import first_entry_at, last_address
 from broker.store.segment import Place, Reservation, Segment
 from broker.store.segment_list import SegmentList
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
@@ -100,11 +100,7 @@ class ConsumeQueue:
     @property
     def first_record(self) -> int:
         """Commit-log offset of the first entry that is no filler, as far as the files say; -1 if none."""
-        for segment in self.segments.segments:
-            for offset, size, _ in found_entries(segment):
-                if size != FILLER_SIZE:
-                    return offset if size > 0 else -1
-        return -1
+        return first_record(self.segments.segments)
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
         """Adds the entry of the next queue offset. The hot path: no checks.
@@ -362,16 +358,8 @@ class ConsumeQueue:
         else:
             self._continue_in(segment, end - segment.start)
             self._limit = self.ready_until = 0
-        if self.extension is not None and not self.extension.end_behind(self._last_address()):
+        if self.extension is not None and not self.extension.end_behind(last_address(self)):
             self.must_rebuild = True
-
-    def _last_address(self) -> int | None:
-        """Address of the last extension entry; the queue may have been without one for a while."""
-        for number in range(self.next_offset - 1, self.segments.start // ENTRY_SIZE - 1, -1):
-            code = self.entry(number)[2]
-            if is_address(code):
-                return code
-        return None
 
     def first_at(self, physical_offset: int, require: Require | None = None) -> int:
         """Queue offset of the first entry whose record begins at or after `physical_offset`; the end if none.

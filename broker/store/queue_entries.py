@@ -26,6 +26,15 @@ def found_entries(segment: Segment) -> Iterator[tuple[int, int, int]]:
     return _walk(segment.part(0, _found_end(segment)))
 
 
+def first_record(segments: Iterable[Segment]) -> int:
+    """See `ConsumeQueue.first_record`."""
+    for segment in segments:
+        for offset, size, _ in found_entries(segment):
+            if size != FILLER_SIZE:
+                return offset if size > 0 else -1
+    return -1
+
+
 def valid_end(segments: Iterable[Segment], start: int) -> tuple[int, int]:
     """The byte offset behind the valid entries of some files, and the end of the last record named."""
     end, reached = start, 0

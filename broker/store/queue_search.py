@@ -1,4 +1,4 @@
-"""Searches a consume queue by commit-log offset.
+"""Searches a consume queue by commit-log offset, and for the last address of its extension.
 
 Fillers at the begin of a queue are before all records. Those between entries stand for lost records, and
 count as the entry before them.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.store.consume_queue_ext import Require
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
+from codec.store.consume_queue_ext import is_address
 
 if TYPE_CHECKING:
     from broker.store.consume_queue import ConsumeQueue
@@ -36,6 +37,15 @@ def first_entry_at(queue: ConsumeQueue, physical_offset: int, require: Require |
         return -1
 
     return begin + bisect_left(range(begin, queue.next_offset), physical_offset, key=offset_of)
+
+
+def last_address(queue: ConsumeQueue) -> int | None:
+    """Address of the last extension entry; the queue may have been without an extension for a while."""
+    for number in range(queue.next_offset - 1, queue.segments.start // ENTRY_SIZE - 1, -1):
+        code = queue.entry(number)[2]
+        if is_address(code):
+            return code
+    return None
 
 
 def _behind_first_fillers(queue: ConsumeQueue, require: Require | None) -> int:
