@@ -150,6 +150,35 @@ def test_a_client_that_sets_keys_and_one_of_several_tags(monkeypatch: pytest.Mon
             assert hashes == tuple(index_key_hash(TOPIC, name) for name in names)
 
 
+ODD = [
+    b"a\x01bcdefghi",
+    b"a\x02bcdefghi",
+    b"a\x02\x01cdefghi",
+    b"abcdefgh\x02\x01",
+    b"u1234567\xc3\xa9",
+    b"u1234567\xff\xfe",
+]
+"""Ten bytes, like a sound value; what is around it reads otherwise, or it is no ASCII."""
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("which", [{0}, {2}, {0, 1, 2}])
+def test_a_value_that_changes_how_the_rest_reads(odd: bytes, place: int, which: set[int]) -> None:
+    """In any place, in the first text, a later one, or in all."""
+    layout = b"KEYS\x01%b\x02UNIQ_KEY\x01%b\x02TAGS\x01%b"
+    texts = BatchTexts(b"WAIT\x01true")
+    texts.read(layout % (b"k123456789", b"u123456789", b"t123456789"), TOPIC)
+    owns = []
+    for number in range(3):
+        values = [b"k123456789", b"u12345678%d" % number, b"t12345678%d" % number]
+        if number in which:
+            values[place] = odd
+        owns.append(layout % tuple(values))
+    alike = texts.read_alike(owns, TOPIC)
+    assert alike is None or rows(alike) == [BatchTexts(b"WAIT\x01true").read(own, TOPIC) for own in owns]
+
+
 def test_a_text_like_the_one_before_is_read_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = BatchTexts(b"WAIT\x01true")
     texts.read(b"UNIQ_KEY\x010A\x02TAGS\x01t", TOPIC)
