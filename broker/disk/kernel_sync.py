@@ -6,14 +6,12 @@ takes longer than the disk. The kernel reports the end of a sync over an eventfd
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
 import platform
 import struct
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +37,6 @@ _EVENT = struct.Struct("=QQqq")
 """`struct io_event`: number, request, result, second result."""
 _FDSYNC = 3
 _WITH_EVENTFD = 1
-_EVENTS = 8
 
 
 class KernelSync:
@@ -51,14 +48,13 @@ class KernelSync:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         self._calls = calls
         self._context = ctypes.c_ulong(0)
-        self._numbers = count(1)
         self._open: tuple[Path, int] | None = None
         self._request = ctypes.create_string_buffer(_REQUEST.size)
         self._requests = (ctypes.c_void_p * 1)(ctypes.addressof(self._request))
-        self._events = ctypes.create_string_buffer(_EVENT.size * _EVENTS)
+        self._event = ctypes.create_string_buffer(_EVENT.size)
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         try:
-            _call(calls.setup, _EVENTS, ctypes.byref(self._context))
+            _call(calls.setup, 1, ctypes.byref(self._context))
         except OSError:
             os.close(self._eventfd)
             raise
@@ -69,20 +65,18 @@ class KernelSync:
             descriptor = self._descriptor(path)
         except FileNotFoundError:
             return
-        number = next(self._numbers)
         _REQUEST.pack_into(
-            *(self._request, 0, number, 0, 0, _FDSYNC, 0, descriptor, 0, 0, 0, 0, _WITH_EVENTFD),
-            self._eventfd,
+            self._request, 0, 0, 0, 0, _FDSYNC, 0, descriptor, 0, 0, 0, 0, _WITH_EVENTFD, self._eventfd
         )
         try:
             _call(self._calls.submit, self._context, 1, self._requests)
         except OSError as error:  # an older kernel, or a file system without this
             raise CannotSync(f"{path}: {error.strerror}") from error
-        result: int | None = None
-        with trio.CancelScope(shield=True):
-            while result is None:
-                await trio.lowlevel.wait_readable(self._eventfd)
-                result = self._result(number)
+        with trio.CancelScope(shield=True):  # so that no sync finds the end of another
+            await trio.lowlevel.wait_readable(self._eventfd)
+        os.eventfd_read(self._eventfd)
+        _call(self._calls.get_events, self._context, 1, 1, self._event, None)
+        _, _, result, _ = _EVENT.unpack(self._event)
         if result:
             raise OSError(-result, os.strerror(-result), str(path))
 
@@ -107,17 +101,6 @@ class KernelSync:
         if self._open is not None:
             os.close(self._open[1])
             self._open = None
-
-    def _result(self, number: int) -> int | None:
-        """The result of a sync; None while it is under way."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._eventfd)
-        found = _call(self._calls.get_events, self._context, 0, _EVENTS, self._events, None)
-        for place in range(found):
-            done, _, result, _ = _EVENT.unpack_from(self._events, place * _EVENT.size)
-            if done == number:
-                return int(result)
-        return None
 
 
 def open_kernel_sync() -> KernelSync | None:
