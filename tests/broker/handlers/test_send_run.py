@@ -181,6 +181,35 @@ async def test_a_synchronous_flush_is_waited_for(tmp_path: Path) -> None:
         assert broker.context.store.flushed_offset == broker.context.store.commit_log_max_offset
 
 
+@pytest.mark.parametrize("sent", ["one", "run", "batch"])
+async def test_a_flush_begins_before_the_task_that_waits_for_it(
+    tmp_path: Path, sent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = {
+        "one": frame(1),
+        "run": b"".join(frame(n) for n in range(4)),
+        "batch": frame(1, body=BATCH, batch=True),
+    }[sent]
+    async with fake_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as broker:
+        await broker.client().send("T")
+        store, seen = broker.context.store, []
+        want, wait = store.want_flush, store.wait_flushed
+
+        def wanted() -> None:
+            seen.append("wanted")
+            want()
+
+        async def waited(end: int) -> bool:
+            seen.append("waited for")
+            return await wait(end)
+
+        monkeypatch.setattr(store, "want_flush", wanted)
+        monkeypatch.setattr(store, "wait_flushed", waited)
+        replies = await answered(broker, data)
+    assert {reply.code for reply in replies} == {ResponseCode.SUCCESS}
+    assert seen[:2] == ["wanted", "waited for"]
+
+
 @pytest.mark.parametrize("kind", SerializeType)
 async def test_a_run_that_is_not_flushed_in_time(
     tmp_path: Path, kind: SerializeType, monkeypatch: pytest.MonkeyPatch
