@@ -29,6 +29,7 @@ from broker.context import BrokerContext
 from broker.disk import REAL, Disk
 from broker.ha.follower import Follower
 from broker.handlers import direct_readers, handler_table, run_table
+from broker.net.busy_poll import BusyPoll
 from broker.net.limits import ServerLimits
 from broker.net.network import (
     TCP,
@@ -249,6 +250,7 @@ async def _run(
                 fast_failure=broker.fast_failure,
                 supervisor=supervisor,
                 tls=tls,
+                busy_poll=BusyPoll(lambda: broker.config.busy_poll_micros / 1e6),
             )
             await nursery.start(server.serve, [sock for one in listeners for sock in one.sockets])
             for listener in listeners:

@@ -228,6 +228,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     use_server_side_reset_offset: bool = True
     # ours: the second port, listenPort - 2, to which Java clients with a VIP channel send
     vip_channel_enabled: bool = True
+    # ours: microseconds without a request for which the broker looks for the next one before it sleeps; 0 never looks
+    busy_poll_micros: int = 400
 
     def __repr__(self) -> str:
         """Without its values, one of which is a secret."""

@@ -22,6 +22,7 @@ LEAST_FILE_SIZE = 4096
 MOST = 2**31 - 1
 """The largest Java int, which bounds every file and table."""
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::", "[::]", "0"))
+MOST_BUSY_POLL_MICROS = 10_000
 MOST_QUEUES = 65_536
 """The most queues of a topic on one broker that clients accept."""
 
@@ -95,6 +96,7 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
     ),
     "broker_permission": _between(0, 7),
     "default_topic_queue_nums": _between(1, MOST_QUEUES),
+    "busy_poll_micros": _between(0, MOST_BUSY_POLL_MICROS, "a number of microseconds"),
     "max_message_size": _between(1, MOST),
     "max_hash_slot_num": _between(1, MOST),
     "max_index_num": _between(2, MOST),

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from broker.cores import cores
 from broker.disk.interface import PAGE
 
 MADV_POPULATE_WRITE = 23
@@ -75,7 +76,7 @@ class RealMappedFile:
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
 
     def populate_pages(self, position: int, length: int) -> bool:
-        is_alone = len(os.sched_getaffinity(0)) == 1
+        is_alone = cores() <= 1
         if is_alone:  # the event loop waits for this
             self._forgo_read_around()
         first = position // PAGE * PAGE

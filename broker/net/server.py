@@ -20,6 +20,7 @@ import trio
 
 from broker.errors import RemoteClosed
 from broker.net.admission import Gate
+from broker.net.busy_poll import BusyPoll
 from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, HandlerTable, RunTable
 from broker.net.fast_failure import FastFailure
 from broker.net.limits import PartialFrames, ServerLimits
@@ -44,7 +45,7 @@ class Server:
 
     Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs`, `batches`,
     `gate` and `fast_failure` are as in `Dispatcher`. Services are named after `name`. `turns` are those of
-    the event loop. `tls` is loaded.
+    the event loop. `tls` is loaded. `busy_poll` None sleeps whenever there is nothing to do.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Server:
         turns: Turns | None = None,
         fast_failure: FastFailure | None = None,
         tls: TlsAcceptor | None = None,
+        busy_poll: BusyPoll | None = None,
     ) -> None:
         self.sessions: set[Session] = set()
         self._turns = turns or Turns()
@@ -70,6 +72,7 @@ class Server:
         self._direct = direct
         self._supervisor = supervisor
         self._tls = tls or TlsAcceptor()
+        self._busy_poll = busy_poll
         self._nursery: trio.Nursery | None = None
         self._partial_frames = PartialFrames(self._limits.max_partial_bytes)
         self._read_buffer = read_buffer()
@@ -125,6 +128,8 @@ class Server:
         services.start(f"{self._name} flush", self._flush)
         services.start(f"{self._name} idle connections", self._close_idle)
         services.start(f"{self._name} incomplete frames", self._partial_frames.close_stalled)
+        if self._busy_poll is not None:
+            services.start(f"{self._name} busy poll", self._busy_poll.run)
         if self._tls.is_watching:
             services.start(f"{self._name} certificates", self._tls.watch)
 
@@ -219,8 +224,11 @@ class Server:
         partial_frames = self._partial_frames
         more = session.connection.more
         pace = self._dispatcher.pace()
+        busy_poll = self._busy_poll
         while data:
             session.is_active = True
+            if busy_poll is not None:
+                busy_poll.note_read()
             partial_frames.forget(session)
             pace.begin()
             commands = decode(data)

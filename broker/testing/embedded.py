@@ -40,8 +40,10 @@ ALONE: dict[str, Any] = {
     "broker_name": "broker-a",
     "vip_channel_enabled": False,
     "broker_fast_failure_enable": False,
+    "busy_poll_micros": 0,
 }
-"""Defaults for tests: a refusal because a busy machine is slow would send clients nowhere."""
+"""Defaults for tests: a refusal because a busy machine is slow would send clients nowhere, and the event loop
+may be that of the client."""
 LIGHT_INDEX = {"max_hash_slot_num": 100_000, "max_index_num": 400_000}
 
 
