@@ -4,8 +4,8 @@ To wake a thread that sleeps takes the kernel 30 to 80 µs on a virtual machine,
 client that sends its next request once it has the reply would wait for that each time.
 
 A read that came within the limit of the one before begins it, and the same time without a read ends it. A
-loop that has something to do in each round does not sleep anyway, and is left alone. Polling in vain, and
-polling a loop that is busy, is followed by a number of reads that begin nothing.
+loop that has something to do in each round does not sleep anyway, and is left alone. After either follows a
+pause of some reads, which begin nothing; it doubles each time that polling has found few.
 
 Each look is a round of trio's loop, so all that may wake a task is seen. Between two looks the core is
 offered to other threads, which may be those of the client. A process that has one core, or less by its quota,
@@ -25,8 +25,11 @@ from broker.cores import cores
 
 BUSY_ROUNDS = 8
 """Rounds of the loop, each with a read, after which it needs no polling."""
-READS_AFTER_BUSY = 128
-READS_AFTER_VAIN = 8
+SHORTEST_PAUSE = 8
+LONGEST_PAUSE = 4096
+"""Reads."""
+LEAST_HITS = 16
+"""Reads that polling has to find for the shortest pause."""
 
 
 class BusyPoll:
@@ -68,25 +71,31 @@ class BusyPoll:
         if not self._has_spare_core():
             self._next_start = math.inf
             await trio.sleep_forever()
+        pause = SHORTEST_PAUSE
         while True:
             self._wanted = trio.Event()
             await self._wanted.wait()
-            pause = await self._poll()
+            if await self._poll() >= LEAST_HITS:
+                pause = SHORTEST_PAUSE
             self._next_start = self._reads + pause
             self._last_read = -math.inf
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _poll(self) -> int:
-        """Polls until it is in vain or needless. Returns the number of reads before it may begin again."""
-        limit, seen, busy = self._limit_s(), self._reads, 0
+        """Polls until it is in vain or needless. Returns the number of reads that a loop asleep would have had
+        to be woken for."""
+        limit, seen, busy, hits = self._limit_s(), self._reads, 0, 0
         ends = self._clock() + limit
         while busy < BUSY_ROUNDS:
-            self._give_way()
+            if not busy:
+                self._give_way()
             await trio.lowlevel.checkpoint()
-            if self._reads != seen:
-                seen, busy = self._reads, busy + 1
-                ends = self._clock() + limit
-            elif self._clock() < ends:
+            if self._reads == seen:
+                if self._clock() >= ends:
+                    break
                 busy = 0
             else:
-                return READS_AFTER_VAIN
-        return READS_AFTER_BUSY
+                hits += not busy
+                seen, busy = self._reads, busy + 1
+                ends = self._clock() + limit
+        return hits

@@ -9,40 +9,52 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.net.busy_poll import BUSY_ROUNDS, READS_AFTER_BUSY, READS_AFTER_VAIN, BusyPoll
+from broker.net.busy_poll import BUSY_ROUNDS, LEAST_HITS, LONGEST_PAUSE, SHORTEST_PAUSE, BusyPoll
 
 LIMIT = 400
-ROUND = 10  # microseconds that each round of the loop takes here
+ROUND = 10  # microseconds that a round without a read takes here
 ROUNDS_IN_VAIN = LIMIT // ROUND
 
 
 class Loop:
-    """A busy poll in a loop whose rounds take time; `in_round` is called in each of them that polls."""
+    """A busy poll whose rounds take time. `idle_rounds` are those that offer the core to others.
+
+    `in_idle_round` is called in each of these, `at_look` each time that the poll looks at the clock.
+    """
 
     def __init__(self, limit: int, has_spare_core: bool) -> None:
         self.now = 0
-        self.rounds = 0
-        self.in_round: Callable[[], None] = lambda: None
+        self.idle_rounds = 0
+        self.in_idle_round: Callable[[], None] = lambda: None
+        self.at_look: Callable[[], None] = lambda: None
         self.poll = BusyPoll(
-            lambda: limit,
-            clock=lambda: self.now,
-            give_way=self._give_way,
-            has_spare_core=lambda: has_spare_core,
+            lambda: limit, clock=self._clock, give_way=self._give_way, has_spare_core=lambda: has_spare_core
         )
+        self._is_noting = False
+
+    def read(self) -> None:
+        self._is_noting = True
+        self.poll.note_read()
+        self._is_noting = False
+
+    def _clock(self) -> int:
+        if not self._is_noting:
+            self.at_look()
+        return self.now
 
     def _give_way(self) -> None:
         self.now += ROUND
-        self.rounds += 1
-        self.in_round()
+        self.idle_rounds += 1
+        self.in_idle_round()
 
     async def polled_after(self, *gaps: int) -> int:
-        """The rounds that polled after reads with these microseconds before each."""
-        before = self.rounds
+        """The idle rounds that polled after reads with these microseconds before each."""
+        before = self.idle_rounds
         for gap in gaps:
             self.now += gap
-            self.poll.note_read()
+            self.read()
             await wait_all_tasks_blocked()
-        return self.rounds - before
+        return self.idle_rounds - before
 
 
 @asynccontextmanager
@@ -79,26 +91,73 @@ async def test_it_can_be_off(limit: int, has_spare_core: bool) -> None:
 
 async def test_a_read_that_comes_meanwhile_prolongs_it() -> None:
     async with loop() as one:
-        one.in_round = lambda: one.poll.note_read() if one.rounds in (30, 60) else None
+        one.in_idle_round = lambda: one.read() if one.idle_rounds in (30, 60) else None
         assert await one.polled_after(1000, 1) == 60 + ROUNDS_IN_VAIN
 
 
-async def test_after_polling_in_vain_some_reads_begin_nothing() -> None:
+async def test_each_time_in_vain_more_reads_begin_nothing() -> None:
+    async with loop() as one:
+        assert await one.polled_after(1000, 1) == ROUNDS_IN_VAIN
+        pause = SHORTEST_PAUSE
+        while pause < LONGEST_PAUSE:
+            assert await one.polled_after(*[1] * pause) == 0
+            assert await one.polled_after(1) == ROUNDS_IN_VAIN
+            pause *= 2
+        for _ in range(2):
+            assert await one.polled_after(*[1] * LONGEST_PAUSE) == 0
+            assert await one.polled_after(1) == ROUNDS_IN_VAIN
+
+
+@pytest.mark.parametrize(
+    ("hits", "pause"), [(LEAST_HITS - 1, 2 * SHORTEST_PAUSE), (LEAST_HITS, SHORTEST_PAUSE)]
+)
+async def test_finding_reads_makes_the_pause_short_again(hits: int, pause: int) -> None:
     async with loop() as one:
         await one.polled_after(1000, 1)
-        assert await one.polled_after(*[1] * READS_AFTER_VAIN) == 0
+        found = 0
+
+        def read_in_every_other_round() -> None:
+            nonlocal found
+            if found < hits and one.idle_rounds % 2:
+                found += 1
+                one.read()
+
+        one.in_idle_round = read_in_every_other_round
+        assert await one.polled_after(*[1] * (SHORTEST_PAUSE + 1)) >= ROUNDS_IN_VAIN + hits
+        assert await one.polled_after(*[1] * pause) == 0
         assert await one.polled_after(1) == ROUNDS_IN_VAIN
 
 
 async def test_a_busy_loop_is_left_alone() -> None:
     async with loop() as one:
-        one.in_round = one.poll.note_read
-        assert await one.polled_after(1000, 1) == BUSY_ROUNDS
-        assert await one.polled_after(*[1] * READS_AFTER_BUSY) == 0
-        assert await one.polled_after(1) == BUSY_ROUNDS
+        looks = 0
+
+        def read_in_each_round() -> None:
+            nonlocal looks
+            looks += 1
+            one.read()
+
+        one.at_look = read_in_each_round
+        assert await one.polled_after(1000, 1) == 1
+        assert looks == BUSY_ROUNDS + 1  # one to begin with
+        one.at_look = lambda: None
+        assert await one.polled_after(*[1] * SHORTEST_PAUSE) == 0
+        assert await one.polled_after(1) == ROUNDS_IN_VAIN
 
 
-async def test_rounds_without_a_read_in_between_are_not_busy() -> None:
+async def test_a_loop_with_rounds_in_between_is_not_busy_but_finds_few() -> None:
     async with loop() as one:
-        one.in_round = lambda: one.poll.note_read() if one.rounds % BUSY_ROUNDS and one.rounds < 100 else None
-        assert await one.polled_after(1000, 1) > 100
+        await one.polled_after(1000, 1)
+        looks = 0
+
+        def read_in_most_rounds() -> None:
+            nonlocal looks
+            looks += 1
+            if looks % BUSY_ROUNDS and looks < 100:
+                one.read()
+
+        one.at_look = read_in_most_rounds
+        assert await one.polled_after(*[1] * (SHORTEST_PAUSE + 1)) > ROUNDS_IN_VAIN
+        assert looks > 100
+        assert await one.polled_after(*[1] * 2 * SHORTEST_PAUSE) == 0
+        assert await one.polled_after(1) == ROUNDS_IN_VAIN
