@@ -239,6 +239,7 @@ async def _run(
             start_services(broker, delays, services)
             if config.enable_property_filter:
                 nursery.start_soon(in_thread, parse_sql92, "TRUE")  # imports lark before a request needs it
+            busy_poll = BusyPoll(lambda: broker.config.busy_poll_micros / 1e6)
             server = Server(
                 handler_table(broker),
                 limits=ServerLimits.of(config),
@@ -250,7 +251,7 @@ async def _run(
                 fast_failure=broker.fast_failure,
                 supervisor=supervisor,
                 tls=tls,
-                busy_poll=BusyPoll(lambda: broker.config.busy_poll_micros / 1e6),
+                busy_poll=busy_poll if network is TCP else None,  # others have a clock that stands meanwhile
             )
             await nursery.start(server.serve, [sock for one in listeners for sock in one.sockets])
             for listener in listeners:
