@@ -9,7 +9,8 @@ pause of some reads, which begin nothing; it doubles each time that polling has 
 
 Each look is a round of trio's loop, so all that may wake a task is seen. Between two looks the core is
 offered to other threads, which may be those of the client. A process that has one core, or less by its quota,
-never polls.
+never polls, and none does while worker threads run: each time that they need the interpreter lock, a thread
+that polls would keep it for 5 ms.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ from broker.cores import cores
 
 BUSY_ROUNDS = 8
 """Rounds of the loop, each with a read, after which it needs no polling."""
-SHORTEST_PAUSE = 8
+SHORTEST_PAUSE = 2
 LONGEST_PAUSE = 4096
 """Reads."""
-LEAST_HITS = 16
+LEAST_HITS = 8
 """Reads that polling has to find for the shortest pause."""
 
 
 class BusyPoll:
     """Keeps the event loop awake. `limit_s` are the seconds of the rules above; 0 is never.
 
-    `clock` are seconds; `give_way` lets other threads have the core.
+    `clock` are seconds; `give_way` lets other threads have the core; `workers` is the number of worker
+    threads that run, by default those of trio.
     """
 
     def __init__(
@@ -45,11 +47,13 @@ class BusyPoll:
         clock: Callable[[], float] = time.perf_counter,
         give_way: Callable[[], object] = os.sched_yield,
         has_spare_core: Callable[[], bool] = lambda: cores() > 1,
+        workers: Callable[[], int] | None = None,
     ) -> None:
         self._limit_s = limit_s
         self._clock = clock
         self._give_way = give_way
         self._has_spare_core = has_spare_core
+        self._workers = workers
         self._reads = 0
         self._next_start: float = 0
         self._last_read = -math.inf
@@ -71,22 +75,25 @@ class BusyPoll:
         if not self._has_spare_core():
             self._next_start = math.inf
             await trio.sleep_forever()
+        workers = self._workers or _workers_of_trio()
         pause = SHORTEST_PAUSE
         while True:
             self._wanted = trio.Event()
             await self._wanted.wait()
-            if await self._poll() >= LEAST_HITS:
+            hits = await self._poll(workers)
+            if hits >= LEAST_HITS:
                 pause = SHORTEST_PAUSE
             self._next_start = self._reads + pause
             self._last_read = -math.inf
-            pause = min(2 * pause, LONGEST_PAUSE)
+            if not workers():
+                pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _poll(self) -> int:
-        """Polls until it is in vain or needless. Returns the number of reads that a loop asleep would have had
-        to be woken for."""
+    async def _poll(self, workers: Callable[[], int]) -> int:
+        """Polls until it is in vain or needless, or a worker runs. Returns the number of reads that a loop
+        asleep would have had to be woken for."""
         limit, seen, busy, hits = self._limit_s(), self._reads, 0, 0
         ends = self._clock() + limit
-        while busy < BUSY_ROUNDS:
+        while busy < BUSY_ROUNDS and not workers():
             if not busy:
                 self._give_way()
             await trio.lowlevel.checkpoint()
@@ -99,3 +106,8 @@ class BusyPoll:
                 seen, busy = self._reads, busy + 1
                 ends = self._clock() + limit
         return hits
+
+
+def _workers_of_trio() -> Callable[[], int]:
+    limiter = trio.to_thread.current_default_thread_limiter()
+    return lambda: limiter.borrowed_tokens

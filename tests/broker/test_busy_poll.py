@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -27,8 +28,13 @@ class Loop:
         self.idle_rounds = 0
         self.in_idle_round: Callable[[], None] = lambda: None
         self.at_look: Callable[[], None] = lambda: None
+        self.workers = 0
         self.poll = BusyPoll(
-            lambda: limit, clock=self._clock, give_way=self._give_way, has_spare_core=lambda: has_spare_core
+            lambda: limit,
+            clock=self._clock,
+            give_way=self._give_way,
+            has_spare_core=lambda: has_spare_core,
+            workers=lambda: self.workers,
         )
         self._is_noting = False
 
@@ -148,16 +154,64 @@ async def test_a_busy_loop_is_left_alone() -> None:
 async def test_a_loop_with_rounds_in_between_is_not_busy_but_finds_few() -> None:
     async with loop() as one:
         await one.polled_after(1000, 1)
-        looks = 0
+        looks, last = 0, BUSY_ROUNDS * (LEAST_HITS - 1)
 
         def read_in_most_rounds() -> None:
             nonlocal looks
             looks += 1
-            if looks % BUSY_ROUNDS and looks < 100:
+            if looks % BUSY_ROUNDS and looks < last:
                 one.read()
 
         one.at_look = read_in_most_rounds
         assert await one.polled_after(*[1] * (SHORTEST_PAUSE + 1)) > ROUNDS_IN_VAIN
-        assert looks > 100
+        assert looks > last
         assert await one.polled_after(*[1] * 2 * SHORTEST_PAUSE) == 0
         assert await one.polled_after(1) == ROUNDS_IN_VAIN
+
+
+async def test_a_worker_that_begins_ends_it() -> None:
+    async with loop() as one:
+
+        def begin_a_worker() -> None:
+            one.workers = 1 if one.idle_rounds == 10 else 0
+
+        one.in_idle_round = begin_a_worker
+        assert await one.polled_after(1000, 1) == 10
+
+
+async def test_while_a_worker_runs_there_is_none_and_no_pause_grows() -> None:
+    async with loop() as one:
+        one.workers = 1
+        assert await one.polled_after(*[1] * 1000) == 0
+        one.workers = 0
+        assert await one.polled_after(*[1] * (SHORTEST_PAUSE + 1)) >= ROUNDS_IN_VAIN
+
+
+async def test_workers_are_those_of_trio() -> None:
+    rounds = 0
+
+    def count() -> None:
+        nonlocal rounds
+        rounds += 1
+
+    poll = BusyPoll(lambda: 0.05, give_way=count, has_spare_core=lambda: True)
+    ready, end = trio.Event(), threading.Event()
+
+    def work() -> None:
+        trio.from_thread.run_sync(ready.set)
+        end.wait()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(poll.run)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(trio.to_thread.run_sync, work)
+        await ready.wait()
+        for _ in range(SHORTEST_PAUSE):
+            poll.note_read()
+            await wait_all_tasks_blocked()
+        assert rounds == 0
+        end.set()
+        while not rounds:
+            await wait_all_tasks_blocked()
+            poll.note_read()
+        nursery.cancel_scope.cancel()
