@@ -4,13 +4,13 @@ To wake a thread that sleeps takes the kernel 30 to 80 µs on a virtual machine,
 client that sends its next request once it has the reply would wait for that each time.
 
 A read that came within the limit of the one before begins it, and the same time without a read ends it. A
-loop that has something to do in each round does not sleep anyway, and is left alone. After either follows a
-pause of some reads, which begin nothing; it doubles each time that polling has found few.
+loop that has something to do in each round does not sleep anyway, and is left alone. In both cases a pause
+follows, a number of reads that begin nothing. It doubles each time that polling has found few.
 
 Each look is a round of trio's loop, so all that may wake a task is seen. Between two looks the core is
 offered to other threads, which may be those of the client. A process that has one core, or less by its quota,
-never polls, and none does while worker threads run: each time that they need the interpreter lock, a thread
-that polls would keep it for 5 ms.
+does not poll. No process does while its worker threads run: each time that one needs the interpreter lock, a
+thread that polls would keep it for 5 ms.
 """
 
 from __future__ import annotations
@@ -72,15 +72,12 @@ class BusyPoll:
 
     async def run(self) -> None:
         """The service."""
-        if not self._has_spare_core():
-            self._next_start = math.inf
-            await trio.sleep_forever()
         workers = self._workers or _workers_of_trio()
         pause = SHORTEST_PAUSE
         while True:
             self._wanted = trio.Event()
             await self._wanted.wait()
-            hits = await self._poll(workers)
+            hits = await self._poll(workers) if self._has_spare_core() else 0
             if hits >= LEAST_HITS:
                 pause = SHORTEST_PAUSE
             self._next_start = self._reads + pause
@@ -91,8 +88,8 @@ class BusyPoll:
     async def _poll(self, workers: Callable[[], int]) -> int:
         """Polls until it is in vain or needless, or a worker runs. Returns the number of reads that a loop
         asleep would have had to be woken for."""
-        limit, seen, busy, hits = self._limit_s(), self._reads, 0, 0
-        ends = self._clock() + limit
+        seen, busy, hits = self._reads, 0, 0
+        ends = self._clock() + self._limit_s()
         while busy < BUSY_ROUNDS and not workers():
             if not busy:
                 self._give_way()
@@ -104,7 +101,7 @@ class BusyPoll:
             else:
                 hits += not busy
                 seen, busy = self._reads, busy + 1
-                ends = self._clock() + limit
+                ends = self._clock() + self._limit_s()
         return hits
 
 

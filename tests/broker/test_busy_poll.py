@@ -25,12 +25,13 @@ class Loop:
 
     def __init__(self, limit: int, has_spare_core: bool) -> None:
         self.now = 0
+        self.limit = limit
         self.idle_rounds = 0
         self.in_idle_round: Callable[[], None] = lambda: None
         self.at_look: Callable[[], None] = lambda: None
         self.workers = 0
         self.poll = BusyPoll(
-            lambda: limit,
+            lambda: self.limit,
             clock=self._clock,
             give_way=self._give_way,
             has_spare_core=lambda: has_spare_core,
@@ -93,6 +94,18 @@ async def test_a_read_soon_after_another_begins_it(gaps: tuple[int, ...], rounds
 async def test_it_can_be_off(limit: int, has_spare_core: bool) -> None:
     async with loop(limit, has_spare_core) as one:
         assert await one.polled_after(*[1] * 1000) == 0
+
+
+async def test_it_can_be_turned_off_while_it_polls() -> None:
+    async with loop() as one:
+
+        def read_and_turn_off() -> None:
+            if one.idle_rounds == 10:
+                one.limit = 0
+                one.read()
+
+        one.in_idle_round = read_and_turn_off
+        assert await one.polled_after(1000, 1) == 10
 
 
 async def test_a_read_that_comes_meanwhile_prolongs_it() -> None:
