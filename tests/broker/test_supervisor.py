@@ -59,6 +59,7 @@ BROKER = [
     "registration flush",
     "registration idle connections",
     "registration incomplete frames",
+    "broker busy poll",
     "broker flush",
     "broker idle connections",
     "broker incomplete frames",
@@ -78,6 +79,8 @@ NAMESRV = [
 SERVICES = [*STORE, *BROKER, *NAMESRV]
 ONLY_ASYNC = "page ahead"
 """A service that SYNC_FLUSH does not have."""
+ONLY_TCP = "accept", "busy poll"
+"""Ends of the names of services that a network in memory does not have."""
 
 
 class Breaking(Supervisor):
@@ -217,7 +220,7 @@ async def test_every_service_of_a_cluster_is_in_the_list(
 async def test_a_service_that_meets_an_os_error_starts_again(
     name: str, tmp_path: Path, clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tcp = name.endswith("accept")
+    tcp = name.endswith(ONLY_TCP)
     if tcp:
         clock.autojump_threshold = 0.02
     supervisor = Breaking(name, OSError("the disk is slow"))
@@ -235,7 +238,7 @@ async def test_a_service_that_meets_an_os_error_starts_again(
 async def test_a_programming_error_in_a_service_ends_the_cluster(
     name: str, tmp_path: Path, clock: trio.testing.MockClock
 ) -> None:
-    tcp = name.endswith("accept")
+    tcp = name.endswith(ONLY_TCP)
     if tcp:
         clock.autojump_threshold = 0.02
     supervisor = Breaking(name, KeyError("x"))

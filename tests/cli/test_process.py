@@ -160,7 +160,10 @@ def test_a_consumer_that_is_told_to_end_leaves_its_group(
     rmq("send", topic, "--queue", "0", stdin=b"1\n2\n3\n")
     command = ["consume", topic, "-g", group, "--orderly", "--from", "start"]
     script = "read v; echo $v; [ $v != 3 ] || exec sleep 60"
-    consumer = subprocess.Popen([*RMQ, *command, "--exec", script], stdout=-1, stderr=-1, env=environment)
+    heeding = ["env", "--default-signal"]  # nohup may run the tests
+    consumer = subprocess.Popen(
+        [*heeding, *RMQ, *command, "--exec", script], stdout=-1, stderr=-1, env=environment
+    )
     assert consumer.stdout
     assert [consumer.stdout.readline() for _ in range(3)] == [b"1\n", b"2\n", b"3\n"]
     queue = MessageQueue(topic, cluster.broker_name, 0)
