@@ -203,11 +203,7 @@ class Flusher:
 
     async def flush_log(self) -> None:
         """Makes durable what the log holds now. OSError if the disk refuses, or refused any flush before."""
-        if self._log_turn.locked():
-            await self._log_turn.acquire()
-        else:
-            self._log_turn.acquire_nowait()  # without a round of the event loop
-        try:
+        async with self._log_turn:
             end, timestamp = self._log.end, self._statistics.last_store_timestamp
             if end <= self._log.flushed:
                 return
@@ -215,8 +211,6 @@ class Flusher:
             await self._sync_log(segments, end - self._log.flushed)
             self._log.flushed = max(self._log.flushed, end)
             self._checkpoint.physic = max(self._checkpoint.physic, timestamp)
-        finally:
-            self._log_turn.release()
 
     @contextlib.asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
