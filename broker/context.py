@@ -107,6 +107,8 @@ class BrokerContext:
     new_offsets: NewOffsets = field(default_factory=NewOffsets)
     half_copies: HalfCopies = field(default_factory=HalfCopies)
     """The newest copies of half messages that were written again."""
+    unrecorded_ends: dict[int, None] = field(default_factory=dict)
+    """Queue offsets of half messages that have ended and whose op messages are not stored yet, in order."""
     id_prefix: str = field(init=False)
     """The beginning of the offset message ids of this broker."""
     reply_ext: dict[str, str] = field(init=False)

@@ -1,8 +1,8 @@
 """A running broker: store, tables, services, listener, and registration at the name servers.
 
 It starts in this order: bind the address (message ids contain the port), lock and recover the store, load the
-tables, serve, register. It stops in this order, also when cancelled: unregister, close the connections, save
-the tables, close the store.
+tables, serve, register. It stops in this order, also when cancelled: unregister, close the connections, store
+the ends of transactions that wait for the disk, save the tables, close the store.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from broker.net.tls.acceptor import TlsAcceptor
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
 from broker.services.registration import Registration
-from broker.services.transactions import check_transactions
+from broker.services.transactions import check_transactions, record_all_ends
 from broker.store import MessageStore, open_store
 from broker.store.config import StoreConfig
 from broker.store.readiness import InThread
@@ -172,10 +172,16 @@ async def open_broker(
                         stop.set()
             finally:
                 with trio.CancelScope(shield=True):
-                    await broker.files.save_all()
+                    await save_state(broker)
     finally:
         for listener in [*listeners, *([ha_listener] if ha_listener is not None else [])]:
             listener.close()
+
+
+async def save_state(broker: BrokerContext) -> None:
+    """Stores what only memory has, before the store closes."""
+    await record_all_ends(broker)
+    await broker.files.save_all()
 
 
 def start_services(broker: BrokerContext, delays: DelayService, services: Services) -> None:

@@ -2,12 +2,13 @@
 `AdminBrokerProcessor`).
 
 A commit stores the real message first and the op message behind it. After a crash between both the
-transaction is checked again, so that the message may arrive twice but is never lost. Clients end
-transactions one-way; others get a reply.
+transaction is checked again, so that the message may arrive twice but is never lost. An op message that the
+disk refuses is kept in memory and stored later. Clients end transactions one-way; others get a reply.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine
 from typing import Any
 
@@ -18,7 +19,7 @@ from broker.errors import NotReady, Refusal
 from broker.handlers.common import message_at, put_refusal
 from broker.net.handling import Reply, Request
 from broker.services.put import put
-from broker.services.transactions import end_half, final_message, half_again
+from broker.services.transactions import end_half, final_message, half_again, record_ends
 from broker.store.values import PutStatus
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.errors import CodecError
@@ -51,6 +52,8 @@ NOT_RESUMED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
 NOT_RESUMABLE = "Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC."
 RESUMABLE = frozenset((SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.TRANS_HALF))
 
+_log = logging.getLogger(__name__)
+
 
 def end_transaction(
     broker: BrokerContext, request: Request[EndTransactionRequestHeader, None]
@@ -68,19 +71,19 @@ def end_transaction(
     half = _half(broker, header)
     if header.commit_or_rollback == COMMIT:
         _commit(broker, half)
-    ended: set[int] = set()
     try:
-        end_half(broker, half.queue_offset, ended)
+        end_half(broker, half.queue_offset)
     except NotReady:  # handling the request again would store the message twice
-        return _end_later(broker, half.queue_offset, ended)
+        return _record_later(broker)
     return Reply()
 
 
-async def _end_later(
-    broker: BrokerContext, queue_offset: int, ended: set[int]
-) -> Reply[EndTransactionResponseHeader, None]:
+async def _record_later(broker: BrokerContext) -> Reply[EndTransactionResponseHeader, None]:
     with trio.CancelScope(shield=True):  # the message is stored, and a producer may disconnect at once
-        await broker.store.when_ready(end_half, broker, queue_offset, ended)
+        try:
+            await broker.store.when_ready(record_ends, broker)
+        except OSError as error:
+            _log.warning("the end of a transaction is not stored yet: %s", error)
     return Reply()
 
 

@@ -26,7 +26,7 @@ from broker.errors import NotReady, Refusal, RemoteTimeout
 from broker.handlers import handler_table
 from broker.net.dispatch import Handler, reply_behind
 from broker.net.turns import Turns
-from broker.node import listen_to_store, start_services
+from broker.node import listen_to_store, save_state, start_services
 from broker.services.delay import DelayService
 from broker.store import AppendResult, MessageStore, StoreMessage, open_store
 from broker.store.batches import Batch
@@ -395,4 +395,4 @@ async def fake_broker(
         async with open_services() as services:
             start_services(context, delays, services)
             yield FakeBroker(context, services.nursery)
-        await context.files.save_all()
+        await save_state(context)

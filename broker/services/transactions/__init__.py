@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from broker.services.transactions.checks import check_half_messages, check_transactions
-from broker.services.transactions.half import end_half, final_message, half_again, prepare, retire
+from broker.services.transactions.half import (
+    end_half,
+    final_message,
+    half_again,
+    prepare,
+    record_all_ends,
+    record_ends,
+    retire,
+)
 
 __all__ = [
     "check_half_messages",
@@ -12,5 +20,7 @@ __all__ = [
     "final_message",
     "half_again",
     "prepare",
+    "record_all_ends",
+    "record_ends",
     "retire",
 ]

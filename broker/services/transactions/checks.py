@@ -13,11 +13,11 @@ A half message
 * otherwise is copied to the end of the queue and checked with its producer.
 
 Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), a postponed one too, as in Java. Ages count from
-the born timestamp of the client; a message from the future is checked at once. A failed write ends the scan,
-and the next scan retries it. A message that has become too large to copy is not checked, but its producer can
-still end it. The progress is a consumer offset, saved at the end of the scan when the copies are on disk; a
-kill before that leads to a second copy and a second check. Op messages are read to the end before a half
-message counts as open.
+the born timestamp of the client; a message from the future is checked at once. Op messages that the store
+has refused are written first. A failed write ends the scan, and the next scan retries it. A message that has
+become too large to copy is not checked, but its producer can still end it. The progress is a consumer
+offset, saved at the end of the scan when the copies are on disk; a kill before that leads to a second copy
+and a second check. Op messages are read to the end before a half message counts as open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import trio
 
 from broker.context import BrokerContext
 from broker.services.transactions.check_request import request_check
-from broker.services.transactions.half import HALF_QUEUE, half_again, retire
+from broker.services.transactions.half import HALF_QUEUE, half_again, record_ends, retire
 from broker.services.transactions.op_queue import OpQueue
 from broker.store.values import AppendResult, PutStatus
 from codec.errors import CodecError, LocalProtocolError
@@ -93,7 +93,14 @@ class _Scan:
         return self._broker.now_ms() - self._started <= SCAN_LIMIT_MS
 
     def _step(self) -> bool:
-        """Handles one half message, or reads more op messages. Returns False at the end of the scan."""
+        """Handles one half message, writes or reads a few op messages. Returns False at the end of the scan."""
+        if ends := self._broker.unrecorded_ends:
+            if not record_ends(self._broker):
+                _log.warning(
+                    "the store refuses the ends of half messages, which wait in memory: %d", len(ends)
+                )
+                return False
+            return True
         if self._ops.take(self._position):
             return self._done()
         if self._ops.read():

@@ -13,24 +13,33 @@ Stored properties keep every name: a committed message still has TRAN_MSG, REAL_
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
+from itertools import islice
+
+import trio
+
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.services.messages import hide, own_message, real_place, restored
 from broker.services.put import put
-from broker.store.values import AppendResult, StoreMessage
+from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName, delay_level, encode_properties
 
-"""The consumer group whose offsets are the progress of the checks in the half and the op queue."""
 HALF_QUEUE = 0
 SYSTEM_QUEUES = 1
 OP_TAG = "d"
+ENDS_PER_TURN = 8
+"""Op messages to write before other tasks run."""
 
 P = PropertyName
 MASK = MessageSysFlag.TRANSACTION_MASK
 NEVER_NORMAL = (MessageSysFlag.TRANSACTION_PREPARED, MessageSysFlag.TRANSACTION_ROLLBACK)
+
+_log = logging.getLogger(__name__)
 
 
 def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> None:
@@ -84,16 +93,39 @@ def final_message(half: MessageExt) -> StoreMessage | None:
     return message
 
 
-def end_half(broker: BrokerContext, queue_offset: int, ended: set[int]) -> None:
-    """Writes op messages for a half message, by its offset in the half queue, and for its newest copy.
-
-    `ended` collects the offsets that have one, for a second call after NotReady.
-    """
+def end_half(broker: BrokerContext, queue_offset: int) -> None:
+    """Ends a half message, by its offset in the half queue, and its newest copy: writes their op messages."""
     for offset in (queue_offset, broker.half_copies.newest(queue_offset)):
-        if offset not in ended:
-            properties: dict[str, str] = {P.WAIT: "true", P.TAGS: OP_TAG}
-            put(broker, own_message(broker, SystemTopic.TRANS_OP_HALF, str(offset).encode(), properties))
-            ended.add(offset)
+        broker.unrecorded_ends[offset] = None
+    record_ends(broker)
+
+
+def record_ends(broker: BrokerContext) -> bool:
+    """Writes op messages of half messages that have ended, the earliest few. False if the store refuses one.
+
+    What is refused, or waits for the disk (NotReady), is written by a later call: a half message that has
+    ended and has no op message would be checked, and committed again.
+    """
+    ends = broker.unrecorded_ends
+    for offset in list(islice(ends, ENDS_PER_TURN)):
+        properties: dict[str, str] = {P.WAIT: "true", P.TAGS: OP_TAG}
+        operation = own_message(broker, SystemTopic.TRANS_OP_HALF, str(offset).encode(), properties)
+        if put(broker, operation).status is not PutStatus.PUT_OK:
+            return False
+        ends.pop(offset, None)
+    return True
+
+
+async def record_all_ends(broker: BrokerContext) -> None:
+    """Writes the op messages that are left, before the store closes, if it takes them."""
+    ends = broker.unrecorded_ends
+    with suppress(OSError):
+        are_taken = True
+        while ends and are_taken:
+            are_taken = await broker.store.when_ready(record_ends, broker)
+            await trio.lowlevel.checkpoint()
+    if ends:
+        _log.warning("half messages whose end is not stored, and which will be checked again: %d", len(ends))
 
 
 def _put_system(
