@@ -66,8 +66,9 @@ class Sent:
     lost: bool = False
     """What the last recovered store said."""
     first: int | None = None
-    last: int | None = None
-    """Where the first and last record of it began that was ever seen in the log, copies not counted."""
+    """Where the first record of it began that was ever seen in the log, copies not counted."""
+    seen: set[int] = field(default_factory=set)
+    """Where its records began, without those that a power cut may have taken."""
     gone: Gone = Gone.NO
     ended_in: int = -1
     """The life of the broker in which its transaction was ended last."""
@@ -79,7 +80,11 @@ class Sent:
     def see(self, offset: int) -> None:
         """Notes where a record of it is."""
         self.first = offset if self.first is None else min(self.first, offset)
-        self.last = offset if self.last is None else max(self.last, offset)
+        self.seen.add(offset)
+
+    def keep(self, offsets: set[int], start: int) -> None:
+        """Forgets records that a disk had not synced: of a log that begins at `start`, it had `offsets`."""
+        self.seen = {offset for offset in self.seen if offset < start or offset in offsets} or self.seen
 
 
 class Back(NamedTuple):
@@ -160,8 +165,8 @@ class Model:
         return copies
 
     def is_expired(self, sent: Sent, start: int) -> bool:
-        """True if all records of a message that were ever seen were in files that are removed."""
-        return sent.last is not None and sent.last < start
+        """True if the records of a message, but for those that a power cut took, were in removed files."""
+        return bool(sent.seen) and max(sent.seen) < start
 
     def is_partly_expired(self, sent: Sent, start: int) -> bool:
         """True if some of them may have been."""
@@ -193,7 +198,9 @@ class Model:
         """Power is lost: what was acknowledged behind a sync must be there, and what the disk has synced."""
         self.settled = self.killed = False
         on_disk = self._see(synced)
+        offsets = {record.offset for record in synced.records}
         for sent in self.messages.values():
+            sent.keep(offsets, synced.start)
             sent.must = sent.is_flushed or sent.number in on_disk
         stored = stored_copies(synced)
         for back, copies in self.backs.items():

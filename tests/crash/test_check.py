@@ -239,6 +239,21 @@ def test_a_fault_is_found(sound: Programme, fault: Fault) -> None:
         check_done(model, image)
 
 
+@pytest.mark.parametrize(("synced", "is_expired"), [((100,), True), ((100, 20_000), False)])
+def test_a_copy_that_was_not_synced_keeps_no_message(
+    sound: Programme, synced: tuple[int, ...], is_expired: bool
+) -> None:
+    model, image = Model(), copy.deepcopy(sound.image)
+    sent = model.new("A", 0, (), Kind.HALF, 0.0)
+    record = image.records[0]._replace(body=b"%d:" % sent.number)
+    image.records[:] = [record._replace(offset=offset) for offset in synced]
+    _at(image, 0)
+    for offset in (100, 20_000):
+        sent.see(offset)
+    model.cut(image)
+    assert model.is_expired(sent, 16_384) is is_expired
+
+
 def test_a_seed_goes_the_same_way_each_time(tmp_path: Path) -> None:
     contents = []
     for name in ("first", "second"):
