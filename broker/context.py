@@ -135,6 +135,10 @@ class BrokerContext:
     def name(self) -> str:
         return self.config.broker_name
 
+    def offset_msg_id(self, physical_offset: int) -> str:
+        """The id of the message that is stored there, as `codec.ids.offset_msg_id` has it."""
+        return f"{self.id_prefix}{physical_offset:016X}"
+
     def reconfigure(self, config: BrokerConfig) -> None:
         """Applies a changed configuration, and derives what the hot paths need from it."""
         self.config = config

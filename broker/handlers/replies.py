@@ -46,7 +46,7 @@ def send_reply(
     if stored is None:
         ids = SendMessageResponseHeader(msg_id="0", queue_id=queue_id, queue_offset=0)
     else:
-        msg_id = f"{broker.id_prefix}{stored.physical_offset:016X}"
+        msg_id = broker.offset_msg_id(stored.physical_offset)
         ids = SendMessageResponseHeader(msg_id=msg_id, queue_id=queue_id, queue_offset=stored.queue_offset)
     return _pushed_reply(broker, request, ids)
 

@@ -95,7 +95,7 @@ def send(
         frame_of = broker.send_replies.by_kind[command.serialize_type]
         return frame_of(command.opaque, result.physical_offset, queue_id, result.queue_offset)
     begin_flush(broker)
-    reply = _reply(queue_id, result, f"{broker.id_prefix}{result.physical_offset:016X}")
+    reply = _reply(queue_id, result, broker.offset_msg_id(result.physical_offset))
     return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
 
 
@@ -159,6 +159,8 @@ async def _store_parts(
                 await pace.step()
     wait_for = last.physical_offset + last.size
     must_wait = broker.waits_for_store and message.wait_store
+    if must_wait:
+        begin_flush(broker)
     code = await _settled(broker, wait_for if must_wait else None, barrier)
     command = request.command
     head, *views = broker.send_replies.pieces(

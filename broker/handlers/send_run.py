@@ -85,7 +85,7 @@ async def _reply_when_safe(broker: BrokerContext, session: Session, sent: Sequen
                     one.kind,
                     code,
                     one.opaque,
-                    [f"{broker.id_prefix}{one.physical_offset:016X}".encode()],
+                    [broker.offset_msg_id(one.physical_offset).encode()],
                     one.queue_id,
                     one.queue_offset,
                 )

@@ -67,11 +67,11 @@ def begin_flush(broker: BrokerContext) -> None:
 async def safely_stored(broker: BrokerContext, end: int) -> ResponseCode:
     """SUCCESS once the log is as safe up to `end` as the broker promises: on the disk, on a slave.
 
-    FLUSH_DISK_TIMEOUT, or what replication says, which wins.
+    FLUSH_DISK_TIMEOUT, or what replication says, which wins. It begins with replication: call `begin_flush`
+    before.
     """
     if not broker.is_sync_master:
         return _flushed(await broker.store.wait_flushed(end))
-    begin_flush(broker)
     code = await broker.ha.replicas.replicated(end)
     flushed = _flushed(await broker.store.wait_flushed(end))
     return flushed if code == ResponseCode.SUCCESS else code

@@ -44,7 +44,7 @@ def request_check(
         commit_log_offset=copy.physical_offset,
         msg_id=key,
         transaction_id=key,
-        offset_msg_id=f"{broker.id_prefix}{copy.physical_offset:016X}",
+        offset_msg_id=broker.offset_msg_id(copy.physical_offset),
     )
     producer.channel.oneway(command_of(CHECK_TRANSACTION_STATE, header, record))
 

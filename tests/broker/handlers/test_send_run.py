@@ -18,6 +18,7 @@ from broker.handlers import direct_readers, handler_table, run_table
 from broker.net.server import Server
 from broker.net.session import Session
 from broker.store import MessageStore
+from broker.store.batches import PART_MESSAGES
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
 from codec.bodies.config import TopicConfig
@@ -181,7 +182,7 @@ async def test_a_synchronous_flush_is_waited_for(tmp_path: Path) -> None:
         assert broker.context.store.flushed_offset == broker.context.store.commit_log_max_offset
 
 
-@pytest.mark.parametrize("sent", ["one", "run", "batch"])
+@pytest.mark.parametrize("sent", ["one", "run", "batch", "parts"])
 async def test_a_flush_begins_before_the_task_that_waits_for_it(
     tmp_path: Path, sent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ async def test_a_flush_begins_before_the_task_that_waits_for_it(
         "one": frame(1),
         "run": b"".join(frame(n) for n in range(4)),
         "batch": frame(1, body=BATCH, batch=True),
+        "parts": frame(1, body=encode_batch([Message.of("T", "x")] * (PART_MESSAGES + 1)), batch=True),
     }[sent]
     async with fake_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as broker:
         await broker.client().send("T")
