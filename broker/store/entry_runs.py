@@ -42,12 +42,18 @@ class EntryRun:
         self.codes: tuple[int, ...] = fields[2:end:3]
         self.following: int = fields[end] if present > most else -1
 
-    def stretches(self) -> tuple[list[int], list[int]] | None:
+    def stretches(self) -> tuple[Sequence[int], Sequence[int]] | None:
         """Starts and ends of the stretches of the log that the records make up; None if one of them begins
         before the end of the one before it, or has no bytes."""
-        following = self.offsets[1:]
-        ends = tuple(map(add, self.offsets, self.sizes))
-        if min(self.sizes) <= 0 or not all(map(le, ends, following)):
+        offsets = self.offsets
+        following, ends = offsets[1:], tuple(map(add, offsets, self.sizes))
+        if min(self.sizes) <= 0:
+            return None
+        if ends[:-1] == following:  # those of a log with one busy queue
+            return offsets[:1], ends[-1:]
+        if all(map(lt, ends, following)):  # those of one with many
+            return offsets, ends
+        if not all(map(le, ends, following)):
             return None
         has_gap = tuple(map(lt, ends, following))
-        return [self.offsets[0], *compress(following, has_gap)], [*compress(ends, has_gap), ends[-1]]
+        return [offsets[0], *compress(following, has_gap)], [*compress(ends, has_gap), ends[-1]]

@@ -11,7 +11,7 @@ the loop over them would take each, they are taken without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig, physical_memory
@@ -108,7 +108,9 @@ class Reader:
         log = self._log
         status = GetStatus.NO_MATCHED_MESSAGE
         batch = _Batch(log)
-        starts, ends, files = batch.starts, batch.ends, batch.files
+        starts: list[int] = []
+        ends: list[int] = []
+        files: list[tuple[memoryview, int]] = []
         on_disk_before = log.end - self._memory_limit
         in_memory, in_disk = self._limits(max_nums)
         # names of this function, since each record is looked at here
@@ -156,6 +158,7 @@ class Reader:
             last_end = end
             count += 1
             total += size
+        batch.starts, batch.ends, batch.files = starts, ends, files
         batch.count, batch.size = count, total
         return self._result(queue, offset, scanned, batch, status, physical < on_disk_before)
 
@@ -181,7 +184,6 @@ class Reader:
             return None
         if accepts_code is not None and not all(map(accepts_code, entries.codes)):
             return None
-        batch.files = [batch.file] * len(starts)
         batch.count, batch.size = len(entries.sizes), size
         return batch
 
@@ -281,7 +283,8 @@ def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | N
 
 
 class _Batch:
-    """Records found so far, as runs [starts[n], ends[n]) of the log that each lie in one file, files[n].
+    """Records found so far, as runs [starts[n], ends[n]) of the log that each lie in one file, files[n]; without
+    `files`, all lie in the last one.
 
     The log holds [low, high) of the file that the last record is in.
     """
@@ -293,9 +296,9 @@ class _Batch:
         self.low = self.high = 0
         self.file = (memoryview(b""), 0)
         """The content of the file, and its start."""
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.files: list[tuple[memoryview, int]] = []
+        self.starts: Sequence[int] = ()
+        self.ends: Sequence[int] = ()
+        self.files: Sequence[tuple[memoryview, int]] = ()
         self.count = self.size = 0
 
     def goes_to(self, offset: int, size: int) -> bool:
@@ -309,6 +312,11 @@ class _Batch:
 
     def views(self) -> list[memoryview]:
         """One view for each run."""
+        if not self.files:
+            view, base = self.file
+            return [
+                view[start - base : end - base] for start, end in zip(self.starts, self.ends, strict=True)
+            ]
         return [
             view[start - base : end - base]
             for (view, base), start, end in zip(self.files, self.starts, self.ends, strict=True)
