@@ -235,6 +235,7 @@ class Model:
             sent.lost |= not sent.there and not self.is_expired(sent, image.start)
             if sent.number in delivered and (sent.kind is Kind.DELAYED or sent.number in open_halves):
                 sent.excused += 1
+        self._settle_deletions(image)
         self.read = {place: read for place, read in self.read.items() if places.get(place) == read.number}
         stored, delivered_copies = stored_copies(image), delivered_backs(image)
         for back, copies in self.backs.items():
@@ -246,6 +247,15 @@ class Model:
         self.commits = {
             place: [Commit(time, saved[place], acknowledged=True)] for place in self.commits if place in saved
         }
+
+    def _settle_deletions(self, image: Image) -> None:
+        """Takes over what became of deletions that nobody acknowledged: none of them is undone or done later."""
+        for record in image.records:
+            sent = self.messages.get(record_number(record))
+            if sent is not None and sent.gone is Gone.MAYBE and record.topic == sent.topic:
+                entry = image.queues.get(record.place[:2], {}).get(record.queue_offset)
+                has_entry = entry is not None and entry.offset == record.offset
+                sent.gone = Gone.NO if has_entry else Gone.YES
 
 
 def retry_topic(group: str) -> str:

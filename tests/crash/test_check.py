@@ -11,7 +11,7 @@ import pytest
 
 from tests.crash.check import check, check_done
 from tests.crash.image import Entry, Image, Record
-from tests.crash.model import RETRY_PREFIX, Back, Kind, Model, Read, Sent, back_of, record_number
+from tests.crash.model import RETRY_PREFIX, Back, Gone, Kind, Model, Read, Sent, back_of, record_number
 from tests.crash.programme import Programme, run
 
 SEED = 3
@@ -252,6 +252,19 @@ def test_a_copy_that_was_not_synced_keeps_no_message(
         sent.see(offset)
     model.cut(image)
     assert model.is_expired(sent, 16_384) is is_expired
+
+
+@pytest.mark.parametrize(("has_entry", "gone"), [(True, Gone.NO), (False, Gone.YES)])
+def test_a_recovered_store_says_what_became_of_a_deletion(
+    sound: Programme, has_entry: bool, gone: Gone
+) -> None:
+    model, image = copy.deepcopy(sound.model), copy.deepcopy(sound.image)
+    sent, record = _one(model), _record(model, image)
+    sent.gone = Gone.MAYBE
+    if not has_entry:
+        del image.queues[record.topic, record.queue_id][record.queue_offset]
+    model.settle(image, 0.0)
+    assert sent.gone is gone
 
 
 def test_a_seed_goes_the_same_way_each_time(tmp_path: Path) -> None:
