@@ -32,8 +32,8 @@ from codec.properties import PropertyName, delay_level, encode_properties
 HALF_QUEUE = 0
 SYSTEM_QUEUES = 1
 OP_TAG = "d"
-ENDS_PER_TURN = 8
-"""Op messages to write before other tasks run."""
+ENDS_AT_ONCE = 2
+"""Op messages that are written in one call: as many as an end adds, for a half message and its newest copy."""
 
 P = PropertyName
 MASK = MessageSysFlag.TRANSACTION_MASK
@@ -101,13 +101,13 @@ def end_half(broker: BrokerContext, queue_offset: int) -> None:
 
 
 def record_ends(broker: BrokerContext) -> bool:
-    """Writes op messages of half messages that have ended, the earliest few. False if the store refuses one.
+    """Writes the first of the op messages that are not stored yet. False if the store refuses one.
 
     What is refused, or waits for the disk (NotReady), is written by a later call: a half message that has
     ended and has no op message would be checked, and committed again.
     """
     ends = broker.unrecorded_ends
-    for offset in list(islice(ends, ENDS_PER_TURN)):
+    for offset in list(islice(ends, ENDS_AT_ONCE)):
         properties: dict[str, str] = {P.WAIT: "true", P.TAGS: OP_TAG}
         operation = own_message(broker, SystemTopic.TRANS_OP_HALF, str(offset).encode(), properties)
         if put(broker, operation).status is not PutStatus.PUT_OK:
