@@ -95,12 +95,10 @@ class _Scan:
     def _step(self) -> bool:
         """Handles one half message, writes or reads a few op messages. Returns False at the end of the scan."""
         if ends := self._broker.unrecorded_ends:
-            if not record_ends(self._broker):
-                _log.warning(
-                    "the store refuses the ends of half messages, which wait in memory: %d", len(ends)
-                )
-                return False
-            return True
+            are_taken = record_ends(self._broker)
+            if not are_taken:
+                _log.warning("the ends of half messages that the store refuses: %d", len(ends))
+            return are_taken
         if self._ops.take(self._position):
             return self._done()
         if self._ops.read():
