@@ -245,7 +245,7 @@ async def _run(
             start_services(broker, delays, services)
             if config.enable_property_filter:
                 nursery.start_soon(in_thread, parse_sql92, "TRUE")  # imports lark before a request needs it
-            busy_poll = BusyPoll(lambda: broker.config.busy_poll_micros / 1e6)
+            # Another network than TCP has a clock that stands while the loop polls.
             server = Server(
                 handler_table(broker),
                 limits=ServerLimits.of(config),
@@ -257,7 +257,7 @@ async def _run(
                 fast_failure=broker.fast_failure,
                 supervisor=supervisor,
                 tls=tls,
-                busy_poll=busy_poll if network is TCP else None,  # others have a clock that stands meanwhile
+                busy_poll=BusyPoll(lambda: broker.config.busy_poll_micros / 1e6) if network is TCP else None,
             )
             await nursery.start(server.serve, [sock for one in listeners for sock in one.sockets])
             for listener in listeners:
