@@ -122,6 +122,18 @@ async def test_rollbacks_on_a_full_disk_are_stored_once_there_is_room(
         assert progress(broker) == (30, 30)
 
 
+async def test_an_end_writes_few_of_many_that_wait(tmp_path: Path, refusing: Refusing) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        sent = [await send_half(client, str(number).encode()) for number in range(30)]
+        refusing.times = math.inf
+        for one in sent[1:]:
+            await end(client, one, ROLLBACK)
+        refusing.times = 0
+        await end(client, sent[0], ROLLBACK)
+        assert bodies(broker, OP) == [b"1", b"2"]
+
+
 @pytest.mark.parametrize(("has_room", "checks"), [(True, 0), (False, 1)])
 async def test_a_stop_stores_what_the_disk_takes(
     tmp_path: Path, autojump_clock: trio.abc.Clock, refusing: Refusing, has_room: bool, checks: int
