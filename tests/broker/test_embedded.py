@@ -164,9 +164,9 @@ def test_an_exception_of_the_thread_is_raised_in_the_caller() -> None:
         raise ZeroDivisionError
 
 
-def test_the_package_and_the_plugin_import_little() -> None:
+def test_the_package_imports_little() -> None:
     code = (
-        "import sys, broker, broker.testing.pytest_plugin\n"
+        "import sys, broker\n"
         "heavy = {'trio', 'msgspec', 'numpy', 'construct', 'ssl'}\n"
         "print(sorted(one for one in sys.modules if one in heavy or one.startswith('codec.')))"
     )
@@ -206,7 +206,28 @@ def test_shared(rmq_cluster_session, n):
 
 def test_the_fixtures_serve_plain_and_trio_tests(tmp_path: Path) -> None:
     (tmp_path / "test_user.py").write_text(USER_SUITE)
-    plugin = ["-p", "broker.testing.pytest_plugin"] if WITHOUT_PLUGIN else []
+    plugin = ["-p", "rmqcli.pytest_plugin"] if WITHOUT_PLUGIN else []
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
+def run_suite(folder: Path) -> str:
+    """Run the tests below `folder` as a project in an environment with rmqcli does. Return what pytest printed."""
+    plugin = ["-p", "rmqcli.pytest_plugin"] if WITHOUT_PLUGIN else []
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder).stdout
+
+
+@pytest.mark.parametrize("name", ["broker", "codec"])
+def test_a_project_may_have_a_module_named_as_ours(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.py").write_text("ours = False\n")
+    (tmp_path / "test_own.py").write_text(f"import {name}\n\ndef test_own(): assert not {name}.ours\n")
+    assert "1 passed" in run_suite(tmp_path)
+
+
+def test_a_fixture_names_the_module_that_hides_ours(tmp_path: Path) -> None:
+    (tmp_path / "broker.py").touch()
+    (tmp_path / "test_own.py").write_text("def test_own(rmq_cluster): pass\n")
+    printed = run_suite(tmp_path)
+    assert "another module named broker hides that of rmqcli" in printed
