@@ -1,4 +1,4 @@
-# make demo: set up, then run the main job on the embedded broker
+# make demo: set up, then run the main job on the embedded broker; make demo-spark: with an export by Spark, too
 # make quick: set up, lint, and run the fast tests: a verdict within a minute
 # make test: set up, then lint, types, layers, all tests with coverage
 PY := .venv/bin/python
@@ -8,11 +8,15 @@ WORKERS := $(shell echo $$(( $$(nproc) < 4 ? $$(nproc) + 1 : 5 )))
 # The bytecode of the tests, of which every worker needs all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint types layers bytecode tests bench crash docs clean
+.PHONY: demo demo-spark quick test lint types layers bytecode tests bench crash docs clean
 
 demo:
 	@.ci/prepare demo
 	@bash docs/demo.sh
+
+demo-spark:
+	@.ci/prepare demo-spark
+	@bash docs/demo.sh --spark
 
 quick:
 	@.ci/prepare test

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+from pathlib import Path
 
 INSTALLED_BY = {"hdrh": "hdrhistogram", "google.protobuf": "protobuf"}
 """The distribution of a module that has another name."""
@@ -12,7 +14,18 @@ class MissingPackage(Exception):
     """A package of an optional extra is not installed; the message names it and the command that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"package {package} is not installed: pip install 'rmqcli[{extra}]'")
+        super().__init__(f"package {package} is not installed: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to the environment that rmq runs in."""
+    environment = Path(sys.prefix)
+    if (environment / "pipx_metadata.json").exists():
+        return f"pipx inject rmqcli 'rmqcli[{extra}]'"
+    # `uv tool install 'rmqcli[…]'` would drop the extras that are not named again.
+    if (environment / "uv-receipt.toml").exists():
+        return f"uv pip install --python '{environment}' 'rmqcli[{extra}]'"
+    return f"pip install 'rmqcli[{extra}]'"
 
 
 def require(extra: str, *modules: str) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
 
-from rmqcli.extras import MissingPackage, require
+from rmqcli.extras import MissingPackage, install_command, require
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,20 @@ def test_what_is_installed_is_not_imported() -> None:
 def test_a_parent_that_is_missing() -> None:
     with pytest.raises(MissingPackage, match="no_such_package"):
         require("extra", "no_such_package.inner")
+
+
+@pytest.mark.parametrize(
+    ("marker", "command"),
+    [
+        (None, "pip install 'rmqcli[sql]'"),
+        ("pipx_metadata.json", "pipx inject rmqcli 'rmqcli[sql]'"),
+        ("uv-receipt.toml", "uv pip install --python '{}' 'rmqcli[sql]'"),
+    ],
+)
+def test_the_command_fits_what_installed_rmq(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, marker: str | None, command: str
+) -> None:
+    if marker:
+        (tmp_path / marker).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert install_command("sql") == command.format(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from collections import Counter
 from email import message_from_string
@@ -66,6 +67,16 @@ def test_an_installation_without_extras_is_light(wheel: zipfile.ZipFile) -> None
     assert all("<" in line for line in required if not line.startswith("rmqcli[")), "without an upper bound"
     assert set(metadata.get_all("Provides-Extra") or []) >= {"export", "spark", "jre", "dev"}
     assert b"rmq = rmqcli.__main__:main" in wheel.read(f"{info}/entry_points.txt")
+
+
+def test_the_extra_all_has_every_other() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    def named_by(extra: str) -> set[str]:
+        (line,) = [one for one in extras[extra] if one.startswith("rmqcli[")]
+        return set(line.removeprefix("rmqcli[").removesuffix("]").split(","))
+
+    assert named_by("all") | named_by("ops") == extras.keys() - {"all", "dev", "jre"}
 
 
 def test_the_source_distribution_can_be_tested(built: Path) -> None:

