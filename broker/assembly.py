@@ -23,6 +23,7 @@ from broker.net.turns import Jobs, Turns
 from broker.services.announcer import Announcer
 from broker.services.holds import Hold, Holds
 from broker.services.registration import Registration
+from broker.services.routes import TopicRoutes
 from broker.services.statistics import Statistics
 from broker.services.store_rates import StoreRates
 from broker.services.table_files import TableFiles
@@ -123,6 +124,7 @@ def assemble(
         ),
         ha=Master(lambda: broker.config, store, supervisor, tls),
         announcer=Announcer(register if config.namesrv_addr else None),
+        routes=TopicRoutes(lambda: broker.config.namesrv_addr, registration.peers),
         started=now_ms(),
         config_version=first_version(now_ms),
         turns=turns,

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from broker.net.session import Session
     from broker.services.announcer import Announcer
     from broker.services.holds import Holds
+    from broker.services.routes import TopicRoutes
     from broker.services.statistics import Statistics
     from broker.services.store_rates import StoreRates
     from broker.services.table_files import TableFiles
@@ -84,6 +85,7 @@ class BrokerContext:
     rates: StoreRates
     files: TableFiles
     announcer: Announcer
+    routes: TopicRoutes
     ha: Master
     started: int
     config_version: DataVersion

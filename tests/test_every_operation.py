@@ -28,7 +28,11 @@ ACCOUNTS: set[AnyOperation] = {
     acl.GET_BROKER_CLUSTER_ACL_INFO,
     acl.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
 }
-MODES: set[AnyOperation] = {pop.SET_MESSAGE_REQUEST_MODE, pop.GET_ALL_MESSAGE_REQUEST_MODE}
+PULLING: set[AnyOperation] = {
+    pop.QUERY_ASSIGNMENT,
+    pop.SET_MESSAGE_REQUEST_MODE,
+    pop.GET_ALL_MESSAGE_REQUEST_MODE,
+}
 """Every group pulls, and the broker says so."""
 
 
@@ -38,7 +42,7 @@ def all_of(area: ModuleType) -> list[AnyOperation]:
 
 REASONS: dict[AnyOperation, str] = {
     **dict.fromkeys(set(all_of(acl)) - ACCOUNTS, ACCESS_CONTROL),
-    **dict.fromkeys(set(all_of(pop)) - MODES, POP),
+    **dict.fromkeys(set(all_of(pop)) - PULLING, POP),
     brokers.EXCHANGE_BROKER_HA_INFO: REPLICATION,
     brokers.RESET_MASTER_FLUSH_OFFSET: REPLICATION,
     brokers.GET_BROKER_EPOCH_CACHE: REPLICATION,

@@ -14,6 +14,7 @@ from broker.handlers import (
     admin_broker,
     admin_groups,
     admin_topics,
+    assignment,
     clients,
     consume_stats,
     offsets,
@@ -120,8 +121,9 @@ HANDLERS = by_code(
     serve(acl_ops.DELETE_ACL_CONFIG, accounts.remove_account),
     serve(acl_ops.GET_BROKER_CLUSTER_ACL_INFO, accounts.account_files),
     serve(acl_ops.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, accounts.update_white_addresses),
-    serve(pop_ops.SET_MESSAGE_REQUEST_MODE, admin_5x.set_request_mode),
-    serve(pop_ops.GET_ALL_MESSAGE_REQUEST_MODE, admin_5x.request_modes),
+    serve(pop_ops.QUERY_ASSIGNMENT, assignment.query_assignment),
+    serve(pop_ops.SET_MESSAGE_REQUEST_MODE, assignment.set_request_mode),
+    serve(pop_ops.GET_ALL_MESSAGE_REQUEST_MODE, assignment.request_modes),
 )
 
 

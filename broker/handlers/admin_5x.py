@@ -1,5 +1,5 @@
-"""Requests of 5.x to which this broker has a true answer without the feature behind them: codes 401, 402, 907,
-2003 (Java classes `QueryAssignmentProcessor`, `AdminBrokerProcessor`).
+"""Requests of 5.x to which this broker has a true answer without the feature behind them: codes 907, 2003
+(Java class `AdminBrokerProcessor`).
 """
 
 from __future__ import annotations
@@ -7,41 +7,11 @@ from __future__ import annotations
 import trio
 
 from broker.context import BrokerContext
-from broker.errors import Refusal
 from broker.ha.slave import Slave
 from broker.net.handling import Reply, Request
 from codec.bodies.controller import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
-from codec.bodies.pop import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
-from codec.codes import ResponseCode
-from codec.message import RETRY_PREFIX
 
-PULL = "PULL"
 NO_COLD_DATA = b'{"runtimeTable":{},"configTable":{}}'
-
-
-def set_request_mode(
-    broker: BrokerContext, request: Request[None, SetMessageRequestModeRequestBody]
-) -> Reply[None, None]:
-    """401: every group pulls, so PULL changes nothing, and POP is refused."""
-    body = request.body
-    topic, group = body.topic or "", body.consumer_group or ""
-    if topic.startswith(RETRY_PREFIX):
-        raise Refusal(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
-    if broker.topics.get(topic) is None:
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-    if broker.groups.get(group) is None:
-        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist")
-    if body.mode != PULL:
-        remark = f"the broker has no POP consumption: mode {body.mode} is not supported"
-        raise Refusal(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
-    return Reply()
-
-
-def request_modes(
-    _broker: BrokerContext, _request: Request[None, None]
-) -> Reply[None, MessageRequestModeSerializeWrapper]:
-    """402: no group has another mode than PULL."""
-    return Reply(body=MessageRequestModeSerializeWrapper())
 
 
 def ha_state(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, HARuntimeInfo]:

@@ -6,6 +6,7 @@ import re
 from typing import ClassVar, Final
 
 from codec.bodies.base import Body, Int32, Int64
+from codec.bodies.heartbeat import MessageModel
 from codec.message_queue import MessageQueue
 
 _BATCH_ACK: Final = {
@@ -48,11 +49,13 @@ class BatchAckMessageRequestBody(Body, frozen=True):
 
 
 class QueryAssignmentRequestBody(Body, frozen=True):
-    topic: str | None = None
-    consumer_group: str | None = None
-    client_id: str | None = None
-    strategy_name: str | None = None
-    message_model: str | None = None
+    """The question of one member of a group; `strategy_name` is that of Java, as AVG."""
+
+    topic: str = ""
+    consumer_group: str = ""
+    client_id: str = ""
+    strategy_name: str = ""
+    message_model: MessageModel | None = None
 
 
 class MessageQueueAssignment(Body, frozen=True):
@@ -64,14 +67,17 @@ class MessageQueueAssignment(Body, frozen=True):
 
 
 class QueryAssignmentResponseBody(Body, frozen=True):
-    message_queue_assignments: list[MessageQueueAssignment] = []
+    """The queues of one member. None, which is not written: nothing is known, and the member keeps what it has; a
+    member without queues has an empty list."""
+
+    message_queue_assignments: list[MessageQueueAssignment] | None = None
 
 
 class SetMessageRequestModeRequestBody(Body, frozen=True):
     """The mode of a group for a topic, PULL or POP."""
 
-    topic: str | None = None
-    consumer_group: str | None = None
+    topic: str = ""
+    consumer_group: str = ""
     mode: str | None = None
     pop_share_queue_num: Int32 = 0
 

@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import ClassVar
 
 from codec.bodies.base import Body, Int32, Int64
+from codec.codes import Perm
+from codec.message_queue import MessageQueue
+
+MAX_QUEUES = 65_536
+"""Queues of one topic; a route with more is rejected."""
 
 
 class QueueData(Body, frozen=True):
@@ -68,6 +74,22 @@ class TopicRouteData(Body, frozen=True):
     broker_datas: list[BrokerData] = []
     filter_server_table: dict[str, list[str]] = {}
     topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
+
+    @property
+    def has_too_many_queues(self) -> bool:
+        """True for a route with more than MAX_QUEUES queues."""
+        counts = (max(queues.read_queue_nums, queues.write_queue_nums, 0) for queues in self.queue_datas)
+        return sum(counts) > MAX_QUEUES
+
+
+def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """Return the queues to read from, sorted by broker name and number (Java `topicRouteData2TopicSubscribeInfo`)."""
+    return tuple(
+        MessageQueue(topic, queues.broker_name, queue_id)
+        for queues in sorted(data.queue_datas, key=attrgetter("broker_name"))
+        if queues.perm & Perm.READ
+        for queue_id in range(queues.read_queue_nums)
+    )
 
 
 class ClusterInfo(Body, frozen=True):

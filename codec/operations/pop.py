@@ -11,7 +11,7 @@ from codec.operations.access import GET, SUB, UPDATE, on_cluster, on_group, on_t
 from codec.operations.operation import Operation
 
 # fmt: off
-QUERY_ASSIGNMENT: Final = Operation(R.QUERY_ASSIGNMENT, "C→B", request_body=bodies.QueryAssignmentRequestBody, reply_body=bodies.QueryAssignmentResponseBody)
+QUERY_ASSIGNMENT: Final = Operation(R.QUERY_ASSIGNMENT, "C→B", request_body=bodies.QueryAssignmentRequestBody, reply_body=bodies.QueryAssignmentResponseBody, access=(on_topic(SUB), on_group(SUB)))
 SET_MESSAGE_REQUEST_MODE: Final = Operation(R.SET_MESSAGE_REQUEST_MODE, "A→B", request_body=bodies.SetMessageRequestModeRequestBody, access=(on_cluster(UPDATE),))
 GET_ALL_MESSAGE_REQUEST_MODE: Final = Operation(R.GET_ALL_MESSAGE_REQUEST_MODE, "slave→B", reply_body=bodies.MessageRequestModeSerializeWrapper, access=(on_cluster(GET),))
 POP_MESSAGE: Final = Operation(R.POP_MESSAGE, "C→B", request=headers.PopMessageRequestHeader, reply=headers.PopMessageResponseHeader, reply_body=bytes, access=(on_topic(SUB), on_group(SUB)))

@@ -8,21 +8,14 @@ from typing import Final, NamedTuple
 
 from codec.message_queue import MessageQueue
 from rmqcli.client.group.allocation import (
+    STRATEGIES,
     Allocate,
     averagely,
-    averagely_by_circle,
     by_machine_room,
-    consistent_hash,
     machine_room_nearby,
 )
 from rmqcli.flows.errors import InvalidInput
 
-STRATEGIES: Final[Mapping[str, Allocate]] = {
-    "AVG": averagely,
-    "AVG_BY_CIRCLE": averagely_by_circle,
-    "CONSISTENT_HASH": consistent_hash,
-}
-"""The strategies that need nothing but queues and clients, by their names in Java."""
 OF_ROOMS: Final[Mapping[str, str]] = {
     "MACHINE_ROOM": "--room",
     "MACHINE_ROOM_NEARBY": "--room-of",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from rmqcli.client import Admin, BrokerRefused, ClientError
 
+UNKNOWN = "request type"
+"""Every server begins so what it says of a code that it does not know; other remarks are reasons."""
 _VERSION = "brokerVersionDesc"
 
 
 async def unserved(admin: Admin, error: BrokerRefused, feature: str) -> str:
-    """Return one line with the server, its version where it has one, and the feature that it lacks."""
-    return f"{await _server(admin, error.address)} has no {feature}: it does not serve {error.request}"
+    """Return one line with the server, its version where it has one, and its reason or the feature that it lacks."""
+    server = await _server(admin, error.address)
+    if error.remark and not error.remark.lstrip().startswith(UNKNOWN):
+        return f"{server}: {error.remark}"
+    return f"{server} has no {feature}: it does not serve {error.request}"
 
 
 async def _server(admin: Admin, address: str) -> str:

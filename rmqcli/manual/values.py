@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from codec.allocation import STRATEGIES
 from rmqcli.cli.app import COMMANDS
 from rmqcli.cli.cheat import subjects
 from rmqcli.cli.help_topics import TOPICS
@@ -16,7 +17,7 @@ from rmqcli.cli.settings import COLORS
 from rmqcli.export.output.layout import COMPRESSIONS, PARTITIONS
 from rmqcli.export.transform.decoding import FORMATS as BODY_FORMATS
 from rmqcli.export.transform.decoding import ON_ERROR
-from rmqcli.flows.allocating import OF_ROOMS, STRATEGIES
+from rmqcli.flows.allocating import OF_ROOMS
 from rmqcli.monitor.formats import FORMATS
 
 

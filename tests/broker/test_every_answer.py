@@ -58,6 +58,9 @@ SQL = b'{"clientId":"c","group":"G","subscriptionData":' + SUBSCRIPTION + b"}"
 HEARTBEAT = b'{"clientID":"me","producerDataSet":[{"groupName":"Mine"}]}'
 BATCH = encode_batch([Message(topic="T", body=b"x"), Message(topic="T", body=b"y")])
 POP_MODE = b'{"topic":"T","consumerGroup":"G","mode":"POP","popShareQueueNum":0}'
+ASSIGNMENT = (
+    b'{"topic":"T","consumerGroup":"G","clientId":"c","strategyName":"AVG","messageModel":"CLUSTERING"}'
+)
 REPLY_TO = {"REPLY_TO_CLIENT": "client-40002", "CORRELATION_ID": "1"}
 
 
@@ -269,6 +272,7 @@ CASES: Mapping[RequestCode, Case] = {
         None, lambda scene, reply: says(f'"masterCommitLogMaxOffset":{log_end(scene)}')(scene, reply)
     ),
     R.GET_COLD_DATA_FLOW_CTR_INFO: case(None, says('{"runtimeTable":{},"configTable":{}}')),
+    R.QUERY_ASSIGNMENT: case(None, refused("no name server"), ASSIGNMENT),
     R.SET_MESSAGE_REQUEST_MODE: case(None, refused("no POP consumption"), POP_MODE),
     R.GET_ALL_MESSAGE_REQUEST_MODE: case(None, says('{"messageRequestModeMap":{}}')),
     R.UPDATE_AND_CREATE_ACL_CONFIG: case({"accessKey": "x"}, refused("aclEnable=false")),

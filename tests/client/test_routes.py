@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from codec.bodies.base import encode_body
-from codec.bodies.route import BrokerData, QueueData, TopicRouteData
+from codec.bodies.route import BrokerData, QueueData, TopicRouteData, subscribe_queues
 from codec.codes import RequestCode
 from codec.message import Message
 from codec.message_queue import MessageQueue
@@ -23,7 +23,7 @@ from rmqcli.client import (
     UnexpectedReply,
 )
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.routing.routes import publish_queues, subscribe_queues
+from rmqcli.client.routing.routes import publish_queues
 from rmqcli.client.wire.addresses import name_servers, split_address
 from tests.client.scripted import HEARTBEATS, Network, ok, route, sent, silent
 

@@ -1,5 +1,5 @@
 """Strategies that allocate the queues of a topic to the members of a group (Java
-`AllocateMessageQueueStrategy`).
+`AllocateMessageQueueStrategy`): those of `codec.allocation`, and those that need more than the two lists.
 
 Every member computes the same division from the same two lists, so each queue has one owner. `queues` are
 sorted by topic, broker and number, `clients` lexicographically; `client` must be one of them.
@@ -7,46 +7,23 @@ sorted by topic, broker and number, `clients` lexicographically; `client` must b
 
 from __future__ import annotations
 
-import hashlib
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
+from codec.allocation import STRATEGIES, Allocate, averagely, averagely_by_circle, consistent_hash
 from codec.message_queue import MessageQueue
 from rmqcli.client.produce.queue_selectors import room_of
 
-Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
-"""(own client id, all queues, all client ids) → own queues."""
-
-VIRTUAL_NODES = 10
-
-
-def averagely(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
-    """Contiguous queues; the first members get one more (AVG, the default)."""
-    index, (share, rest) = clients.index(client), divmod(len(queues), len(clients))
-    start = index * share + min(index, rest)
-    return list(queues[start : start + share + (index < rest)])
-
-
-def averagely_by_circle(
-    client: str, queues: Sequence[MessageQueue], clients: Sequence[str]
-) -> list[MessageQueue]:
-    """Queues in turn to each member (AVG_BY_CIRCLE)."""
-    return list(queues[clients.index(client) :: len(clients)])
-
-
-def consistent_hash(
-    client: str, queues: Sequence[MessageQueue], clients: Sequence[str], nodes: int = VIRTUAL_NODES
-) -> list[MessageQueue]:
-    """A ring of MD5 hashes; few queues move when a member joins or leaves (CONSISTENT_HASH)."""
-    ring = {_hash(f"{member}-{number}"): member for member in clients for number in range(nodes)}
-    points = sorted(ring)
-
-    def owner(queue: MessageQueue) -> str:
-        index = bisect_left(points, _hash(_java_text(queue)))
-        return ring[points[index % len(points)]]
-
-    return [queue for queue in queues if owner(queue) == client]
+__all__ = [
+    "STRATEGIES",
+    "Allocate",
+    "averagely",
+    "averagely_by_circle",
+    "by_config",
+    "by_machine_room",
+    "consistent_hash",
+    "machine_room_nearby",
+]
 
 
 def by_config(mine: Collection[MessageQueue]) -> Allocate:
@@ -85,11 +62,3 @@ def machine_room_nearby(
         return list(chain.from_iterable(mine))
 
     return allocate
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.md5(text.encode(), usedforsecurity=False).digest()[:4], "big")
-
-
-def _java_text(queue: MessageQueue) -> str:
-    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"

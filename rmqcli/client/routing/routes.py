@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import trio
 
-from codec.bodies.route import TopicRouteData
+from codec.bodies.route import MAX_QUEUES, TopicRouteData, subscribe_queues
 from codec.codes import MASTER_ID, Perm, ResponseCode
 from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.message import SystemTopic
@@ -33,7 +33,6 @@ from rmqcli.client.wire.requests import answer_of, request_of
 
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
 LOCK_SLACK = 0.05  # seconds
-MAX_QUEUES = 65_536  # of one topic; a reply with more is rejected
 MIN_AGE = 1.0  # seconds between two reads of a route that looks stale
 DOUBT_TIMEOUT = 1.0  # seconds; then the old route is used, and the rest of the time is for its brokers
 
@@ -60,16 +59,6 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
         for queues in sorted(data.queue_datas, key=attrgetter("broker_name"))
         if queues.perm & Perm.WRITE and queues.broker_name in masters
         for queue_id in range(queues.write_queue_nums)
-    )
-
-
-def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """Queues to read from, sorted by broker name and number."""
-    return tuple(
-        MessageQueue(topic, queues.broker_name, queue_id)
-        for queues in sorted(data.queue_datas, key=attrgetter("broker_name"))
-        if queues.perm & Perm.READ
-        for queue_id in range(queues.read_queue_nums)
     )
 
 
@@ -200,8 +189,7 @@ class Routes:
         if reply.code == ResponseCode.TOPIC_NOT_EXIST:
             raise NoRoute(topic, address, reply.remark)
         data = answer_of(GET_ROUTEINFO_BY_TOPIC, reply, address).body
-        counts = (max(queues.read_queue_nums, queues.write_queue_nums, 0) for queues in data.queue_datas)
-        if sum(counts) > MAX_QUEUES:
+        if data.has_too_many_queues:
             raise UnexpectedReply(address, GET_ROUTEINFO_BY_TOPIC.name, f"more than {MAX_QUEUES} queues")
         return data
 

@@ -100,6 +100,13 @@ def test_changes(cli: Run, peers: Peers, words: str, code: R, ext: dict[str, str
     assert peers.last(code) == (ext, sent)
 
 
+def test_a_reason_is_shown_instead(both: Run, pair: Pair) -> None:
+    assert both("topic", "create", "T").code == 0
+    assert both("group", "mode", "New", "T", "pop", "-b", "broker-a", "--yes").err == (
+        "rmq: broker-a (V4_9_8): the broker has no POP consumption: mode POP is not supported\n"
+    )
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from broker.testing.embedded import Cluster
+from codec.allocation import STRATEGIES
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.stats import ConsumeQueueData
 from codec.hashing import java_string_hash
 from codec.message_queue import MessageQueue
 from rmqcli.flows import queue_entries
-from rmqcli.flows.allocating import OF_ROOMS, STRATEGIES, Given, chosen, owners
+from rmqcli.flows.allocating import OF_ROOMS, Given, chosen, owners
 from rmqcli.flows.queue_entries import accepted
 from tests.cli.conftest import Run
 from tests.cli.members import member
