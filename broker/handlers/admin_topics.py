@@ -188,7 +188,7 @@ def topic_config(
 async def topic_stats(
     broker: BrokerContext, request: Request[GetTopicStatsInfoRequestHeader, None]
 ) -> Reply[None, TopicStatsTable]:
-    """202: smallest and next offset of every write queue."""
+    """202: smallest and next offset of every queue that is written or read (5.3.3; 4.9: of write queues)."""
     topic = request.header.topic
     config = broker.topics.get(topic)
     if config is None:
@@ -196,7 +196,7 @@ async def topic_stats(
     turns, when_ready = request.session.turns, broker.store.when_ready
     pace, table = turns.pace(), dict[MessageQueue, TopicOffset]()
     async with emptied_on_error(turns, table):
-        for queue_id in range(config.write_queue_nums):
+        for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
             queue = MessageQueue(topic, broker.name, queue_id)
             table[queue] = await when_ready(_queue_stats, broker, topic, queue_id)
             await pace.step()

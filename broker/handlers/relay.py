@@ -104,9 +104,11 @@ def _queue_of_reset(
 async def _reset_table(
     broker: BrokerContext, header: ResetOffsetRequestHeader, pace: Pace
 ) -> dict[MessageQueue, int]:
-    """The offsets by queue. Each queue waits for the disk by itself, so that none is searched again."""
+    """The offsets of the queues that are read (5.3.3; 4.9: of write queues). Each queue waits for the disk by
+    itself, so that none is searched again.
+    """
     store, table = broker.store, {}
-    for queue_id in range(_topic_of_reset(broker, header.topic).write_queue_nums):
+    for queue_id in range(_topic_of_reset(broker, header.topic).read_queue_nums):
         committed = broker.offsets.query(header.group, header.topic, queue_id)
         if committed == -1:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist")

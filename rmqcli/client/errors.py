@@ -266,11 +266,11 @@ class ConsumerOffline(BrokerRefused):
 class OnlineResetUnsupported(ClientError):
     """A reset that running consumers cannot follow: brokers of 4.x accept only a time for the whole topic."""
 
-    def __init__(self, group: str, clients: int, wanted: str) -> None:
+    def __init__(self, group: str, clients: int, wanted: str, *, only: str = "of a whole topic") -> None:
+        either = ", or reset to start, end or @TIME" if only == "of a whole topic" else ""
         super().__init__(
             f"group {group} has running clients ({clients}), and its broker moves running consumers only "
-            f"to a time, the start or the end of a whole topic, not to {wanted}; stop the clients first, "
-            "or reset to start, end or @TIME"
+            f"to a time, the start or the end {only}, not to {wanted}; stop the clients first{either}"
         )
         self.group = group
         self.clients = clients

@@ -78,7 +78,11 @@ async def carry_out(admin: Admin, plan: Plan, *, force: bool = False) -> None:
 
 
 async def _ends(admin: Admin, topic: str, brokers: Collection[str]) -> dict[tuple[str, int], int]:
-    """The ends of the queues of brokers, by broker and ID, as they number them themselves."""
+    """The ends of the queues of brokers, by broker and ID, as they number them themselves.
+
+    `admin.topics.stats` would ask for queues that are left out by number, which for a static topic is that of
+    the whole cluster. It has as many read queues as write queues, so none is left out.
+    """
     masters = await admin.brokers.masters(brokers=brokers)
     header = GetTopicStatsInfoRequestHeader(topic=topic)
     found: dict[tuple[str, int], int] = {}

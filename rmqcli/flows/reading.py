@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -22,6 +22,7 @@ from rmqcli.client import UNREACHED, ClientError, PullResult, PullStatus
 from rmqcli.flows.errors import InvalidInput, QueueNotFound, QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn
+from rmqcli.render.text import many, number_ranges
 from rmqcli.words import gone
 
 _NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
@@ -47,6 +48,12 @@ class Reader(Protocol):
     ) -> PullResult: ...
 
 
+class Chooser(Reader, Protocol):
+    """The part of `PullConsumer` that the choice of queues needs."""
+
+    async def unread_queues(self, topic: str) -> list[MessageQueue]: ...
+
+
 class Span(NamedTuple):
     """The offsets to read of one queue, from `begin` up to `end` (exclusive)."""
 
@@ -56,11 +63,33 @@ class Span(NamedTuple):
 
 
 async def choose_queues(
-    reader: Reader, topic: str, broker: str | None = None, queue_id: int | None = None
+    reader: Chooser, topic: str, broker: str | None = None, queue_id: int | None = None
 ) -> list[MessageQueue]:
-    """Return the selected queues of a topic; QueueNotFound, with the available ones, if there are none."""
+    """Return the selected queues of a topic; QueueNotFound, with the available ones, if there are none.
+
+    Warns of messages in queues that are written and not read: brokers refuse to read them, too.
+    """
     queues = await reader.message_queues(topic)
-    return select_queues(queues, topic, broker, queue_id)
+    found = select_queues(queues, topic, broker, queue_id)
+    if queue_id is None:
+        await _warn_of_unread(reader, topic, broker)
+    return found
+
+
+async def _warn_of_unread(reader: Chooser, topic: str, broker: str | None) -> None:
+    unread = [one for one in await reader.unread_queues(topic) if broker in (None, one.broker_name)]
+    counts: dict[int, int] = {}
+    for queue in unread:
+        with suppress(ClientError):  # a broker that is lost is told of elsewhere
+            count = await reader.max_offset(queue) - await reader.min_offset(queue)
+            counts[queue.queue_id] = counts.get(queue.queue_id, 0) + count
+    numbers = [number for number, count in counts.items() if count > 0]
+    if numbers:
+        where = f"{'queue' if len(numbers) == 1 else 'queues'} {number_ranges(numbers)} of topic {topic}"
+        warn(
+            f"{many(sum(counts.values()), 'message')} in {where} cannot be read: make it a read queue with "
+            f"rmq topic update {topic} --read-queues {max(numbers) + 1}"
+        )
 
 
 def select_queues(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from codec.bodies.config import TopicConfig
 from rmqcli.client import Admin, ClientError, NoRoute
 from rmqcli.client.admin.area import gather
+from rmqcli.client.admin.values import stored
 from rmqcli.flows.topic_names import application_topics
 
 Failures = dict[str, ClientError]
@@ -55,11 +56,10 @@ async def topic_totals(admin: Admin, topics: Sequence[str], failures: Failures) 
 
 async def _total(admin: Admin, topic: str, failures: Failures) -> TopicTotal:
     stats = await admin.topics.stats(topic, failures=failures)
-    places = stats.values()
     return TopicTotal(
         topic,
         len({queue.broker_name for queue in stats}),
         len(stats),
-        sum(place.max_offset - place.min_offset for place in places),
-        max((place.last_update_timestamp for place in places), default=0),
+        stored(stats),
+        max((place.last_update_timestamp for place in stats.values()), default=0),
     )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from codec.message import DLQ_PREFIX
 from rmqcli.client import Admin, ClientError, Producer
 from rmqcli.client.admin.area import gather
-from rmqcli.client.admin.values import lag_of
+from rmqcli.client.admin.values import lag_of, stored
 from rmqcli.doctor.brokers import disk_ratio
 from rmqcli.flows.pinging import own_queues, ping, queues_of
 from rmqcli.monitor.verdict import Figure, Measure, Measured, State
@@ -88,8 +88,7 @@ async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:
     async def count(group: str) -> int:
         if DLQ_PREFIX + group not in topics:
             return 0
-        places = await admin.topics.stats(DLQ_PREFIX + group, failures=failures)
-        return sum(max(0, place.max_offset - place.min_offset) for place in places.values())
+        return stored(await admin.topics.stats(DLQ_PREFIX + group, failures=failures))
 
     found, errors = await gather(wanted, count)
     return _measured([Figure(value, name) for name, value in found.items()], failures | errors)

@@ -65,6 +65,55 @@ def test_queues_with_messages_are_not_hidden_unasked(rmq: Run, topic: str, chang
     assert queues(rmq, topic) == ["2", "2"]
 
 
+@pytest.mark.parametrize("how", ["update", "apply", "cluster apply"])
+def test_queues_that_are_only_read_are_not_hidden_unasked(
+    rmq: Run, topic: str, how: str, tmp_path: Path
+) -> None:
+    """First fewer write queues, then fewer read queues: the order that rmq advises."""
+    rmq("send", topic, "-q", "3", stdin=b"a\nb\n")
+    assert rmq("topic", "update", topic, "--write-queues", "2").code == 0
+    path = tmp_path / "wanted.json"
+    if how == "update":
+        fewer = ["topic", "update", topic, "--read-queues", "2"]
+    elif how == "apply":
+        path.write_text(json.dumps([{"name": topic, "readQueueNums": 2}]))
+        fewer = ["topic", "apply", "--file", str(path)]
+    else:
+        document = json.loads(rmq("cluster", "dump", "--only", "topics").out)
+        mine = document["topics"]["broker-a"][topic]
+        document["topics"]["broker-a"] = {topic: {**mine, "readQueueNums": 2}}
+        path.write_text(json.dumps(document))
+        fewer = ["cluster", "apply", str(path)]
+    refused = rmq(*fewer)
+    assert (refused.code, queues(rmq, topic)) == (ExitCode.USAGE, ["4", "2"])
+    assert "2 messages" in refused.err and "which consumers will not see" in refused.err
+    assert (rmq(*fewer, "--yes").code, queues(rmq, topic)) == (0, ["2", "2"])
+
+
+def test_figures_have_the_queues_that_are_only_read(rmq: Run, topic: str) -> None:
+    group = f"G_{topic}"
+    rmq("send", topic, "-q", "3", stdin=b"a\nb\n")
+    assert rmq("topic", "update", topic, "--write-queues", "2").code == 0
+    assert [row[1:5] for row in rmq("topic", "stats", topic).lines][2:] == [
+        ["2", "0", "0", "0"],
+        ["3", "0", "2", "2"],
+    ]
+    assert rmq("topic", "describe", topic).lines[0][5] == "2"
+    assert [row[2:4] for row in rmq("topic", "stats").lines if row[0] == topic] == [["4", "2"]]
+    rows = rmq("offsets", "reset", group, topic, "--to", "@-1h", "--yes").lines
+    assert [row[1] for row in rows] == ["0", "1", "2", "3"]
+    rows = rmq("offsets", "reset", group, topic, "--to", "@now", "--yes").lines
+    assert (rows[-1][1], rows[-1][3]) == ("3", "2")
+
+
+def test_messages_that_are_consumed_may_be_hidden(rmq: Run, topic: str) -> None:
+    rmq("send", topic, "-q", "3", stdin=b"a\nb\n")
+    rmq("consume", topic, "-g", f"G_{topic}", "--from", "start", "-c", "2")
+    refused = rmq("topic", "update", topic, "--queues", "3")
+    text = "2 messages in queue 3, which consumers will not see; all groups have consumed them\n"
+    assert (refused.code, text in refused.err) == (ExitCode.USAGE, True)
+
+
 def test_messages_are_not_made_unreadable_unasked(rmq: Run, topic: str) -> None:
     for number in ("1", "2"):
         rmq("send", topic, "x", "-q", number)

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 import broker
 from broker.testing.memory_network import LOST, Lost
+from codec.bodies.config import TopicConfig
 from codec.codes import RequestCode, ResponseCode
 from codec.message import Message
 from codec.message_queue import MessageQueue
@@ -393,3 +394,25 @@ async def test_a_lost_broker_is_said_once_and_tried_again(
     out, err = capfdbinary.readouterr()
     assert out == b"0:0 "
     assert err.decode().count("retrying") == 1
+
+
+async def test_messages_that_nobody_can_read_are_told(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a topic with fewer read queues than write queues; a queue without messages is left out."""
+    async with site(4) as found:
+        for number in (1, 3, 3):
+            await found.put(number)
+        await found.admin.topics.put(TopicConfig(TOPIC, 2, 4), "broker-a")
+        await found.reader.instance.routes.read(TOPIC, 3)
+        assert [queue.queue_id for queue in await choose_queues(found.reader, TOPIC)] == [0, 1]
+        told = capsys.readouterr().err
+        await choose_queues(found.reader, TOPIC, queue_id=1)
+        await found.admin.topics.put(TopicConfig(TOPIC, 4, 2), "broker-a")
+        await found.reader.instance.routes.read(TOPIC, 3)
+        assert len(await choose_queues(found.reader, TOPIC)) == 4
+    assert told == (
+        "rmq: 2 messages in queue 3 of topic orders cannot be read: make it a read queue with rmq topic update "
+        "orders --read-queues 4\n"
+    )
+    assert capsys.readouterr().err == ""

@@ -110,7 +110,7 @@ def test_a_question_about_queues_names_what_is_hidden_and_who_reads_it(
     assert code == 1
     assert text.splitlines()[-4:-1] == [
         "lost: 1 message in queue 3, which consumers will not see",
-        "read by: G_hidden",
+        "read by: G_hidden (1 not consumed)",
         f"reduce the read queues of topic {topic}? [y/N] n",
     ]
 

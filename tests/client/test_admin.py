@@ -18,7 +18,7 @@ from codec.bodies.config import (
 from codec.bodies.connections import ClientConnection, ConsumerConnection, ProducerTableInfo
 from codec.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
-from codec.bodies.route import KVTable
+from codec.bodies.route import BrokerData, KVTable, QueueData, TopicRouteData
 from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from codec.bodies.stats import (
     BrokerStatsData,
@@ -55,7 +55,7 @@ from rmqcli.client import (
     UnexpectedReply,
 )
 from rmqcli.client.admin.admin import ADMIN_TIMEOUT
-from rmqcli.client.admin.values import BEYOND_END, BROADCASTING
+from rmqcli.client.admin.values import BEYOND_END, BROADCASTING, stored
 from tests.client.masters import NAMESRV, NOW, SLAVE, TOPIC, A, B, Cluster, admin_of, body
 from tests.client.scripted import Network, Reply, ok, refuse, silent
 from tests.codec.samples import make_record
@@ -104,6 +104,76 @@ async def test_settings_and_statistics(cluster: Cluster, autojump_clock: Any) ->
         assert list(stats) == [queue("broker-a"), queue("broker-b")]
         assert stats[queue("broker-a")].max_offset == 5
         assert await admin.topics.groups(TOPIC) == ["G1", "G2"]
+
+
+def _has(cluster: Cluster, *, read: int) -> None:
+    """Topic T is on broker-a alone, with one write queue."""
+    data = TopicRouteData(
+        queue_datas=[QueueData(broker_name="broker-a", read_queue_nums=read, write_queue_nums=1, perm=6)],
+        broker_datas=[BrokerData(cluster="C1", broker_name="broker-a", broker_addrs={0: A})],
+    )
+    cluster.namesrv.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = body(data)
+
+
+def _halved(cluster: Cluster, *, readable: bool = True) -> None:
+    """Topic T has 3 read queues, of which a broker of 4.9 lists the one that is a write queue, too."""
+    _has(cluster, read=3)
+    listed = TopicStatsTable(offset_table={queue("broker-a"): TopicOffset(max_offset=5)})
+    ends = {0: (0, 5), 1: (2, 9), 2: (4, 4)}
+    record = make_record(queue_id=1, queue_offset=8, store_timestamp=NOW)
+    head = {"nextBeginOffset": "9", "minOffset": "2", "maxOffset": "9", "suggestWhichBrokerId": "0"}
+    cluster.a.replies |= {
+        RequestCode.GET_TOPIC_STATS_INFO: body(listed),
+        RequestCode.GET_MIN_OFFSET: lambda one: ok({"offset": str(ends[_number(one)][0])})(one),
+        RequestCode.GET_MAX_OFFSET: lambda one: ok({"offset": str(ends[_number(one)][1])})(one),
+        RequestCode.PULL_MESSAGE: ok(head, record) if readable else refuse(16),
+    }
+
+
+def _number(command: RemotingCommand) -> int:
+    return int((command.ext_fields or {})["queueId"])
+
+
+@pytest.mark.parametrize("readable", [True, False])
+async def test_statistics_have_the_queues_that_a_broker_leaves_out(
+    cluster: Cluster, readable: bool, autojump_clock: Any
+) -> None:
+    """Those that are read and not written: what is in them waits for consumers."""
+    _halved(cluster, readable=readable)
+    async with admin_of(cluster) as admin:
+        stats = await admin.topics.stats(TOPIC)
+        hidden = await admin.topics.hidden(TOPIC, 1)
+    last = NOW if readable else 0
+    assert stats == {
+        queue("broker-a", 0): TopicOffset(min_offset=0, max_offset=5),
+        queue("broker-a", 1): TopicOffset(min_offset=2, max_offset=9, last_update_timestamp=last),
+        queue("broker-a", 2): TopicOffset(min_offset=4, max_offset=4),
+    }
+    assert (stored(stats), hidden) == (12, {queue("broker-a", 1): 7})
+
+
+async def test_a_queue_that_cannot_be_asked_for_is_a_failure(cluster: Cluster, autojump_clock: Any) -> None:
+    _halved(cluster)
+    cluster.a.replies[RequestCode.GET_MAX_OFFSET] = refuse(1)
+    failures: dict[str, ClientError] = {}
+    async with admin_of(cluster) as admin:
+        assert list(await admin.topics.stats(TOPIC, failures=failures)) == [queue("broker-a")]
+        assert list(failures) == ["broker-a"]
+        for call in (admin.topics.stats(TOPIC), admin.topics.hidden(TOPIC, 1)):
+            with pytest.raises(BrokerRefused):
+                await call
+
+
+async def test_what_this_client_changed_is_not_read_from_an_old_route(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
+    _halved(cluster)
+    cluster.a.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = ok()
+    async with admin_of(cluster) as admin:
+        assert len(await admin.topics.stats(TOPIC)) == 3
+        _has(cluster, read=2)
+        await admin.topics.put(TopicConfig(TOPIC, 2, 1), "broker-a")
+        assert len(await admin.topics.stats(TOPIC)) == 2
 
 
 async def test_a_topic_is_not_a_group_of_its_own(cluster: Cluster, autojump_clock: Any) -> None:

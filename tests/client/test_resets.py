@@ -13,7 +13,7 @@ from codec.bodies.base import encode_body
 from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from codec.bodies.route import BrokerData, ClusterInfo
+from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from codec.codes import RequestCode
@@ -46,7 +46,7 @@ class Broker:
             },
             cluster_addr_table={"C": ["broker-a"]},
         )
-        network.server(
+        self.namesrv = network.server(
             NAMESRV,
             {
                 RequestCode.GET_ROUTEINFO_BY_TOPIC: route({TOPIC: {"broker-a": 2}}, brokers),
@@ -374,6 +374,33 @@ async def test_resets_of_running_consumers_that_an_old_broker_cannot_do(
                 await admin.offsets.plan_reset(GROUP, TOPIC, target, queue_id=queue_id)
     assert broker.offsets == {0: 50, 1: 60}
     assert not broker.resets()
+
+
+async def test_an_old_broker_does_not_move_queues_that_are_only_read(
+    broker: Broker, autojump_clock: Any
+) -> None:
+    """It moves the write queues, so the reset would leave the others where they are."""
+    broker.clients = ["c1"]
+    broker.namesrv.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = ok(
+        None,
+        encode_body(
+            TopicRouteData(
+                queue_datas=[
+                    QueueData(broker_name="broker-a", read_queue_nums=2, write_queue_nums=1, perm=6)
+                ],
+                broker_datas=[BrokerData(cluster="C", broker_name="broker-a", broker_addrs={0: ADDRESS})],
+            )
+        ),
+    )
+    async with admin_of(broker) as admin:
+        text = (
+            "of a topic that has as many read queues as write queues, not to start; stop the clients first$"
+        )
+        with pytest.raises(OnlineResetUnsupported, match=text):
+            await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        broker.config = b"useServerSideResetOffset=true\n"
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+    assert [one.new for one in plan.queues] == [LOW, LOW]
 
 
 async def test_new_broker_moves_single_queues_of_running_consumers(

@@ -7,10 +7,11 @@ from typing import Final, Literal
 
 from codec.bodies.properties import encode_properties_text
 from codec.bodies.route import ClusterInfo
-from codec.bodies.stats import BrokerStatsData
+from codec.bodies.stats import BrokerStatsData, OffsetWrapper
 from codec.codes import MASTER_ID
 from codec.headers.brokers import ViewBrokerStatsDataRequestHeader
-from codec.headers.groups import GetConsumeStatsInBrokerHeader
+from codec.headers.groups import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
+from codec.message_queue import MessageQueue
 from codec.operations.brokers import (
     DELETE_EXPIRED_COMMITLOG,
     GET_BROKER_CONFIG,
@@ -18,13 +19,13 @@ from codec.operations.brokers import (
     UPDATE_BROKER_CONFIG,
     VIEW_BROKER_STATS_DATA,
 )
-from codec.operations.groups import GET_BROKER_CONSUME_STATS
+from codec.operations.groups import GET_BROKER_CONSUME_STATS, GET_CONSUME_STATS
 from codec.operations.operation import Operation
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
 from rmqcli.client.admin.area import Area, gather, unreached
 from rmqcli.client.admin.values import BrokerLag, BrokerSummary, TopicChange
-from rmqcli.client.errors import BrokerRefused, ClientError, NotFound, valid
+from rmqcli.client.errors import BrokerRefused, ClientError, NoRoute, NotFound, valid
 
 Cleaning = Literal["queues", "topics", "log"]
 _CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {
@@ -100,17 +101,51 @@ class BrokerAdmin(Area):
     async def lags(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
     ) -> list[BrokerLag]:
-        """Every queue of several brokers for which a group has offsets (code 317), in their order."""
+        """Every queue of several brokers for which a group has offsets (code 317), in their order.
+
+        Brokers list write queues. Groups of a topic with more read queues, which they have yet to empty, are
+        asked for one by one (208).
+        """
         header = GetConsumeStatsInBrokerHeader(is_order=False)
         bodies = await self.bodies(seats, GET_BROKER_CONSUME_STATS, header, failures)
-        return [
-            BrokerLag(label, group, queue, offsets)
+        tables = {
+            (label, group): [stats.offset_table for stats in found]
             for label, body in bodies.items()
             for table in body.consume_stats_list
             for group, found in sorted(table.items())
-            for stats in found
-            for queue, offsets in sorted(stats.offset_table.items())
+        }
+        reads = await self._read_queues(
+            {queue.topic for by in tables.values() for one in by for queue in one}
+        )
+        lacking = [key for key, found in tables.items() if any(_lacks(one, reads) for one in found)]
+        more, failed = await gather(lacking, lambda key: self._lags_of(seats[key[0]], key[1]))
+        for (label, _), error in failed.items():
+            if failures is None:
+                raise error
+            failures.setdefault(label, error)
+        for key, found in more.items():
+            tables[key].append(found)
+        return [
+            BrokerLag(label, group, queue, offsets)
+            for (label, group), found in tables.items()
+            for queue, offsets in sorted({q: one for table in found for q, one in table.items()}.items())
         ]
+
+    async def _read_queues(self, topics: Collection[str]) -> dict[tuple[str, str], int]:
+        """The number of read queues by topic and broker; topics without a route are left out."""
+        routes, failed = await gather(topics, self.instance.route)
+        for error in failed.values():
+            if not isinstance(error, NoRoute):
+                raise error
+        return {
+            (topic, one.broker_name): one.read_queue_nums
+            for topic, route in routes.items()
+            for one in route.data.queue_datas
+        }
+
+    async def _lags_of(self, address: str, group: str) -> dict[MessageQueue, OffsetWrapper]:
+        header = GetConsumeStatsRequestHeader(consumer_group=group)
+        return (await self.instance.ask(address, GET_CONSUME_STATS, header, None)).body.offset_table
 
     async def statistics(
         self, seats: Mapping[str, str], name: str, key: str, *, failures: dict[str, ClientError]
@@ -165,3 +200,9 @@ class BrokerAdmin(Area):
         )
         runtime, failures = await gather({seat[3]: None for seat in seats}, self.runtime_info)
         return [BrokerSummary(*seat, runtime.get(seat[3]), failures.get(seat[3])) for seat in seats]
+
+
+def _lacks(table: Mapping[MessageQueue, object], reads: Mapping[tuple[str, str], int]) -> bool:
+    """True if the queues of a topic on a broker are fewer than its read queues; without any, it is unknown."""
+    one = next(iter(table), None)
+    return one is None or len(table) < reads.get((one.topic, one.broker_name), 0)

@@ -10,7 +10,7 @@ from codec.bodies.stats import ConsumeStats, TopicOffset
 from codec.headers.groups import GetConsumeStatsRequestHeader
 from codec.message_queue import MessageQueue
 from codec.operations.groups import GET_CONSUME_STATS
-from rmqcli.client.admin.area import Area, gather
+from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import QueueLag, ResetPlan, ResetResult, ResetTarget
 from rmqcli.client.errors import ClientError, NotFound
@@ -111,6 +111,21 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
             )
             for queue, wrapper in stats.offset_table.items()
         ]
+
+    async def unread(self, topic: str, queues: Mapping[MessageQueue, int]) -> dict[str, int]:
+        """How many of the last messages of queues (their numbers) each group of the topic has yet to consume.
+
+        A queue for which brokers know no offset of a group counts in full.
+        """
+        groups = await self._admin.topics.groups(topic)
+        tables = await gather_all(groups, lambda group: self.stats(group, topic))
+        found = dict.fromkeys(groups, 0)
+        for group, stats in tables.items():
+            for queue, count in queues.items():
+                at = stats.offset_table.get(queue)
+                left = count if at is None else at.broker_offset - at.consumer_offset
+                found[group] += min(count, max(0, left))
+        return found
 
     async def beyond(self, topic: str) -> list[str]:
         """The groups with an offset beyond the end of a queue, sorted: they skip what is stored up to there.

@@ -3,7 +3,7 @@
 Offline: every offset is committed (15) and read back (14); 5.x ignores a commit between a reset of its own
 and the next pull, so that queue is reset like those of running consumers. Online: running consumers would
 overwrite a commit within seconds, so the broker must notify them (222, which sends 220). A 4.x broker accepts
-one time for all queues of the topic, which covers start (time 0), end (-1) and a time; it writes nothing
+one time for all write queues of the topic, which covers start (time 0), end (-1) and a time; it writes nothing
 itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker accepts single queues and
 offsets and writes them at once; the broker of `rmq up` accepts them and notifies the clients. Both report the
 property useServerSideResetOffset. A broker without it would ignore these fields and move the whole topic. A
@@ -172,13 +172,19 @@ class Resets:
 
     async def _online_way(self, plan: ResetPlan) -> Callable[[ResetPlan], Awaitable[Failures]]:
         """The function that moves running consumers as planned; OnlineResetUnsupported when there is none."""
-        whole = len(plan.queues) == len((await self._instance.route(plan.topic)).subscribe)
-        if whole and plan.target.kind in ("start", "end", "time"):
+        route = await self._instance.route(plan.topic)
+        whole = len(plan.queues) == len(route.subscribe)
+        # A 4.9 broker moves the write queues, and refuses if the group has no offset on one of them
+        alike = all(one.read_queue_nums == one.write_queue_nums for one in route.data.queue_datas)
+        if whole and alike and plan.target.kind in ("start", "end", "time"):
             return self._reset_by_time
         if all((await self._able(plan)).values()):
             return self._reset_by_queue
         goal = "offsets of their own for the queues" if plan.target.kind == "exact" else f"{plan.target}"
         wanted = goal if whole else f"{goal} of single queues"
+        if not alike:
+            text = "of a topic that has as many read queues as write queues"
+            raise OnlineResetUnsupported(plan.group, len(plan.clients), wanted, only=text)
         raise OnlineResetUnsupported(plan.group, len(plan.clients), wanted)
 
     async def _able(self, plan: ResetPlan) -> dict[str, bool]:

@@ -39,7 +39,8 @@ from codec.operations.topics import (
 )
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
-from rmqcli.client.admin.values import TopicChange
+from rmqcli.client.admin.queue_ends import ends_of, every_queue
+from rmqcli.client.admin.values import TopicChange, stored
 from rmqcli.client.errors import (
     UNREACHED,
     ClientError,
@@ -84,13 +85,13 @@ class TopicAdmin(FormerMethod, Area):
         self, topic: str, read_queues: int, *, brokers: Collection[str] = ()
     ) -> dict[MessageQueue, int]:
         """The messages that a smaller number of read queues hides from consumers, by queue, if there are any."""
-        stats = await self.stats(topic, failures={})
-        return {
-            queue: offset.max_offset - offset.min_offset
-            for queue, offset in stats.items()
-            if queue.queue_id >= read_queues and offset.max_offset > offset.min_offset
-            if not brokers or queue.broker_name in brokers
-        }
+        failures: dict[str, ClientError] = {}
+        stats = await self.stats(topic, brokers=brokers, failures=failures)
+        for error in failures.values():
+            if not isinstance(error, UNREACHED):  # a broker that is lost cannot be changed either
+                raise error
+        beyond = {queue: offset for queue, offset in stats.items() if queue.queue_id >= read_queues}
+        return {queue: count for queue, offset in beyond.items() if (count := stored({queue: offset}))}
 
     async def settings(
         self, topic: str, *, failures: dict[str, ClientError] | None = None
@@ -112,13 +113,34 @@ class TopicAdmin(FormerMethod, Area):
         return {name: table.topic_config_table for name, table in tables.items()}
 
     async def stats(
-        self, topic: str, *, failures: dict[str, ClientError] | None = None
+        self,
+        topic: str,
+        *,
+        brokers: Collection[str] = (),
+        failures: dict[str, ClientError] | None = None,
     ) -> dict[MessageQueue, TopicOffset]:
-        """Lowest offset, next offset and last time of every queue, in queue order (code 202)."""
+        """Lowest offset, next offset and last time of every queue, in queue order (code 202).
+
+        These are the queues from 0 to the larger of the numbers of read and of write queues, on the named
+        brokers or on all: those that a broker leaves out are asked for one by one.
+        """
         header = GetTopicStatsInfoRequestHeader(topic=topic)
-        tables = await self.bodies(await self.masters(topic), GET_TOPIC_STATS_INFO, header, failures)
+        masters = await self.masters(topic)
+        chosen = {name: masters[name] for name in masters if not brokers or name in brokers}
+        tables = await self.bodies(chosen, GET_TOPIC_STATS_INFO, header, failures)
         merged = {queue: offset for table in tables.values() for queue, offset in table.offset_table.items()}
-        return dict(sorted(merged.items()))
+        data = (await self.instance.route(topic)).data
+        left_out = [
+            queue for queue in every_queue(topic, data) if queue.broker_name in tables and queue not in merged
+        ]
+        more, failed = await gather(
+            left_out, lambda queue: ends_of(self.instance, chosen[queue.broker_name], queue)
+        )
+        for queue, error in failed.items():
+            if failures is None:
+                raise error
+            failures.setdefault(queue.broker_name, error)
+        return dict(sorted((merged | more).items()))
 
     async def entries(
         self, queue: MessageQueue, index: int, count: int, *, group: str | None = None
@@ -207,6 +229,7 @@ class TopicAdmin(FormerMethod, Area):
     async def _put(self, address: str, header: CreateTopicRequestHeader) -> None:
         """Sends the settings (17). SettingsIgnored when the broker did not keep the attributes."""
         await self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, header, None)
+        self.instance.routes.outdate(header.topic)
         wanted = dict(
             part[1:].split("=", 1) for part in (header.attributes or "").split(",") if part.startswith("+")
         )

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from codec.bodies.connections import ClientConnection
 from codec.bodies.heartbeat import MessageModel, SubscriptionData
-from codec.bodies.stats import ConsumeStats, OffsetWrapper
+from codec.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
@@ -55,6 +55,11 @@ class TopicChange(NamedTuple):
 
     brokers: tuple[str, ...]
     failures: Mapping[str, ClientError]
+
+
+def stored(queues: Mapping[MessageQueue, TopicOffset]) -> int:
+    """The messages of queues that can still be read."""
+    return sum(max(0, ends.max_offset - ends.min_offset) for ends in queues.values())
 
 
 BEYOND_END = "offset beyond the end"

@@ -13,7 +13,7 @@ from typing import Unpack
 
 from codec.bodies.heartbeat import ConsumeType, SubscriptionData
 from codec.bodies.running import ConsumerRunningInfo
-from codec.codes import MASTER_ID, PullSysFlag
+from codec.codes import MASTER_ID, Perm, PullSysFlag
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message_queue import MessageQueue
 from codec.operations.messages import PULL_MESSAGE
@@ -128,6 +128,18 @@ class PullConsumer(OffsetCalls, Client):
         """The readable queues of a topic by broker name and number; NoRoute when it is unknown."""
         route = await self.instance.route(self._namespace.wrap(topic))
         return self._namespace.unwrap_queues(route.subscribe)
+
+    async def unread_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that no consumer reads, because a topic that may be read has more write queues than read
+        queues.
+        """
+        route = await self.instance.route(self._namespace.wrap(topic))
+        return self._namespace.unwrap_queues(
+            MessageQueue(route.topic, one.broker_name, number)
+            for one in route.data.queue_datas
+            if one.perm & Perm.READ
+            for number in range(one.read_queue_nums, one.write_queue_nums)
+        )
 
     async def pull(
         self,

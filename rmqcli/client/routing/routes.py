@@ -6,6 +6,7 @@ then creates the topic with at most `default_queues` queues. Consumers of an unk
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -160,6 +161,12 @@ class Routes:
     def doubt(self, topic: str) -> None:
         """Marks the route of an unreachable broker, to be read again before its next use."""
         if topic in self._routes:
+            self._stale.add(topic)
+
+    def outdate(self, topic: str) -> None:
+        """Marks a route that this client has changed, to be read again even if it is young."""
+        if topic in self._routes:
+            self._routes[topic] = self._routes[topic]._replace(read_at=-math.inf)
             self._stale.add(topic)
 
     def is_doubtful(self, topic: str) -> bool:

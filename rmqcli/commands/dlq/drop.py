@@ -77,12 +77,12 @@ def _drop_all(settings: Settings, group: str, *, dry_run: bool, yes: bool) -> No
 
 async def _count(admin: Admin, topic: str, failures: Failures) -> int:
     from rmqcli.client import NoRoute
+    from rmqcli.client.admin.values import stored
 
     try:
-        places = await admin.topics.stats(topic, failures=failures)
+        return stored(await admin.topics.stats(topic, failures=failures))
     except NoRoute:
         return 0
-    return sum(max(0, place.max_offset - place.min_offset) for place in places.values())
 
 
 def _drop_some(

@@ -83,19 +83,24 @@ def confirm_hidden(
     queues = f"{'queue' if len(numbers) == 1 else 'queues'} {number_ranges(list(numbers))}"
     lost = f"{many(sum(hidden.values()), 'message')} in {queues}, which consumers will not see"
     first = "--perm r" if unreadable else "--write-queues alone"
-    warn(f"{lost}; {first} lets them be consumed first")
+    unread = with_admin(settings, lambda admin: _unread(admin, topic, hidden))
+    consumed = bool(unread) and not any(unread.values())
+    warn(
+        f"{lost}; "
+        + ("all groups have consumed them" if consumed else f"{first} lets them be consumed first")
+    )
     change = f"make topic {topic} unreadable" if unreadable else f"reduce the read queues of topic {topic}"
-    readers = with_admin(settings, lambda admin: _readers(admin, topic))
+    readers = [f"{group} ({count} not consumed)" if count else group for group, count in unread.items()]
     confirm(settings, f"{change}?", yes=yes, lost=[lost], readers=readers)
 
 
-async def _readers(admin: Admin, topic: str) -> list[str]:
-    """The groups of a topic, as far as brokers answer."""
+async def _unread(admin: Admin, topic: str, hidden: Mapping[MessageQueue, int]) -> dict[str, int]:
+    """How many of these messages each group has yet to consume; empty when a broker does not say."""
     from rmqcli.client import ClientError
 
     with suppress(ClientError):
-        return await admin.topics.groups(topic, failures={})
-    return []
+        return await admin.offsets.unread(topic, hidden)
+    return {}
 
 
 _PERMS = {"": 0, "-": 0, "w": 2, "r": 4, "rw": 6, "wr": 6}

@@ -51,14 +51,14 @@ def delete(
 async def _stakes(admin: Admin, topic: str, failures: Failures) -> tuple[list[str], list[str]]:
     """Return what a deletion loses and the groups with offsets, as far as brokers answer."""
     from rmqcli.client import ClientError
+    from rmqcli.client.admin.values import stored
 
     await of_existing(admin.topics.route(topic))
     lost: list[str] = []
     groups: list[str] = []
     with suppress(ClientError):
         queues = await admin.topics.stats(topic, failures=failures)
-        count = sum(offset.max_offset - offset.min_offset for offset in queues.values())
-        lost = [f"{many(count, 'message')} in {many(len(queues), 'queue')}"]
+        lost = [f"{many(stored(queues), 'message')} in {many(len(queues), 'queue')}"]
     with suppress(ClientError):
         groups = await admin.topics.groups(topic, failures=failures)
     return lost, groups

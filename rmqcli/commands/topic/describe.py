@@ -23,6 +23,7 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
     Piped output: broker, read queues, write queues, permission, order, messages, groups, attributes (5.x).
     Brokers that do not respond are reported, and the exit code is 3.
     """
+    from rmqcli.client.admin.values import stored
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER, MESSAGES
 
@@ -42,9 +43,10 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
         configs = await admin.topics.settings(topic, failures=failures)
         stats = await admin.topics.stats(topic, failures=failures)
         groups = await admin.topics.groups(topic, failures=failures)
-        kept: dict[str, int] = {}
-        for queue, offset in stats.items():
-            kept[queue.broker_name] = kept.get(queue.broker_name, 0) + offset.max_offset - offset.min_offset
+        kept = {
+            name: stored({queue: ends for queue, ends in stats.items() if queue.broker_name == name})
+            for name in configs
+        }
         return [
             [
                 name,
@@ -52,7 +54,7 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
                 c.write_queue_nums,
                 c.perm,
                 c.order,
-                kept.get(name, 0),
+                kept[name],
                 groups,
                 _attributes(c),
             ]

@@ -11,12 +11,12 @@ from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.retrying import QueueEnd, first_error, patiently
-from rmqcli.flows.reading import Reader, Span, choose_queues, open_range, spans
+from rmqcli.flows.reading import Chooser, Reader, Span, choose_queues, open_range, spans
 from rmqcli.grammar.offset_range import OffsetRange
 
 
 async def find_ranges(
-    reader: Reader, topic: str, wanted: OffsetRange
+    reader: Chooser, topic: str, wanted: OffsetRange
 ) -> tuple[list[QueueRange], list[QueueEnd]]:
     """Returns ranges, and queues with unknown offsets. Raises the first error when that is all of them."""
     queues = await choose_queues(reader, topic)

@@ -9,6 +9,7 @@ from codec.bodies.stats import TopicOffset
 from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError
 from rmqcli.client.admin.area import gather
+from rmqcli.client.admin.values import stored
 from rmqcli.flows.topic_rates import rate_of, total_of
 
 HOURS = 24
@@ -31,7 +32,7 @@ class TopicReading(NamedTuple):
 
     @property
     def messages(self) -> int:
-        return sum(max(0, one.max_offset - one.min_offset) for one in self.queues.values())
+        return stored(self.queues)
 
     @property
     def last_stored(self) -> int:

@@ -229,6 +229,10 @@ async def test_topic_stats(tmp_path: Path, autojump_clock: trio.abc.Clock) -> No
         empty = table[MessageQueue("T", "broker-a", 1)]
         assert (empty.max_offset, empty.last_update_timestamp) == (0, 0)
         assert (await client.ask(202, {"topic": "None"})).code == 17
+        for read, write in ((5, 3), (3, 5)):
+            await client.ask(17, create("T", readQueueNums=read, writeQueueNums=write))
+            table = decode_body(TopicStatsTable, (await client.ask(202, {"topic": "T"})).body).offset_table
+            assert len(table) == 5, "of 5.3.3, so that queues that are only read are among them"
 
 
 @pytest.mark.parametrize("flag", ["removeOffset", "cleanOffset"])

@@ -48,6 +48,17 @@ async def test_a_reset_tells_every_client_in_the_form_that_go_reads(tmp_path: Pa
         assert broker.context.offsets.query("G", "T", 0) == 1, "the client moves its offsets itself"
 
 
+async def test_a_reset_moves_the_queues_that_are_read(tmp_path: Path) -> None:
+    """A queue that is only written has no offset of the group, which must not stop the reset of the others."""
+    async with fake_broker(tmp_path) as broker:
+        admin, _ = await prepared(broker)
+        numbers = {"topic": "T", "defaultTopic": "TBW102", "perm": "6"}
+        await admin.ask(17, numbers | {"readQueueNums": "1", "writeQueueNums": "2"})
+        assert decode_body(ResetOffsetBody, (await admin.ask(222, RESET)).body).offset_table == {QUEUE: 3}
+        await admin.ask(17, numbers | {"readQueueNums": "1", "writeQueueNums": "0"})
+        assert decode_body(ResetOffsetBody, (await admin.ask(222, RESET)).body).offset_table == {QUEUE: 3}
+
+
 async def test_a_reset_asked_by_cpp_is_a_list(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         _, consumer = await prepared(broker)

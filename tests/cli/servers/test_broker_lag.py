@@ -24,6 +24,24 @@ def test_lag_by_broker_and_queue(both: Run) -> None:
     both("topic", "delete", "behind", "--yes")
 
 
+def test_queues_that_are_only_read_have_a_lag(both: Run) -> None:
+    """How one takes queues out of use: no more is written, consumers empty them. Brokers list write queues."""
+    both("topic", "create", "leaving", "--queues", "2", "-b", "broker-a")
+    both("send", "leaving", "x", "-q", "1")
+    both("group", "create", "leavers")
+    both("offsets", "reset", "leavers", "leaving", "--to", "start", "--yes")
+    for left in ("1", "0"):
+        both("topic", "update", "leaving", "--write-queues", left)
+        rows = [row for row in both("broker", "lag").lines if row[2] == "leaving"]
+        assert [[row[3], row[6]] for row in rows] == [["0", "0"], ["1", "1"]]
+        shown = both("metrics", "show").out.decode().splitlines()
+        sums = [
+            one.split()[-1] for one in shown if one.startswith("rocketmq_group_diff{") and "leavers" in one
+        ]
+        assert sums == ["1.0"]
+    both("topic", "delete", "leaving", "--yes")
+
+
 def test_a_broker_that_does_not_answer_is_named(half: Run) -> None:
     result = half("broker", "lag")
     assert result.code == 3
