@@ -45,6 +45,7 @@ from broker.net.server import Server
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
+from broker.services.messages import topics_at
 from broker.services.registration import Registration
 from broker.services.transactions import check_transactions, record_all_ends
 from broker.store import MessageStore, open_store
@@ -52,6 +53,7 @@ from broker.store.config import StoreConfig
 from broker.store.readiness import InThread
 from broker.supervisor import Services, Supervisor, open_services
 from codec.addresses import join_address
+from codec.names import reply_topic
 from codec.selector import parse_sql92
 
 UNREGISTER_SECONDS = 2.0
@@ -146,8 +148,11 @@ async def open_broker(
             )
             delays = DelayService(broker)
             if config.acl_enable:
-                broker.access = AccessControl(default_file(config), disk, in_thread, now_ms)
+                replies = reply_topic(config.broker_cluster_name)
+                broker.access = AccessControl(default_file(config), disk, in_thread, now_ms, replies)
                 await broker.access.load()
+                broker.access.topics_at = partial(topics_at, broker)
+                broker.access.on_change = broker.holds.release_all
             await in_thread(broker.files.load)
             listen_to_store(broker, delays)
             stop = trio.Event()

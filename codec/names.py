@@ -36,6 +36,13 @@ class SystemTopic:
 
 
 SYSTEM_TOPICS = frozenset(topic for name, topic in vars(SystemTopic).items() if not name.startswith("_"))
+_KEPT = frozenset(
+    {
+        *(SystemTopic.SCHEDULE, SystemTopic.TRANS_HALF, SystemTopic.TRANS_OP_HALF),
+        SystemTopic.TRANS_CHECK_MAX_TIME,
+    }
+)
+_REPLIES = "_REPLY_TOPIC"
 FORBIDDEN_SEND_TOPICS = SYSTEM_TOPICS - {SystemTopic.AUTO_CREATE, SystemTopic.BENCHMARK, SystemTopic.TRACE}
 """Java's brokers refuse sends to these topics with 16 (no permission)."""
 BUILT_IN_GROUPS = (
@@ -54,6 +61,11 @@ SYSTEM_GROUPS = frozenset((*BUILT_IN_GROUPS, "CLIENT_INNER_PRODUCER", "SELF_TEST
 def is_system_topic(name: str) -> bool:
     """True for built-in topics. A broker adds those named after its cluster and itself."""
     return name in SYSTEM_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def keeps_others(name: str) -> bool:
+    """True for topics in which a broker keeps messages of other topics: delayed, half, or replies."""
+    return name in _KEPT or name.startswith(SYSTEM_TOPIC_PREFIX) or name.endswith(_REPLIES)
 
 
 def is_closed_to_senders(name: str) -> bool:
@@ -76,7 +88,7 @@ def dlq_topic(group: str) -> str:
 
 
 def reply_topic(cluster: str) -> str:
-    return f"{cluster}_REPLY_TOPIC"
+    return f"{cluster}{_REPLIES}"
 
 
 def check_topic(name: str) -> None:

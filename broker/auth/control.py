@@ -8,11 +8,11 @@ accounts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -24,40 +24,68 @@ from broker.net.handling import LONGEST_BODY, LONGEST_ODD_BODY
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps
 from broker.store.readiness import InThread
-from codec.acl.account_file import Account
+from broker.tables import ClientChannel
+from codec.acl.account_file import Account, Permission
 from codec.acl.addresses import read_address
-from codec.acl.decision import Attempt, Decision, Need, identify, permit
+from codec.acl.decision import Attempt, Decision, Identified, Need, identify, on_group, on_topic, permit
 from codec.acl.errors import AclError
-from codec.acl.needs import ADMIN_CODES, needs_of, needs_of_heartbeat
 from codec.bodies.base import decode_body
-from codec.bodies.heartbeat import HeartbeatData
 from codec.bodies.in_steps import decode_body_in_steps
 from codec.codes import RequestCode, ResponseCode
-from codec.errors import BodyError, CodecError
+from codec.errors import BodyError, CodecError, CorruptionError
 from codec.headers.signed import ACCESS_KEY
+from codec.ids import parse_offset_msg_id
 from codec.names import MAX_GROUP_LENGTH, RETRY_PREFIX
+from codec.operations.access import Action
+from codec.operations.permissions import ANY_ACCOUNT, RULES, Rule
 from codec.remoting.command import RemotingCommand
 from codec.remoting.signature import PIECE, Mac, is_signed, is_signed_in_steps, received_ext_fields
 
 WATCH_SECONDS: Final = 0.5
 EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
 """The beginning of Java's remark, by which clients know a refusal by access control."""
-LONG_HEARTBEAT: Final = 4 * 1024
-"""Bytes of a heartbeat above which it is checked in steps: it may have hundreds of topics."""
+LONG_NAMES: Final = 4 * 1024
+"""Bytes of a body that names resources above which it is checked in steps: a heartbeat may have hundreds."""
 NEEDS_PER_STEP: Final = 128
 MOST_PERMITTED: Final = 4096
 """Permissions that were granted and are kept, as a look-up takes a tenth of the time; then all are decided
 again."""
+REPLIES: Final = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+"""The requests that every account may send to the reply topic of the cluster."""
 LONGEST_NAME: Final = len(RETRY_PREFIX) + MAX_GROUP_LENGTH
 
 _address_of = lru_cache(maxsize=4096)(read_address)
 _log = logging.getLogger("broker.auth")
 
 
-class AccessControl:
-    """The rules in force. Every request passes `gate`; `watch` is a service."""
+class MessageTopics(NamedTuple):
+    """The topics of a message: where it is stored, where it is to be stored, and what it is a message of; those of
+    a delayed or half message differ, and those of one that is delivered again."""
 
-    def __init__(self, default: Path, disk: Disk, in_thread: InThread, now_ms: NowMs) -> None:
+    stored: str
+    real: str
+    origin: str
+
+
+TopicsAt = Callable[[int], MessageTopics | None]
+"""The topics of the message at an offset of the commit log, None if there is none. NotReady; CorruptionError
+for an offset at which no message was stored."""
+
+
+def _knows_nothing(_offset: int) -> MessageTopics | None:
+    return None
+
+
+class AccessControl:
+    """The rules in force. Every request passes `gate`; `watch` is a service.
+
+    `reply_topic` is that of the cluster; `topics_at` and `on_change`, which follows each change of the rules, are
+    set when the store is open.
+    """
+
+    def __init__(
+        self, default: Path, disk: Disk, in_thread: InThread, now_ms: NowMs, reply_topic: str = ""
+    ) -> None:
         self.default = default
         self.disk = disk
         self.in_thread = in_thread
@@ -67,6 +95,9 @@ class AccessControl:
         self._macs: dict[str, Mac] = {}
         self._permitted: set[tuple[str, int | None, tuple[Need, ...]]] = set()
         self._refused: dict[Path, bytes] | None = None
+        self._reply_topic = reply_topic
+        self.topics_at: TopicsAt = _knows_nothing
+        self.on_change: Callable[[], None] = _nothing
 
     @property
     def current(self) -> Loaded:
@@ -89,6 +120,7 @@ class AccessControl:
         self._loaded = found
         self._permitted.clear()
         self._macs = {key: Mac(account.secret_key) for key, (account, _) in found.rules.accounts.items()}
+        self.on_change()
 
     async def watch(self) -> None:
         """Follows changes of the files. OSError when they cannot be read."""
@@ -120,85 +152,163 @@ class AccessControl:
         _log.info("%d accounts in %d files", len(self._loaded.rules.accounts), len(contents))
 
     def gate(self, session: Session, command: RemotingCommand) -> None:
-        """Admits a request or raises Refusal; NotReady for a long one, whose check takes turns."""
+        """Admits a request or raises Refusal; NotReady for one whose check takes turns or needs the disk."""
+        try:
+            self._check(session, command)
+        except NotReady as missing:
+            raise NotReady(missing.ready, then=missing.then or self._check) from None
+
+    def may_send(self, client: ClientChannel, topic: str) -> bool:
+        """True if the account of a client, as it is now, may send to a topic."""
+        address = _address_of(client.channel.peer_text.rpartition(":")[0])
+        attempt = Attempt(address, client.access_key)
+        found = identify(self._loaded.rules, attempt)
+        return (permit(found, None, _to(topic)) if isinstance(found, Identified) else found).allowed
+
+    def _check(self, session: Session, command: RemotingCommand) -> None:
         ext = received_ext_fields(command)
+        rule = RULES.get(command.code, ANY_ACCOUNT)
         attempt = Attempt(
             _address_of(session.peer[0]),
             ext.get(ACCESS_KEY),
-            partial(_needs, command, ext),
-            command.code if command.code in ADMIN_CODES else None,
+            partial(self._needs, rule, command, ext),
+            command.code if rule.is_for_admins else None,
             partial(self._is_signed, command, ext),
         )
-        if len(command.body) > (LONG_HEARTBEAT if command.code == RequestCode.HEART_BEAT else PIECE):
-            work = LongWork(self._checked(session, command, attempt))
+        if len(command.body) > (LONG_NAMES if rule.in_body else PIECE):
+            work = LongWork(self._checked(session, command, rule, attempt))
             raise NotReady(partial(work.run, session.turns), then=lambda _session, _command: work.finish())
-        self._decide(session, command, attempt)
+        found = self._decide(session, command, attempt, rule)
+        if rule.message is not None and found is not None:
+            self._check_message(session, command, rule, found)
 
-    def _decide(self, session: Session, command: RemotingCommand, attempt: Attempt) -> None:
+    def _decide(
+        self, session: Session, command: RemotingCommand, attempt: Attempt, rule: Rule
+    ) -> Identified | None:
+        """The account whose permissions let a request pass, None for a white address. Refusal."""
+        found = identify(self._loaded.rules, attempt)
         try:
-            decision = self._decision(attempt)
+            if not isinstance(found, Decision):
+                self._permit(session, command, found, attempt.admin_code, attempt.needs(), rule)
+                return found
         except CodecError as error:
             raise _unreadable(error) from None
-        if decision is not None and decision.refusal:
-            _log.debug("%s: code %d: %s", session.peer_text, command.code, decision.refusal)
-            raise Refusal(ResponseCode.SYSTEM_ERROR, EXCEPTION + decision.refusal)
+        if found.refusal:
+            raise self._refusal(session, command, found)
+        return None
 
-    def _decision(self, attempt: Attempt) -> Decision | None:
-        """`decide`, or None where that account was permitted the same before."""
-        found = identify(self._loaded.rules, attempt)
-        if isinstance(found, Decision):
-            return found
-        needs = attempt.needs()
-        wanted = found.account.access_key, attempt.admin_code, needs
+    def _permit(
+        self,
+        session: Session,
+        command: RemotingCommand,
+        found: Identified,
+        admin_code: int | None,
+        needs: tuple[Need, ...],
+        rule: Rule,
+    ) -> None:
+        """Refusal, unless the account may do this, or was permitted the same before."""
+        account = found.account
+        if account.admin and not rule.binds_admins:
+            return
+        wanted = account.access_key, admin_code, needs
         if wanted in self._permitted:
-            return None
-        decision = permit(found, attempt.admin_code, needs)
-        if decision.allowed and all(len(need.name) <= LONGEST_NAME for need in needs):
+            return
+        decision = permit(found, admin_code, needs)
+        if not decision.allowed:
+            raise self._refusal(session, command, decision)
+        if all(len(need.name) <= LONGEST_NAME for need in needs):
             if len(self._permitted) >= MOST_PERMITTED:
                 self._permitted.clear()
             self._permitted.add(wanted)
-        return decision
 
-    def _checked(self, session: Session, command: RemotingCommand, attempt: Attempt) -> Steps:
+    def _check_message(
+        self, session: Session, command: RemotingCommand, rule: Rule, found: Identified
+    ) -> None:
+        """Refuses a request about a message whose topic the account has no permission for. NotReady."""
+        if rule.message is None or rule.operation is None or found.account.admin:
+            return
+        try:
+            place = getattr(rule.operation.decode_header(command), rule.message.named_by)
+            offset = place if isinstance(place, int) else parse_offset_msg_id(place or "")[2]
+        except CodecError:
+            return  # its handler refuses what it cannot read
+        try:
+            topics = self.topics_at(offset)
+        except CorruptionError as error:
+            raise _unreadable(error) from None
+        if topics is None:
+            return
+        if Action.PUB in rule.message.actions:
+            ways = [_to(topics.real)]
+        else:
+            ways = [(on_topic(name, Permission.SUB),) for name in (topics.origin, topics.real, topics.stored)]
+        decisions = [permit(found, None, needs) for needs in ways]
+        if not any(decision.allowed for decision in decisions):
+            raise self._refusal(session, command, decisions[0])
+
+    def _checked(self, session: Session, command: RemotingCommand, rule: Rule, attempt: Attempt) -> Steps:
         """Decides about a request with a long body, in steps."""
+        found: Identified | None = None
         mac = self._macs.get(attempt.access_key or "")
         if mac is not None:
             signed = yield from is_signed_in_steps(mac, command)
             attempt = attempt._replace(signed=lambda _account: signed)
-            if signed and command.code == RequestCode.HEART_BEAT:
-                needs = needs_of_heartbeat((yield from _heartbeat(bytes(command.body))))
+            if signed and rule.in_body:
+                in_header = rule.needs(received_ext_fields(command))
+                self._decide(session, command, attempt._replace(needs=lambda: in_header), rule)
+                needs = rule.needs_of_body((yield from _decoded(rule, command)))
                 while some := tuple(islice(needs, NEEDS_PER_STEP)):
-                    self._decide(session, command, attempt._replace(needs=partial(tuple, some)))
+                    self._decide(session, command, attempt._replace(needs=partial(tuple, some)), rule)
                     yield
                 return _nothing
-        self._decide(session, command, attempt)
-        return _nothing
+        found = self._decide(session, command, attempt, rule)
+        if found is None or rule.message is None:
+            return _nothing
+        return partial(self._check_message, session, command, rule, found)
+
+    def _needs(self, rule: Rule, command: RemotingCommand, ext: Mapping[str, str]) -> tuple[Need, ...]:
+        """What a request with a short body needs. CodecError."""
+        needs = rule.needs(ext)
+        if needs and needs[0].name == self._reply_topic and command.code in REPLIES:
+            return ()
+        if not rule.in_body or rule.operation is None:
+            return needs
+        return (*needs, *rule.needs_of_body(rule.operation.decode_request(command)[1]))
 
     def _is_signed(self, command: RemotingCommand, ext: Mapping[str, str], account: Account) -> bool:
         return is_signed(self._macs[account.access_key], command, ext)
+
+    def _refusal(self, session: Session, command: RemotingCommand, decision: Decision) -> Refusal:
+        _log.debug("%s: code %d: %s", session.peer_text, command.code, decision.refusal)
+        return Refusal(ResponseCode.SYSTEM_ERROR, EXCEPTION + decision.refusal)
 
 
 def _nothing() -> None:
     """All is decided."""
 
 
+def _to(topic: str) -> tuple[Need, ...]:
+    """What a send to a topic needs."""
+    if topic.startswith(RETRY_PREFIX):
+        return (on_group(topic.removeprefix(RETRY_PREFIX)),)
+    return (on_topic(topic, Permission.PUB),)
+
+
 def _unreadable(error: CodecError) -> Refusal:
     return Refusal(ResponseCode.SYSTEM_ERROR, f"{EXCEPTION}{error}")
 
 
-def _needs(command: RemotingCommand, ext: dict[str, str]) -> tuple[Need, ...]:
-    if command.code != RequestCode.HEART_BEAT:
-        return needs_of(command.code, ext)
-    return tuple(needs_of_heartbeat(decode_body(HeartbeatData, bytes(command.body))))
-
-
-def _heartbeat(body: bytes) -> Generator[None, None, HeartbeatData]:
-    """The long body of a heartbeat, if its handler accepts so much. Refusal."""
+def _decoded(rule: Rule, command: RemotingCommand) -> Generator[None, None, object]:
+    """The long body of a request, if its handler accepts so much. Refusal."""
+    body = bytes(command.body)
     try:
-        if len(body) <= LONGEST_ODD_BODY:
-            return decode_body(HeartbeatData, body)
         if len(body) > LONGEST_BODY:
             raise BodyError(f"the body has {len(body)} bytes, {LONGEST_BODY} is the limit")
-        return (yield from decode_body_in_steps(HeartbeatData, body))
+        form = None if rule.operation is None else rule.operation.json_request
+        if form is None:
+            raise BodyError("the body is not JSON")
+        if len(body) <= LONGEST_ODD_BODY:
+            return decode_body(form, body)
+        return (yield from decode_body_in_steps(form, body))
     except CodecError as error:
         raise _unreadable(error) from None

@@ -33,8 +33,10 @@ from codec.headers.clients import (
     UnregisterClientRequestHeader,
     UnregisterClientResponseHeader,
 )
+from codec.headers.signed import ACCESS_KEY
 from codec.message_queue import MessageQueue
 from codec.names import retry_topic
+from codec.remoting.signature import received_ext_fields
 
 QUEUES_PER_STEP = 8
 
@@ -73,7 +75,10 @@ async def _compile_and_register(
 
 def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Steps:
     data, session, command = request.body, request.session, request.command
-    client = ClientChannel(session, data.client_id, command.language, command.version, broker.now_ms())
+    access_key = received_ext_fields(command).get(ACCESS_KEY)
+    client = ClientChannel(
+        session, data.client_id, command.language, command.version, broker.now_ms(), access_key
+    )
     watch_session(broker, session)
     announced = broker.announcer.asked
     changed = []

@@ -148,6 +148,10 @@ class Holds:
                     self._start(self._match(key))
                 arrived[key].add(result.queue_offset, message.tags_code, message.properties_text)
 
+    def release_all(self) -> None:
+        """Answers all held pulls now: those who sent them may be permitted less than they were."""
+        self._start(self._expire({hold: None for holds in self._sessions.values() for hold in holds}))
+
     def drop_session(self, session: Hashable) -> None:
         """Drops the pulls of a session that closed."""
         held, ready = self._sessions.pop(session, {}), self._ready.pop(session, deque())

@@ -3,13 +3,17 @@ committed), hides in a system topic, or writes itself."""
 
 from __future__ import annotations
 
+from broker.auth.control import MessageTopics
 from broker.context import BrokerContext
 from broker.store.appending import MAX_TOPIC_BYTES
 from broker.store.values import StoreMessage
+from codec.errors import CorruptionError
 from codec.hashing import tags_code
 from codec.ids import pack_host_text
 from codec.message import MessageExt
-from codec.properties import PropertyName, encode_properties
+from codec.names import DLQ_PREFIX, RETRY_PREFIX, keeps_others
+from codec.properties import PropertyName, decode_properties, encode_properties
+from codec.store.record import scan_record
 
 MAX_QUEUE_DIGITS = 9
 
@@ -20,6 +24,26 @@ def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
     if topic is None or not queue.isdecimal() or len(queue) > MAX_QUEUE_DIGITS or not can_be_stored(topic):
         return None
     return topic, int(queue)
+
+
+def topics_at(broker: BrokerContext, offset: int) -> MessageTopics | None:
+    """The topics of the message at an offset of the commit log, None if there is no record.
+
+    CorruptionError unless a queue has this message: its body may hold what looks like a record. NotReady.
+    """
+    record = broker.store.record_at(offset)
+    if record is None:
+        return None
+    found = scan_record(record)
+    stored = found.topic.decode("utf-8", "replace")
+    entries = broker.store.stored_entries(stored, found.queue_id, found.queue_offset, 1)
+    if not entries or entries[0][:2] != (offset, len(record)):
+        raise CorruptionError("no queue has a message that begins here", offset)
+    properties = decode_properties(found.properties)
+    real = properties.get(PropertyName.REAL_TOPIC, stored) if keeps_others(stored) else stored
+    is_copy = real.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    origin = properties.get(PropertyName.RETRY_TOPIC, real) if is_copy else real
+    return MessageTopics(stored, real, origin)
 
 
 def can_be_stored(topic: str) -> bool:

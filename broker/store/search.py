@@ -1,8 +1,8 @@
 """Looks into a store: entries and records by offset, messages by key and by store time (Java
 `DefaultMessageStore.queryMessage`, `ConsumeQueue.getOffsetInQueueByTime`).
 
-What the index finds is not compared with the key: readers filter hash collisions. Offsets whose records are
-gone are left out; Java's second and third round for the case that all are gone find nothing either.
+What the index finds is not compared with the key, as readers filter hash collisions, but with the topic:
+messages of another one are not the reader's. Offsets whose records are gone are left out; Java's second and third round for the case that all are gone find nothing either.
 
 By time, the first queue file modified at or after the timestamp is searched, else the last one. An exact hit
 wins, else the nearer neighbour in time, the left one on a tie; a time behind all messages gives the last
@@ -40,7 +40,10 @@ LONGEST_RESULT = 15 << 20
 class KeySearch:
     """A search of the index in steps: millions of items may share one slot with the key."""
 
-    def __init__(self, items: Iterator[Piece], require: Callable[[Segment, int, int], None]) -> None:
+    def __init__(
+        self, topic: str, items: Iterator[Piece], require: Callable[[Segment, int, int], None]
+    ) -> None:
+        self.topic = topic
         self.hits = IndexHits([], 0, 0)
         self._items = items
         self._require = require
@@ -86,20 +89,21 @@ class Search:
     def by_key(self, topic: str, key: str, limit: int, begin: int, end: int) -> KeySearch:
         """A search for at most `limit` messages stored in [begin, end] ms (second precision)."""
         if self._index is None:
-            return KeySearch(iter(()), self._readiness.require)
+            return KeySearch(topic, iter(()), self._readiness.require)
         if self._readiness.strict and self._index.waits:
             raise NotReady(self._index_file)
-        return KeySearch(self._index.query(topic, key, limit, begin, end), self._readiness.require)
+        return KeySearch(topic, self._index.query(topic, key, limit, begin, end), self._readiness.require)
 
-    def records(self, hits: IndexHits) -> QueryResult:
+    def records(self, search: KeySearch) -> QueryResult:
         """The records that a search has found, by commit-log offset: as many as a reply has room for."""
+        hits = search.hits
         if not hits.offsets:
             return QueryResult([], 0, 0)
         records: dict[int, memoryview] = {}
         room = LONGEST_RESULT
         for offset in hits.offsets:
             record = self.record_at(offset)
-            if record is not None:
+            if record is not None and _is_of(search.topic, record):
                 room -= len(record)
                 if room < 0 and records:
                     break
@@ -229,3 +233,11 @@ class Search:
             return last - 1
         above, below = time_of(right), time_of(right - 1)
         return right if above == timestamp or above - timestamp < timestamp - below else right - 1
+
+
+def _is_of(topic: str, record: memoryview) -> bool:
+    """True for a record of a topic."""
+    try:
+        return scan_record(record).topic.decode("utf-8", "replace") == topic
+    except CorruptionError:
+        return False

@@ -327,7 +327,7 @@ class MessageStore:
         return self._search.by_key(topic, key, min(max_num, self.config.max_msgs_num_batch), begin, end)
 
     def found(self, search: KeySearch) -> QueryResult:
-        return self._search.records(search.hits)
+        return self._search.records(search)
 
     def topics(self) -> list[str]:
         """Topics that have queues."""

@@ -38,13 +38,15 @@ class Channel(Protocol):
 
 @dataclass(slots=True)
 class ClientChannel:
-    """`language` and `version` are the codes of the request header, `last_update` is in ms."""
+    """`language` and `version` are the codes of the request header, `last_update` is in ms; `access_key` is that
+    of its account."""
 
     channel: Channel
     client_id: str
     language: int
     version: int
     last_update: int
+    access_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -209,7 +211,10 @@ class ProducerTable:
         self._names.add(client.channel, group, len(group) + len(client.client_id))
         channels = self._groups.setdefault(group, {})
         before = channels.get(client.channel)
-        channels[client.channel] = self._by_id[client.client_id] = client
+        channels[client.channel] = client
+        holder = self._by_id.get(client.client_id)
+        if holder is None or holder.channel.closed or holder.access_key == client.access_key:
+            self._by_id[client.client_id] = client
         if before is None or before.client_id != client.client_id:
             use = client.channel, client.client_id
             self._uses[use] = self._uses.get(use, 0) + 1
@@ -238,17 +243,22 @@ class ProducerTable:
         channels = self._groups.get(group)
         return list(channels.values()) if channels else None
 
-    def available(self, group: str) -> ClientChannel | None:
-        """One connected client of a group, a different one each time; None when there is none."""
+    def available(
+        self, group: str, admits: Callable[[ClientChannel], bool] | None = None
+    ) -> ClientChannel | None:
+        """One connected client of a group, a different one each time, of those that `admits` is true for; None
+        when there is none."""
         clients = self._groups.get(group, {}).values()
         connected = [client for client in clients if not client.channel.closed]
+        if admits is not None:
+            connected = list(filter(admits, connected))
         if not connected:
             return None
         self._turns += 1
         return connected[self._turns % len(connected)]
 
     def find(self, client_id: str) -> ClientChannel | None:
-        """The newest connection of a client, whatever its groups."""
+        """The newest connection of a client, whatever its groups; another account does not take its place."""
         return self._by_id.get(client_id)
 
     def groups(self) -> Mapping[str, list[ClientChannel]]:

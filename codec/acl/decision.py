@@ -2,6 +2,9 @@
 
 The order: global white addresses; the access key; its white address; its signature; traces; requests for
 administrators; the permission for each resource, or the default.
+
+Stricter than Java: no default permission covers reading a topic in which a broker keeps messages of other
+topics. It covers a dead-letter topic if the account may consume as the group.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import msgspec
 
 from codec.acl.account_file import Account, AccountFile, Permission
 from codec.acl.addresses import Address, AddressRule
-from codec.names import RETRY_PREFIX, SystemTopic
+from codec.names import DLQ_PREFIX, RETRY_PREFIX, SystemTopic, keeps_others
 
 
 class Need(NamedTuple):
@@ -139,7 +142,7 @@ def identify(rules: Rules, attempt: Attempt) -> Decision | Identified:
 def permit(found: Identified, admin_code: int | None, needs: tuple[Need, ...]) -> Decision:
     """The second part: what the account may do. The same arguments give the same decision."""
     account, place = found
-    if TRACE in needs:
+    if needs == (TRACE,):
         return Decision("", f"every account may send to {TRACE.name}")
     if admin_code is not None and not account.admin:
         return Decision(
@@ -168,12 +171,18 @@ def _owned(account: Account, need: Need) -> tuple[Permission, str]:
             ("groupPerms", need.name.removeprefix(RETRY_PREFIX)) if is_group else ("topicPerms", need.name)
         )
         return owned, f"{member}: {name}={permission_text(owned)}"
-    member, owned = (
-        ("defaultGroupPerm", account.default_group)
-        if is_group
-        else ("defaultTopicPerm", account.default_topic)
-    )
-    return owned, f"{member}: {permission_text(owned)}"
+    if is_group:
+        return account.default_group, f"defaultGroupPerm: {permission_text(account.default_group)}"
+    owned, line = account.default_topic, f"defaultTopicPerm: {permission_text(account.default_topic)}"
+    if not need.permission & Permission.SUB:
+        return owned, line
+    if keeps_others(need.name):
+        return Permission.DENY, f"{line}, which does not cover {need.name}"
+    if need.name.startswith(DLQ_PREFIX):
+        of_group, group_line = _owned(account, on_group(need.name.removeprefix(DLQ_PREFIX)))
+        if of_group & Permission.DENY or not of_group & Permission.SUB:
+            return Permission.DENY, group_line
+    return owned, line
 
 
 def permission_text(permission: Permission) -> str:

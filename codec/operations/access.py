@@ -1,7 +1,8 @@
 """The resources that an operation touches, as access control checks them (5.x
-`DefaultAuthorizationContextBuilder`).
+`DefaultAuthorizationContextBuilder`, which leaves out what is addressed by a place in the log).
 
 A check passes when any of its actions is allowed; an operation needs all of its checks to pass.
+`permissions` says what that means for the accounts of 4.9.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import msgspec
 
 
 class ResourceKind(StrEnum):
-    """Kinds of resources, named as in 5.x policies."""
+    """Kinds of resources, named as in 5.x policies; a message is a resource of ours."""
 
     TOPIC = "Topic"
     GROUP = "Group"
     CLUSTER = "Cluster"
+    MESSAGE = "Message"
 
 
 class Action(StrEnum):
@@ -38,18 +40,23 @@ class Access(msgspec.Struct, frozen=True):
     """One check. `named_by` is the path of attributes from the header, or else the body, to the name; it
     goes through lists.
 
-    A cluster is always that of the broker, so its `named_by` is empty.
+    A cluster is always that of the broker, so its `named_by` is empty. A message is named by its offset in the
+    commit log or by its offset message id, in the header; its topic decides.
     """
 
     kind: ResourceKind
     actions: tuple[Action, ...]
     named_by: str = ""
 
-    def names(self, header: object, body: object) -> list[str]:
+    def names(self, header: object, body: object) -> Iterator[str]:
         """The names of the resources that a request touches, in its order, without duplicates."""
         path = self.named_by.split(".")
         start = header if hasattr(header, path[0]) else body
-        return list(dict.fromkeys(_walk(start, path)))
+        seen: set[str] = set()
+        for name in _walk(start, path):
+            if name not in seen:
+                seen.add(name)
+                yield name
 
 
 def on_topic(*actions: Action, named_by: str = "topic") -> Access:
@@ -65,6 +72,11 @@ def on_group(*actions: Action, named_by: str = "consumer_group") -> Access:
 def on_cluster(*actions: Action) -> Access:
     """A check of the broker's cluster."""
     return Access(ResourceKind.CLUSTER, actions)
+
+
+def on_message(*actions: Action, at: str) -> Access:
+    """A check of the topic of the message that `at` of the header names."""
+    return Access(ResourceKind.MESSAGE, actions, at)
 
 
 def _walk(value: object, path: list[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from codec.operations.access import GET, UPDATE, on_cluster
 from codec.operations.operation import PROPERTIES, Operation
 
 # fmt: off
-UPDATE_BROKER_CONFIG: Final = Operation(R.UPDATE_BROKER_CONFIG, "A→B", request_body=PROPERTIES, access=(on_cluster(UPDATE),), admin_only=True)
+UPDATE_BROKER_CONFIG: Final = Operation(R.UPDATE_BROKER_CONFIG, "A→B", request_body=PROPERTIES, access=(on_cluster(UPDATE),))
 GET_BROKER_CONFIG: Final = Operation(R.GET_BROKER_CONFIG, "A→B", reply=brokers.GetBrokerConfigResponseHeader, reply_body=PROPERTIES, access=(on_cluster(GET),))
 GET_BROKER_RUNTIME_INFO: Final = Operation(R.GET_BROKER_RUNTIME_INFO, "A→B", reply_body=route.KVTable, access=(on_cluster(GET),))
 GET_TIMER_CHECK_POINT: Final = Operation(R.GET_TIMER_CHECK_POINT, "slave→B", reply_body=bytes, access=(on_cluster(GET),))

@@ -60,8 +60,7 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
     """A request code with all that both ends need to know of it.
 
     `answered` is False for a request without a reply; `remark` is that of a successful reply;
-    `refused_on_slave` is True when a slave refuses the request; `access` is checked by access control of
-    5.x; `admin_only` is True when that of 4.x requires an admin account.
+    `refused_on_slave` is True when a slave refuses the request; `access` is what access control checks.
     """
 
     code: RequestCode
@@ -76,7 +75,6 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
     remark: str | None = None
     refused_on_slave: bool = False
     access: tuple[Access, ...] = ()
-    admin_only: bool = False
 
     @property
     def name(self) -> str:

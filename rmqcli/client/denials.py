@@ -18,16 +18,30 @@ _SENDS = frozenset(
     {
         *(RequestCode.SEND_MESSAGE.name, RequestCode.SEND_MESSAGE_V2.name),
         *(RequestCode.SEND_BATCH_MESSAGE.name, RequestCode.RECALL_MESSAGE.name),
-        *(RequestCode.END_TRANSACTION.name,),
+        *(RequestCode.END_TRANSACTION.name, RequestCode.RESUME_CHECK_HALF_MESSAGE.name),
+        *(RequestCode.SEND_REPLY_MESSAGE.name, RequestCode.SEND_REPLY_MESSAGE_V2.name),
     }
 )
+_EITHER = frozenset(
+    {
+        *(RequestCode.GET_MAX_OFFSET.name, RequestCode.GET_MIN_OFFSET.name),
+        *(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP.name, RequestCode.GET_EARLIEST_MSG_STORETIME.name),
+        *(RequestCode.GET_TOPIC_STATS_INFO.name, RequestCode.GET_TOPIC_CONFIG.name),
+        *(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO.name, RequestCode.GET_CONSUME_STATS.name),
+        *(RequestCode.QUERY_CONSUME_TIME_SPAN.name, RequestCode.QUERY_CORRECTION_OFFSET.name),
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER.name,
+    }
+)
+"""Requests for facts of a topic, for which either permission is enough."""
 
 Explain = Callable[[re.Match[str], str], str]
 
 
 def _of_resource(found: re.Match[str], request: str) -> str:
     kind, name = found[1], found[2]
-    permission = "PUB" if kind == "topic" and request in _SENDS else "SUB"
+    permission = "SUB"
+    if kind == "topic" and request in _SENDS | _EITHER:
+        permission = "PUB" if request in _SENDS else "PUB or SUB"
     return f"{permission} on {kind} {name} is missing"
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from codec.acl.account_file import Permission
 from codec.codes import RequestCode
+from codec.operations.permissions import RULES, permission_of
 from rmqcli.client import BrokerRefused, NotPermitted
 from rmqcli.client.errors import refusal
 
@@ -21,6 +23,18 @@ OLD = "org.apache.rocketmq.acl.common.AclException: "
             "PUB on topic T is missing",
         ),
         (1, OLD + "No default permission for topic:T", RequestCode.PULL_MESSAGE, "SUB on topic T is missing"),
+        (
+            1,
+            OLD + "No default permission for topic:T",
+            RequestCode.END_TRANSACTION,
+            "PUB on topic T is missing",
+        ),
+        (
+            1,
+            OLD + "No default permission for topic:T",
+            RequestCode.GET_MAX_OFFSET,
+            "PUB or SUB on topic T is missing",
+        ),
         (1, OLD + "No default permission for group:G", RequestCode.SEND_MESSAGE, "SUB on group G is missing"),
         (
             1,
@@ -67,3 +81,18 @@ def test_other_refusals(code: int, remark: str) -> None:
     assert isinstance(error, BrokerRefused)
     assert not getattr(error, "by_account", False)
     assert str(error).endswith(remark)
+
+
+def test_the_permissions_that_are_named_are_those_of_the_table() -> None:
+    for code, rule in RULES.items():
+        bits = {permission for _, is_group, permission in rule.in_header if not is_group}
+        if rule.message is not None:
+            bits.add(permission_of(rule.message.actions))
+        for permission in bits:
+            remark = f"{OLD}No default permission for topic:T"
+            expected = {
+                Permission.PUB: "PUB",
+                Permission.SUB: "SUB",
+                Permission.PUB | Permission.SUB: "PUB or SUB",
+            }[permission]
+            assert str(refusal(1, remark, "h:1", code)).endswith(f"; {expected} on topic T is missing"), code

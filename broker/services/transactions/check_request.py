@@ -8,6 +8,7 @@ body is the half message as it would be in its real queue, with the offsets of i
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from broker.context import BrokerContext
 from broker.net.handling import command_of
@@ -29,9 +30,11 @@ def request_check(
 ) -> None:
     """Sends the request, if a producer is connected. `copy` is the newest copy of the half message."""
     group = properties.get(PropertyName.PGROUP, "")
-    producer = broker.producers.available(group)
+    access, place = broker.access, real_place(properties)
+    may_send = None if access is None or place is None else partial(access.may_send, topic=place[0])
+    producer = broker.producers.available(group, may_send)
     if producer is None:
-        _log.info("no producer of group %s is connected to check a transaction", group)
+        _log.info("no producer of group %s is connected that may end a transaction", group)
         return
     try:
         record = _record(half, properties, copy)

@@ -144,6 +144,18 @@ def test_the_ids_of_a_producer_end_with_its_connections() -> None:
     assert connection("c") is None
 
 
+def test_another_account_does_not_take_the_place_of_a_client() -> None:
+    producers, first, second, later = ProducerTable(), FakeSession(), FakeSession(), FakeSession()
+    for session, key in ((first, "asker-1"), (second, "stranger"), (later, "asker-1")):
+        producers.register("P", ClientChannel(session, "c", 0, 409, 1, key))
+        found = producers.find("c")
+        assert found is not None and found.channel is (first if session is second else session)
+    later.closed = True
+    producers.register("P", ClientChannel(second, "c", 0, 409, 1, "stranger"))
+    found = producers.find("c")
+    assert found is not None and found.channel is second
+
+
 class ComparedId(str):
     """A client id that counts how often it is compared with another."""
 

@@ -1,0 +1,145 @@
+"""The permissions that accounts of 4.9 need for requests, by the table of operations.
+
+PUB and SUB among the actions of a check are the permissions for its topic, of which one is enough; a group
+needs SUB. What changes topics, groups or the cluster needs an administrator; what only reads facts of the
+cluster needs an account. Java checks the operations of `JAVA` alone (4.9.8 `PlainAccessResource.parse`), so
+an account of an administrator needs nothing for the others. A resource whose name is missing or empty is
+none.
+
+Stricter than Java, too: a send to a retry topic needs the group of the topic beside the one that the request
+names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from codec.acl.account_file import Permission
+from codec.acl.decision import Need, on_group, on_topic
+from codec.codes import RequestCode as R
+from codec.names import RETRY_PREFIX
+from codec.operations import acl, brokers, clients, groups, messages, offsets, pop, topics
+from codec.operations.access import Access, Action, ResourceKind
+from codec.operations.operation import AnyOperation, Operation
+
+JAVA: Final = frozenset(
+    {
+        *(R.SEND_MESSAGE, R.SEND_MESSAGE_V2, R.SEND_BATCH_MESSAGE, R.CONSUMER_SEND_MSG_BACK),
+        *(R.PULL_MESSAGE, R.LITE_PULL_MESSAGE, R.QUERY_MESSAGE, R.HEART_BEAT, R.UNREGISTER_CLIENT),
+        *(R.GET_CONSUMER_LIST_BY_GROUP, R.UPDATE_CONSUMER_OFFSET),
+    }
+)
+"""The operations of which Java checks a topic or a group (two of them with gaps)."""
+
+Ext = Mapping[str, str]
+
+_BITS: Final = {Action.PUB: Permission.PUB, Action.SUB: Permission.SUB}
+_RETRY_GROUPS: Final = {
+    R.SEND_MESSAGE: "group",
+    R.SEND_MESSAGE_V2: "a",
+    R.SEND_BATCH_MESSAGE: "a",
+}
+"""The fields of the groups that Java checks for a send to a retry topic."""
+
+
+class _Named(NamedTuple):
+    """A check of what a field of the header names."""
+
+    field: str
+    is_group: bool
+    permission: Permission
+
+
+class Rule(NamedTuple):
+    """What an operation needs. `message` is the check of a message that is to be looked up."""
+
+    operation: AnyOperation | None = None
+    is_for_admins: bool = False
+    in_header: tuple[_Named, ...] = ()
+    in_body: tuple[Access, ...] = ()
+    message: Access | None = None
+    retry_group: str | None = None
+
+    @property
+    def binds_admins(self) -> bool:
+        """True if an administrator needs the permissions, too."""
+        return self.operation is not None and self.operation.code in JAVA
+
+    def needs(self, ext_fields: Ext) -> tuple[Need, ...]:
+        """What the header needs, by its ext fields."""
+        found: dict[Need, None] = {}
+        for field, is_group, permission in self.in_header:
+            name = ext_fields.get(field)
+            if not name:
+                continue
+            if is_group:
+                found[on_group(name)] = None
+            elif permission is Permission.PUB and name.startswith(RETRY_PREFIX):
+                groups = ext_fields.get(self.retry_group or ""), name.removeprefix(RETRY_PREFIX)
+                found.update(dict.fromkeys(map(on_group, filter(None, groups))))
+            else:
+                found[Need(name, permission)] = None
+        return tuple(found)
+
+    def needs_of_body(self, body: object) -> Iterator[Need]:
+        """What the body needs: there may be thousands."""
+        return chain.from_iterable(
+            (
+                on_group(name)
+                if access.kind is ResourceKind.GROUP
+                else on_topic(name, permission_of(access.actions))
+                for name in access.names(None, body)
+                if name
+            )
+            for access in self.in_body
+        )
+
+
+def permission_of(actions: tuple[Action, ...]) -> Permission:
+    """The permissions of which any is enough for a check, none for one of administrators."""
+    permission = Permission(0)
+    for action in actions:
+        permission |= _BITS.get(action, Permission(0))
+    return permission
+
+
+def rule_of(operation: AnyOperation) -> Rule:
+    """The rule that the checks of an operation make."""
+    fields: dict[str, str] = {}
+    header: Any = operation.request
+    if header is not None:
+        fields = dict(zip(header.__struct_fields__, header.__struct_encode_fields__, strict=True))
+    in_header: list[_Named] = []
+    in_body: list[Access] = []
+    is_for_admins, message = False, None
+    for access in operation.access:
+        permission = permission_of(access.actions)
+        if access.kind is ResourceKind.MESSAGE:
+            message = access
+        elif access.kind is ResourceKind.CLUSTER or not permission:
+            is_for_admins |= access.actions != (Action.GET,)
+        elif access.named_by in fields:
+            in_header.append(_Named(fields[access.named_by], access.kind is ResourceKind.GROUP, permission))
+        else:
+            in_body.append(access)
+    return Rule(
+        operation,
+        is_for_admins,
+        tuple(in_header),
+        tuple(in_body),
+        message,
+        _RETRY_GROUPS.get(operation.code),
+    )
+
+
+ANY_ACCOUNT: Final = Rule()
+"""The rule of a code that is in no table."""
+RULES: Final[Mapping[int, Rule]] = {
+    int(operation.code): rule_of(operation)
+    for area in (acl, brokers, clients, groups, messages, offsets, pop, topics)
+    for operation in vars(area).values()
+    if isinstance(operation, Operation)
+}
+"""The rules of what brokers serve."""
