@@ -6,8 +6,8 @@
 Both are a `broker.Cluster` on free ports of 127.0.0.1 that runs in its own thread, for plain, asyncio and
 trio tests. Override the fixture `rmq_settings` (session scope) to set properties of the broker.
 
-pytest loads this module in every run of an environment that has rmqcli, also in those of projects with modules of
-their own called `broker` or `codec`. Therefore it imports only pytest before a fixture is used.
+pytest loads this module in every run of an environment that has rmqcli, also in those of projects with
+modules of their own called `broker` or `codec`. Therefore it imports only pytest before a fixture is used.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from broker.config.broker import BrokerConfig
 from broker.config.checks import check_values
+from broker.config.fixed import FIXED
 from broker.config.servers import NamesrvConfig
 from broker.disk import REAL, Disk, save_table
 from broker.errors import ConfigError, Refusal
@@ -33,6 +34,7 @@ __all__ = [
     "config_properties",
     "config_text",
     "expand_path",
+    "ignored",
     "load_config",
     "read_properties",
     "update_config",
@@ -118,22 +120,38 @@ def load_config(cls: type[Config], path: str | Path) -> tuple[Config, list[str]]
 
 
 def config_from_properties(cls: type[StructT], entries: Mapping[str, str]) -> tuple[StructT, list[str]]:
-    """Converts entries like `load_config`."""
+    """Converts entries like `load_config`. A property with a fixed value is known only with this value."""
     names = property_names(cls)
     known = {name: value for name, value in entries.items() if name in names}
-    return _convert(cls, known), [name for name in entries if name not in names]
+    unknown = [name for name, value in entries.items() if name not in names and FIXED.get(name) != value]
+    return _convert(cls, known), unknown
 
 
 def warn_unknown(unknown: list[str], source: str) -> None:
     """Logs a warning for each name on the logger `broker.config`."""
     for name in unknown:
-        _log.warning("%s: unknown property %s is ignored", source, name)
+        _log.warning("%s: %s", source, ignored(name))
 
 
-def update_config(config: Config, entries: Mapping[str, str]) -> ConfigUpdate:
-    """Applies entries to a running configuration (codes 25 and 318). Refusal of names and values."""
+def ignored(name: str) -> str:
+    """Return why a property has no effect, in a few words."""
+    return (
+        f"{name} is ignored: it is always {FIXED[name]}"
+        if name in FIXED
+        else f"unknown property {name} is ignored"
+    )
+
+
+def update_config(config: Config, entries: Mapping[str, str], told: Mapping[str, str] = {}) -> ConfigUpdate:
+    """Applies entries to a running configuration (codes 25 and 318). Refusal of names and values.
+
+    What the server has `told` already is no change.
+    """
     if not entries.keys().isdisjoint(ALWAYS_BLACK | set(config.config_black_list.split(";"))):
         raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    entries = {name: value for name, value in entries.items() if told.get(name) != value.strip()}
+    for name in FIXED.keys() & entries.keys() & told.keys():
+        raise Refusal(ResponseCode.NO_PERMISSION, f"{name} cannot change: it is always {FIXED[name]}")
     names = property_names(type(config))
     wanted = {name: value for name, value in entries.items() if name in names}
     try:

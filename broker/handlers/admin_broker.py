@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from functools import partial
 
 from broker.config import config_properties, expand_path, update_config
+from broker.config.fixed import FIXED_OF_BROKERS
 from broker.context import BrokerContext
 from broker.errors import ConfigError, Refusal
 from broker.net.handling import Answered, Reply, Request
@@ -26,7 +28,7 @@ _log = logging.getLogger("broker.config")
 
 def update_broker_config(broker: BrokerContext, request: Request[None, dict[str, str]]) -> Reply[None, None]:
     """25: changes properties; those in configBlackList are refused, unknown ones ignored."""
-    update = update_config(broker.config, request.body)
+    update = update_config(broker.config, request.body, told_properties(broker))
     if update.changed:
         broker.reconfigure(update.config)
         broker.config_version = next_version(broker.config_version, broker.now_ms)
@@ -56,7 +58,24 @@ def broker_config(
 ) -> Reply[GetBrokerConfigResponseHeader, dict[str, str]]:
     """26: every property that has a value."""
     version = encode_body(broker.config_version).decode()
-    return Reply(GetBrokerConfigResponseHeader(version=version), config_properties(broker.config))
+    return Reply(GetBrokerConfigResponseHeader(version=version), told_properties(broker))
+
+
+def told_properties(broker: BrokerContext) -> dict[str, str]:
+    """The properties as the broker runs with them: a default or a port 0 is what became of it, paths are whole."""
+    store, config = broker.store.config, broker.config
+    home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
+    actual = {
+        "brokerIP1": broker.host,
+        "brokerIP2": config.broker_ip2 or broker.host,
+        "listenPort": broker.address.rpartition(":")[2],
+        "storePathRootDir": str(store.root.absolute()),
+        "storePathCommitLog": str(store.commit_log_folder.absolute()),
+        "mappedFileSizeCommitLog": str(broker.store.commit_log_file_size),
+        "haMaxGapNotInSync": str(config.ha_slave_fallbehind_max),  # its name in 5.x
+        **({"rocketmqHome": str(expand_path(home).absolute())} if home else {}),
+    }
+    return {**config_properties(config), **FIXED_OF_BROKERS, **actual}
 
 
 def delete_expired_files(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
-from broker.config import config_properties, update_config, warn_unknown
+from broker.config import config_properties, expand_path, update_config, warn_unknown
+from broker.config.fixed import FIXED_OF_NAME_SERVERS
 from broker.errors import Refusal
 from broker.namesrv.state import NameServerState
 from broker.net.handling import Reply, Request
@@ -61,12 +63,25 @@ def list_kv(
 
 def get_config(state: NameServerState, _request: Request[None, None]) -> Reply[None, dict[str, str]]:
     """319: every property that has a value."""
-    return Reply(body=config_properties(state.config))
+    return Reply(body=told_properties(state))
+
+
+def told_properties(state: NameServerState) -> dict[str, str]:
+    """The properties as the name server runs with them: its address, and whole paths."""
+    config = state.config
+    home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
+    paths = {
+        "rocketmqHome": home,
+        "kvConfigPath": config.kv_config_path,
+        "configStorePath": config.config_store_path,
+    }
+    actual = {name: str(expand_path(path).absolute()) for name, path in paths.items() if path}
+    return {**config_properties(config), **FIXED_OF_NAME_SERVERS, **actual, **state.address}
 
 
 def set_config(state: NameServerState, request: Request[None, dict[str, str]]) -> Reply[None, None]:
     """318: changes properties and saves them at `configStorePath`; unknown ones are reported."""
-    update = update_config(state.config, request.body)
+    update = update_config(state.config, request.body, told_properties(state))
     warn_unknown(update.unknown, f"request of {request.session.peer_text}")
     state.config = update.config
     state.barrier = state.save_config

@@ -116,6 +116,7 @@ async def open_name_server(
     listener = network.listen(
         host, config.listen_port if port is None else port, config.server_socket_backlog
     )
+    state.address = {"bindAddress": host, "listenPort": str(listener.address[1])}
     server = Server(
         bound_handlers(state),
         limits=ServerLimits.of(config),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import trio
@@ -122,6 +123,8 @@ class NameServerState:
         self.config = config
         self.kv = kv
         self.now_ms = now_ms
+        self.address: Mapping[str, str] = {}
+        """The properties `bindAddress` and `listenPort`, as the name server listens."""
         self.routes = RouteTable()
         self.in_thread = in_thread
         self.jobs = jobs or Jobs(Turns())

@@ -46,7 +46,7 @@ def test_up(number: int, cli: Run, tmp_path: Path) -> None:
         process.send_signal(number)
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert err == b"rmq: ignoring unknown property no.such\n"
+    assert err == b"rmq: unknown property no.such is ignored\n"
     assert (store / "config" / "topics.json").exists()
     assert not (store / "abort").exists()
 

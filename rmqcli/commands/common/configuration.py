@@ -44,7 +44,7 @@ class Configuration(OptionGroup):
 
         Warn about unknown and unsupported properties; turn ConfigError into a usage error.
         """
-        from broker.config import BrokerConfig, config_from_properties
+        from broker.config import BrokerConfig, config_from_properties, ignored
         from broker.config.checks import unsupported
         from broker.config.tls import is_tls_name
         from broker.errors import ConfigError
@@ -56,7 +56,7 @@ class Configuration(OptionGroup):
         for name in unknown:
             if is_tls_name(name):
                 continue
-            warn(f"ignoring unknown property {name}")
+            warn(ignored(name))
         if isinstance(config, BrokerConfig):
             for text in unsupported(config):
                 warn(text)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import trio
 
+from broker.config.fixed import FIXED_OF_NAME_SERVERS
 from broker.namesrv.state import ORDER_TOPIC_CONFIG
 from codec.bodies.base import decode_body
 from codec.bodies.properties import parse_properties
@@ -105,7 +106,7 @@ def same_count(ours: RemotingCommand, theirs: RemotingCommand, registered: froze
 
 def same_configuration(ours: RemotingCommand, theirs: RemotingCommand, _registered: frozenset[str]) -> None:
     mine, recorded = (parse_properties(bytes(one.body).decode()) for one in (ours, theirs))
-    for name in OURS | PATHS:
+    for name in OURS | PATHS | FIXED_OF_NAME_SERVERS.keys():
         mine.pop(name, None)
         recorded.pop(name, None)
     assert mine == recorded
