@@ -160,6 +160,8 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     disk_space_warning_level_ratio: int = 90
     clean_file_forcibly_enable: bool = True
     disk_fall_recorded: bool = True
+    # 5.x: the system reads ahead in the files of the commit log
+    data_read_ahead_enable: bool = True
     # MessageStoreConfig: messages
     max_message_size: int = 4 * 1024 * 1024
     check_crc_on_recover: bool = True

@@ -63,6 +63,10 @@ class MappedFile(Protocol):
     def load_pages(self, position: int, length: int) -> None:
         """Reads pages into the page cache. Blocks; does nothing for a file that was removed."""
 
+    def read_ahead(self, is_on: bool) -> None:
+        """Has the first touch of a page bring those around it or not, whatever the file was opened with.
+        ValueError if closed."""
+
     def clear_from(self, position: int) -> bool:
         """Zeroes everything from `position` on and keeps the modification time; False if nothing was to be
         done. Blocks."""

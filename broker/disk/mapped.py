@@ -50,12 +50,12 @@ class RealMappedFile:
         self._address = 0
         self.view = memoryview(self._map)
         if not (self.found_size or read_around):
-            self._forgo_read_around()
+            self.read_ahead(False)
 
-    def _forgo_read_around(self) -> None:
-        """Has each page come alone: the first touch of one brings as many around it as the disk's readahead
-        has, which are 2,048 and 20 ms where that is 8 MiB. ValueError if the file was closed."""
-        self._map.madvise(mmap.MADV_RANDOM)
+    def read_ahead(self, is_on: bool) -> None:
+        """The first touch of a page brings as many around it as the disk's readahead has, which are 2,048 and
+        20 ms where that is 8 MiB."""
+        self._map.madvise(mmap.MADV_NORMAL if is_on else mmap.MADV_RANDOM)
 
     def is_resident(self, position: int, length: int) -> bool:
         first = position // PAGE * PAGE
@@ -78,7 +78,7 @@ class RealMappedFile:
     def populate_pages(self, position: int, length: int) -> bool:
         is_alone = cores() <= 1
         if is_alone:  # the event loop waits for this
-            self._forgo_read_around()
+            self.read_ahead(False)
         first = position // PAGE * PAGE
         held = ctypes.c_char.from_buffer(self._map, first)  # nothing is unmapped while this lives
         address, end = ctypes.addressof(held), position + length - first
@@ -93,7 +93,7 @@ class RealMappedFile:
     def reserve(self, position: int, length: int) -> None:
         if not self._reads_around:  # a start reads what it found in order, and has its pages together
             with contextlib.suppress(ValueError):  # it was closed meanwhile
-                self._forgo_read_around()
+                self.read_ahead(False)
         with contextlib.suppress(FileNotFoundError), opened(self._path, os.O_RDWR) as fd:
             while _fallocate()(fd, 0, position, length):
                 error = ctypes.get_errno()

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from broker.context import BrokerContext
-from broker.errors import Refusal
 from broker.handlers import (
     accounts,
     admin_5x,
@@ -28,11 +27,11 @@ from broker.handlers import (
 )
 from broker.handlers.common import refuse_on_slave
 from broker.handlers.plain_properties import PlainTexts
+from broker.handlers.refused import unsupported
 from broker.handlers.send_run import send_run
 from broker.net.dispatch import Handler, RunHandler
 from broker.net.handling import by_code, serve
-from broker.net.session import Session
-from codec.codes import RequestCode, ResponseCode
+from codec.codes import RequestCode
 from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.headers.signed import SignedSendV2
@@ -44,7 +43,7 @@ from codec.operations import messages as messages_ops
 from codec.operations import offsets as offsets_ops
 from codec.operations import pop as pop_ops
 from codec.operations import topics as topics_ops
-from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand
+from codec.remoting.frame import DirectReader, DirectReaders
 from codec.remoting.varying import VARYING
 
 __all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
@@ -116,7 +115,11 @@ HANDLERS = by_code(
     serve(brokers_ops.VIEW_BROKER_STATS_DATA, admin_broker.stats_data),
     serve(brokers_ops.DELETE_EXPIRED_COMMITLOG, admin_broker.delete_expired_files),
     serve(brokers_ops.GET_BROKER_HA_STATUS, admin_5x.ha_state),
+    serve(brokers_ops.RESET_MASTER_FLUSH_OFFSET, admin_5x.reset_master_flush_offset),
+    serve(brokers_ops.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, admin_5x.limit_cold_data),
+    serve(brokers_ops.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, admin_5x.unlimit_cold_data),
     serve(brokers_ops.GET_COLD_DATA_FLOW_CTR_INFO, admin_5x.cold_data),
+    serve(brokers_ops.SET_COMMITLOG_READ_MODE, admin_5x.set_read_mode),
     serve(acl_ops.UPDATE_AND_CREATE_ACL_CONFIG, accounts.update_account),
     serve(acl_ops.DELETE_ACL_CONFIG, accounts.remove_account),
     serve(acl_ops.GET_BROKER_CLUSTER_ACL_INFO, accounts.account_files),
@@ -152,11 +155,3 @@ def run_table(broker: BrokerContext) -> dict[int, RunHandler]:
     """The handlers of runs of requests of one code, for one broker."""
     run = partial(send_run, broker, PlainTexts(broker.own_properties))
     return {int(code): run for code in (messages_ops.SEND_MESSAGE.code, messages_ops.SEND_MESSAGE_V2.code)}
-
-
-def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
-    """Refuses a code that RocketMQ names and this broker does not serve."""
-    raise Refusal(
-        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-        f" request type {request.code} not supported: {RequestCode(request.code).name}",
-    )

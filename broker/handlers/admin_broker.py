@@ -43,6 +43,8 @@ def update_broker_config(broker: BrokerContext, request: Request[None, dict[str,
 
 async def _save(broker: BrokerContext, changed: dict[str, str]) -> None:
     """Saves topics that changed, and the change in the configuration file of the broker, if it has one."""
+    if "dataReadAheadEnable" in changed:
+        await broker.store.apply_read_ahead()
     await broker.files.save_changed()
     if not broker.config.broker_config_path:
         return

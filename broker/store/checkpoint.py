@@ -28,7 +28,7 @@ class Checkpoint:
 
     `log_offset`: records before it, with their queue entries, are on the disk; `index_offset`: full index
     files that end at or before it are. `queues_crc` is `ConsumeQueues.crc` at a clean stop, else OPEN or
-    REBUILDING. `is_current` is False if the times are not those that were saved with the offsets,
+    REBUILDING. `master_flushed` is told to slaves of 5.x, 0 if it was not. `is_current` is False if the times are not those that were saved with the offsets,
     `is_damaged` True if the file, or what we add to it, could not be read.
     """
 
@@ -41,6 +41,7 @@ class Checkpoint:
         "is_damaged",
         "log_offset",
         "logics",
+        "master_flushed",
         "physic",
         "queues_crc",
     )
@@ -48,7 +49,7 @@ class Checkpoint:
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
         self._path = path
-        self.physic = self.logics = self.index = 0
+        self.physic = self.logics = self.index = self.master_flushed = 0
         self.log_offset = self.index_offset = -1
         self.queues_crc = OPEN
         self.is_current = self.is_damaged = False
@@ -67,6 +68,7 @@ class Checkpoint:
         times = known[:3]
         if all(0 <= timestamp <= now_ms + DAY_MS for timestamp in times):
             self.physic, self.logics, self.index = times
+        self.master_flushed = max(known.master_flushed_offset, 0)
         try:
             safe_point = layout.decode_safe_point(content)
         except CorruptionError as error:
@@ -78,14 +80,14 @@ class Checkpoint:
             self.is_current = saved_times == times
 
     @property
-    def times(self) -> layout.Checkpoint:
-        """The times that the file holds if it is saved now."""
-        return layout.Checkpoint(self.physic, self.logics, self.index)
+    def numbers(self) -> layout.Checkpoint:
+        """The numbers that the file holds if it is saved now."""
+        return layout.Checkpoint(self.physic, self.logics, self.index, self.master_flushed)
 
     def content(self) -> bytes:
         """The content of the file as of now."""
         safe_point = layout.SafePoint(self.log_offset, self.index_offset, self.queues_crc)
-        return layout.encode_checkpoint(self.times, safe_point)
+        return layout.encode_checkpoint(self.numbers, safe_point)
 
     def cut(self, end: int) -> None:
         """Moves offsets behind `end`, where the log ends from now on, durably. Blocks."""

@@ -275,7 +275,13 @@ def log_of(config: StoreConfig, disk: Disk) -> CommitLog:
     """
     folder = config.commit_log_folder
     size = config.mapped_file_size_commit_log or adopted_size(disk, folder) or COMMIT_LOG_FILE_SIZE
-    read_around = not config.sync_flush
-    return CommitLog(
-        SegmentList(disk, folder, size, "mappedFileSizeCommitLog", LOG_STEP, read_around=read_around)
+    segments = SegmentList(
+        disk,
+        folder,
+        size,
+        "mappedFileSizeCommitLog",
+        LOG_STEP,
+        read_around=not config.sync_flush,
+        read_ahead=config.data_read_ahead_enable,
     )
+    return CommitLog(segments)

@@ -55,6 +55,7 @@ class StoreConfig:
     move_damaged_log_aside: bool = _JAVA.move_damaged_log_aside
     ignore_unsupported: bool = _JAVA.ignore_unsupported
 
+    data_read_ahead_enable: bool = _JAVA.data_read_ahead_enable
     flush_disk_type: str = _JAVA.flush_disk_type
     sync_flush_timeout: int = _JAVA.sync_flush_timeout
     flush_interval_commit_log: int = _JAVA.flush_interval_commit_log

@@ -62,7 +62,7 @@ def safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> i
 def _start_by_times(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
     """The start of the last file whose first record is older than the checkpoint."""
     with_index = config.message_index_enable and config.message_index_safe
-    times = checkpoint.times
+    times = checkpoint.numbers
     limit = times.min_timestamp_index if with_index else times.min_timestamp
     for segment in reversed(log.segments.segments):
         if 0 < _first_timestamp(segment) <= limit:

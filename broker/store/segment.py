@@ -195,6 +195,12 @@ class Segment:
             raise ValueError(f"{self.path} is closed")
         return self._file.populate_pages(position, length)
 
+    def read_ahead(self, is_on: bool) -> None:
+        """As `MappedFile.read_ahead`, until the mapping is freed; nothing for a file that is not mapped."""
+        with contextlib.suppress(ValueError):  # it was closed meanwhile
+            if self._file is not None:
+                self._file.read_ahead(is_on)
+
     def rewrite(self, start: int, end: int) -> None:
         """Has the next sync write the bytes [start, end) of the sequence that are in this file. Blocks."""
         begin, stop = max(start - self.start, 0), min(end - self.start, self.size)

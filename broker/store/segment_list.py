@@ -43,12 +43,13 @@ def _length(disk: Disk, path: Path) -> int:
 
 class SegmentList:
     """Segments in order of their start, each of `size` bytes; they reserve at least `step` bytes ahead.
-    `read_around` is that of `Disk.open_mapped`."""
+    `read_around` is that of `Disk.open_mapped`; without `read_ahead` it is off for all files, written or not."""
 
     __slots__ = (
         "_found",
         "_gone",
         "_has_removed",
+        "_read_ahead",
         "_read_around",
         "_spare",
         "disk",
@@ -71,9 +72,11 @@ class SegmentList:
         mappings: Mappings | None = None,
         *,
         read_around: bool = False,
+        read_ahead: bool = True,
     ) -> None:
         self.disk = disk
         self._read_around = read_around
+        self._read_ahead = read_ahead
         self.mappings = mappings
         self.folder = folder
         self.size = size
@@ -156,10 +159,19 @@ class SegmentList:
             )
             for path, length in written
         ]
+        if not self._read_ahead:
+            self.read_ahead(False)
         for segment in self.segments:
             segment.fresh = True  # a process that was killed may have left it so
             end = max((stop for _, stop in segment.data_ranges(0)), default=0)
             segment.found_size = min(segment.found_size, end)
+
+    def read_ahead(self, is_on: bool) -> None:
+        """Has the system read ahead in the files, those to come too, or not. Safe in a worker thread."""
+        self._read_ahead = is_on
+        for segment in (*self.segments, self._spare):
+            if segment is not None:
+                segment.read_ahead(is_on)
 
     def _check_length(self, path: Path, length: int, *, last: bool) -> None:
         if length == self.size or (last and length < self.size):
@@ -230,6 +242,8 @@ class SegmentList:
         segment = Segment(
             self.disk, path, start, self.size, self.step, self.mappings, read_around=self._read_around
         )
+        if not self._read_ahead:
+            segment.read_ahead(False)
         if self.mappings is not None:
             self.mappings.discard(segment)  # it stays mapped until it is used
         try:

@@ -150,6 +150,19 @@ class MessageStore:
         self._appender.configure(config)
         self._reader.configure(config)
 
+    async def apply_read_ahead(self) -> None:
+        """Has the system read ahead in the log as `data_read_ahead_enable` says from now on."""
+        await self._in_thread(self._log.segments.read_ahead, self.config.data_read_ahead_enable)
+
+    @property
+    def master_flushed_offset(self) -> int:
+        """How far the master has flushed, as a slave was told; 0 is unknown. Saved with the checkpoint."""
+        return self._checkpoint.master_flushed
+
+    @master_flushed_offset.setter
+    def master_flushed_offset(self, offset: int) -> None:
+        self._checkpoint.master_flushed = offset
+
     # --- opening and closing
 
     def load(self) -> None:

@@ -63,6 +63,9 @@ class _Mapped:
         self._disk.call("load")
         self._file.cold.difference_update(self._pages(position, length))
 
+    def read_ahead(self, is_on: bool) -> None:
+        """Nothing is read ahead."""
+
     def clear_from(self, position: int) -> bool:
         self._disk.call("clear")
         if not any(self.view[position:]):

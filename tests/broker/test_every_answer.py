@@ -108,6 +108,10 @@ def refused(part: str) -> Holds:
     return lambda _scene, reply: reply.code != 0 and part in (reply.remark or "")
 
 
+def remarks(part: str) -> Holds:
+    return lambda _scene, reply: reply.code == 0 and part in (reply.remark or "")
+
+
 def ext(name: str, value: str) -> Holds:
     return lambda _scene, reply: reply.code == 0 and reply.ext[name] == value
 
@@ -271,6 +275,14 @@ CASES: Mapping[RequestCode, Case] = {
     R.GET_BROKER_HA_STATUS: case(
         None, lambda scene, reply: says(f'"masterCommitLogMaxOffset":{log_end(scene)}')(scene, reply)
     ),
+    R.RESET_MASTER_FLUSH_OFFSET: case(
+        {"masterFlushOffset": "7"}, after(lambda c: not c.store.master_flushed_offset)
+    ),
+    R.SET_COMMITLOG_READ_MODE: case(
+        {"READ_AHEAD_MODE": "1"}, after(lambda c: not c.config.data_read_ahead_enable)
+    ),
+    R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: case(None, remarks("no limit is kept"), b"G=1\n"),
+    R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: case(None, remarks("no limit is kept"), b"G"),
     R.GET_COLD_DATA_FLOW_CTR_INFO: case(None, says('{"runtimeTable":{},"configTable":{}}')),
     R.QUERY_ASSIGNMENT: case(None, refused("no name server"), ASSIGNMENT),
     R.SET_MESSAGE_REQUEST_MODE: case(None, refused("no POP consumption"), POP_MODE),

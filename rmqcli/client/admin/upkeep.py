@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from codec.bodies.properties import encode_properties_text
+from codec.codes import ResponseCode
 from codec.headers.brokers import (
     AddBrokerRequestHeader,
     CheckRocksdbCqWriteProgressRequestHeader,
@@ -29,7 +30,7 @@ from codec.operations.brokers import (
 from codec.operations.pop import POP_ROLLBACK
 from rmqcli.client.admin.area import Area
 from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import ClientError, UnexpectedReply, valid
+from rmqcli.client.errors import ClientError, NotSupported, UnexpectedReply, valid
 
 Failures = dict[str, ClientError]
 NORMAL, RANDOM = 0, 1
@@ -49,10 +50,26 @@ class UpkeepAdmin(Area):
         return await self.ask_all(seats, ask, failures)
 
     async def set_cold_limit(self, seats: Mapping[str, str], group: str, size: int) -> TopicChange:
-        """Limits the bytes of cold data that a group reads in a second (code 2001)."""
+        """Limits the bytes of cold data that a group reads in a second (code 2001).
+
+        The limits are read again: NotSupported for a broker that accepted one and keeps none.
+        """
         values = {group: str(size)}
         valid(encode_properties_text, values)
-        return await self.change(seats, UPDATE_COLD_DATA_FLOW_CTR_CONFIG, None, values)
+        request = UPDATE_COLD_DATA_FLOW_CTR_CONFIG
+        changed = await self.change(seats, request, None, values)
+        failures = dict(changed.failures)
+        tables = await self.cold_data({name: seats[name] for name in changed.brokers}, failures=failures)
+        dropped = [name for name, table in tables.items() if group not in (table.get("configTable") or {})]
+        for name in dropped:
+            text = "this broker keeps no limits of cold reads: nothing is limited"
+            failures[name] = NotSupported(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, text, seats[name], request.name, concluded=True
+            )
+        kept = tuple(name for name in changed.brokers if name not in failures)
+        if not kept:
+            raise next(iter(failures.values()))
+        return TopicChange(kept, failures)
 
     async def remove_cold_limit(self, seats: Mapping[str, str], group: str) -> TopicChange:
         """Removes the limit of a group (code 2002)."""

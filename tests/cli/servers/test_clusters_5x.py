@@ -96,6 +96,7 @@ def test_changes(cli: Run, peers: Peers, words: str, code: R, ext: dict[str, str
     assert (lacking.code, f"does not serve {code.name}" in lacking.err) == (1, True)
     assert lacking.err.startswith("rmq: broker-a (V5_3_3) has no ")
     peers.both(code, ok())
+    peers.both(R.GET_COLD_DATA_FLOW_CTR_INFO, ok(None, body({"configTable": {"G": 100}})))
     assert cli(*words.split(), "--yes").code == 0
     assert peers.last(code) == (ext, sent)
 
@@ -105,6 +106,17 @@ def test_a_reason_is_shown_instead(both: Run, pair: Pair) -> None:
     assert both("group", "mode", "New", "T", "pop", "-b", "broker-a", "--yes").err == (
         "rmq: broker-a (V4_9_8): the broker has no POP consumption: mode POP is not supported\n"
     )
+
+
+def test_a_limit_that_is_not_kept_is_no_success(cli: Run, peers: Peers) -> None:
+    peers.both(R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, ok())
+    peers.a.replies[R.GET_COLD_DATA_FLOW_CTR_INFO] = ok(None, body({"configTable": {"G": 100}}))
+    peers.b.replies[R.GET_COLD_DATA_FLOW_CTR_INFO] = ok(None, body({"configTable": {}}))
+    partly = cli("broker", "cold", "set", "G", "100", "--yes")
+    kept_none = "this broker keeps no limits of cold reads: nothing is limited"
+    assert (partly.code, kept_none in partly.err) == (3, True)
+    nowhere = cli("broker", "cold", "set", "H", "100", "--yes")
+    assert (nowhere.code, nowhere.err) == (1, f"rmq: broker-a (V5_3_3): {kept_none}\n")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""Codes that RocketMQ names and this broker does not serve: what it says why.
+
+Every operation that a broker receives has a handler or a reason here; a test holds them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from broker.errors import Refusal
+from broker.net.session import Session
+from codec.codes import RequestCode as R
+from codec.codes import ResponseCode
+from codec.remoting.frame import RemotingCommand
+
+
+def _because(reason: str, codes: Iterable[R]) -> dict[R, str]:
+    return dict.fromkeys(codes, reason)
+
+
+REASONS: Final[Mapping[R, str]] = {
+    **_because(
+        "the broker has no POP consumption",
+        [
+            R.POP_MESSAGE,
+            R.ACK_MESSAGE,
+            R.BATCH_ACK_MESSAGE,
+            R.PEEK_MESSAGE,
+            R.CHANGE_MESSAGE_INVISIBLETIME,
+            R.NOTIFICATION,
+            R.POLLING_INFO,
+        ],
+    ),
+    R.POP_ROLLBACK: "the broker has no POP consumption, and so no records of it",
+    **_because(
+        "the store has no RocksDB", [R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, R.EXPORT_ROCKSDB_CONFIG_TO_JSON]
+    ),
+    R.UPDATE_AND_CREATE_STATIC_TOPIC: "the broker has no static topics",
+    **_because(
+        "the broker has no timer messages", [R.GET_TIMER_CHECK_POINT, R.GET_TIMER_METRICS, R.RECALL_MESSAGE]
+    ),
+    **_because(
+        "the broker has the accounts of 4.9 (aclEnable), not the users and policies of 5.x",
+        [
+            R.AUTH_CREATE_USER,
+            R.AUTH_UPDATE_USER,
+            R.AUTH_DELETE_USER,
+            R.AUTH_GET_USER,
+            R.AUTH_LIST_USER,
+            R.AUTH_CREATE_ACL,
+            R.AUTH_UPDATE_ACL,
+            R.AUTH_DELETE_ACL,
+            R.AUTH_GET_ACL,
+            R.AUTH_LIST_ACL,
+        ],
+    ),
+    **_because(
+        "the broker follows no controller",
+        [
+            R.EXCHANGE_BROKER_HA_INFO,
+            R.GET_BROKER_EPOCH_CACHE,
+            R.NOTIFY_BROKER_ROLE_CHANGED,
+            R.NOTIFY_MIN_BROKER_ID_CHANGE,
+        ],
+    ),
+    R.REGISTER_FILTER_SERVER: "there are no filter servers, as in 4.9",
+    **_because(
+        "mqadmin and the clients of 4.9 and 5.x do not send it",
+        [R.QUERY_SUBSCRIPTION_BY_CONSUMER, R.UPDATE_AND_GET_GROUP_FORBIDDEN],
+    ),
+}
+
+
+def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
+    """Refuses a code that RocketMQ names and this broker does not serve."""
+    code = R(request.code)
+    remark = f" request type {request.code} not supported: {code.name}"
+    reason = REASONS.get(code)
+    raise Refusal(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"{remark}: {reason}" if reason else remark)
