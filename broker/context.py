@@ -58,7 +58,7 @@ class OwnProperties:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = {name: value for name, value in values.items() if value}
-        self.text = encode_properties(self.values).decode()
+        self.text = encode_properties(self.values)
 
 
 @dataclass(slots=True, eq=False)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from codec.codes import MessageSysFlag
+from codec.core.batch import read_items
 from codec.message import MessageExt
-from codec.message_batch import walk_batch
 from codec.properties import decode_properties
 
 INNER_BATCH, NEED_UNWRAP = MessageSysFlag.INNER_BATCH, MessageSysFlag.NEED_UNWRAP
@@ -35,6 +35,8 @@ def unwrapped(message: MessageExt, begin: int = 0) -> list[MessageExt]:
             body=body,
             properties=decode_properties(properties),
         )
-        for offset, (flag, body, properties) in enumerate(walk_batch(message.body), message.queue_offset)
+        for offset, (flag, body, properties) in enumerate(
+            read_items(bytes(message.body)), message.queue_offset
+        )
         if offset >= begin
     ]

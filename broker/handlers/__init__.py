@@ -26,7 +26,6 @@ from broker.handlers import (
     transactions,
 )
 from broker.handlers.common import refuse_on_slave
-from broker.handlers.plain_properties import PlainTexts
 from broker.handlers.refused import unsupported
 from broker.handlers.send_run import send_run
 from broker.net.dispatch import Handler, RunHandler
@@ -153,5 +152,5 @@ def handler_table(broker: BrokerContext) -> dict[int, Handler]:
 
 def run_table(broker: BrokerContext) -> dict[int, RunHandler]:
     """The handlers of runs of requests of one code, for one broker."""
-    run = partial(send_run, broker, PlainTexts(broker.own_properties))
+    run = partial(send_run, broker)
     return {int(code): run for code in (messages_ops.SEND_MESSAGE.code, messages_ops.SEND_MESSAGE_V2.code)}

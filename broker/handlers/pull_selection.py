@@ -1,8 +1,7 @@
 """The selection of a pull: whether it is allowed, and which messages it lets through.
 
-SQL92 subscriptions are refused unless enablePropertyFilter is on, and so is an expression that does not compile,
-wherever it came from: the request, a heartbeat or consumerFilter.json. Java lets everything pass for one in a
-request.
+SQL92 subscriptions are refused unless enablePropertyFilter is on. An expression in the request itself that
+does not compile lets everything pass, as in Java; one of a heartbeat is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
-from broker.handlers.common import FAQ, no_filtering, no_group, no_topic
+from broker.handlers.common import FAQ, no_filtering, no_topic
 from broker.net.session import Session
 from broker.services.creations import count_created
 from codec.bodies.heartbeat import SubscriptionData
@@ -49,8 +48,8 @@ def selection_of(broker: BrokerContext, session: Session, header: PullMessageReq
         count_created(broker, session, partial(broker.groups.remove, header.consumer_group))
         broker.files.groups_changed()
     if group is None:
-        name = header.consumer_group
-        raise no_group(name, f"subscription group [{name}] does not exist, {FAQ}")
+        remark = f"subscription group [{header.consumer_group}] does not exist, {FAQ}"
+        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     if not group.consume_enable:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"
@@ -88,16 +87,14 @@ def _unreadable() -> Refusal:
     return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
 
 
-def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter:
+def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter | None:
     text, kind = header.subscription, header.expression_type or ""
     if not text:
         raise _unreadable()
-    if not broker.config.enable_property_filter:
-        raise no_filtering(header.expression_type)
     try:
         return broker.filters.build(header.topic, header.consumer_group, text, kind, header.sub_version)
-    except SelectorError as error:
-        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
+    except SelectorError:
+        return None
 
 
 def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | None) -> Wanted:
@@ -107,7 +104,7 @@ def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | N
     return Wanted(codes)
 
 
-def _wanted_by_sql(broker: BrokerContext, topic: str, kind: str | None, one: ConsumerFilter) -> Wanted:
+def _wanted_by_sql(broker: BrokerContext, topic: str, kind: str | None, one: ConsumerFilter | None) -> Wanted:
     config = broker.config
     if not config.enable_property_filter:
         raise no_filtering(kind)
@@ -136,7 +133,7 @@ def _wanted_by_group(
 
 def _filter_of_group(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter:
     one = broker.filters.get(header.topic, header.consumer_group)
-    if one is None or one.predicate is None:
+    if one is None:
         raise Refusal(ResponseCode.FILTER_DATA_NOT_EXIST, _NO_FILTER)
     if one.client_version < header.sub_version:
         raise Refusal(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")

@@ -23,7 +23,6 @@ from broker.services.put import put
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.errors import LocalProtocolError
-from codec.hashing import tags_code
 from codec.headers.send import ReplyMessageRequestHeader, SendMessageResponseHeader
 from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
 from codec.properties import PropertyName, decode_properties, encode_properties, sound_text
@@ -76,7 +75,6 @@ def _store(broker: BrokerContext, request: Request[SendHeader, bytes], queue_id:
         flag=header.flag,
         sys_flag=header.sys_flag & KEPT_FLAGS,
         reconsume_times=header.reconsume_times or 0,
-        tags_code=tags_code(properties.get(PropertyName.TAGS)),
     )
     try:
         result = put(broker, message)

@@ -15,7 +15,7 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
-from broker.context import OWN_NAMES, BrokerContext, OwnProperties
+from broker.context import BrokerContext, OwnProperties
 from broker.errors import IllegalBatch, Refusal
 from broker.handlers.common import (
     DLQ_QUEUES,
@@ -31,7 +31,7 @@ from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps
 from broker.services.creations import count_created
-from broker.services.put import DELAY, begin_flush, put, put_batch, safely_stored
+from broker.services.put import begin_flush, put, put_batch, safely_stored
 from broker.services.timer_properties import take_timer
 from broker.services.transactions import prepare
 from broker.store.batches import Batch
@@ -39,19 +39,12 @@ from broker.store.values import AppendResult, PutStatus, StoreMessage
 from broker.tables.topics import UNIT, UNIT_SUB, describe_topic
 from codec.bodies.config import TopicConfig
 from codec.codes import MessageSysFlag, Perm, ResponseCode
+from codec.core.text import OWN, UNSOUND, TextReader, joined_text
 from codec.errors import LocalProtocolError
-from codec.hashing import tags_code
 from codec.headers.send import SendMessageResponseHeader
 from codec.ids import joined_offset_msg_ids
 from codec.names import RETRY_PREFIX, dlq_topic, is_closed_to_senders
-from codec.properties import (
-    NAME_VALUE_SEPARATOR,
-    PROPERTY_SEPARATOR,
-    TIMERS,
-    PropertyName,
-    decode_properties,
-    encode_properties,
-)
+from codec.properties import TIMERS, PropertyName, decode_properties, encode_properties
 
 SendReply = Reply[SendMessageResponseHeader, None]
 
@@ -61,10 +54,7 @@ LAST_TIME = 253_370_764_800_000
 
 # Names that the hot path looks up for each message.
 PUT_OK = PutStatus.PUT_OK
-TAGS, TRAN_MSG, WAIT = PropertyName.TAGS, PropertyName.TRAN_MSG, PropertyName.WAIT
-NOT_PLAIN = TIMERS | OWN_NAMES | {DELAY, TRAN_MSG}
-"""Properties of messages that are not stored as they come."""
-WAIT_BEGINNING = WAIT + NAME_VALUE_SEPARATOR
+TRAN_MSG, WAIT = PropertyName.TRAN_MSG, PropertyName.WAIT
 MULTI_TAG = "MULTI_TAG"
 """The topicFilterType of a topic whose messages say that their TAGS may be several."""
 TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
@@ -264,24 +254,22 @@ def _create_topic(broker: BrokerContext, session: Session, header: SendHeader) -
 
 def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config: TopicConfig) -> StoreMessage:
     header = request.header
-    text = header.properties or ""
-    properties, stored = decode_properties(text), None
-    if not header.batch and NOT_PLAIN.isdisjoint(properties):
-        stored = edited_properties(text, len(properties), properties.get(WAIT), broker.own_properties)
-    elif not header.batch and not TIMERS.isdisjoint(properties):
+    text = (header.properties or "").encode("utf-8", "replace")
+    properties = decode_properties(text)
+    if not header.batch and not TIMERS.isdisjoint(properties):
         take_timer(broker, properties)
-        text = encode_properties(properties).decode()
+        text = encode_properties(properties)
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
         queue_id = broker.rng.randrange(max(1, config.write_queue_nums))
     if topic.startswith(RETRY_PREFIX) and _is_exhausted(broker, request):
         topic, queue_id = _dead_letter_topic(broker, topic), 0
-        properties.pop(PropertyName.DELAY, None)
+        if properties.pop(PropertyName.DELAY, None) is not None:
+            text = encode_properties(properties)
     sys_flag = header.sys_flag
     if config.topic_filter_type == MULTI_TAG and topic == header.topic:
         sys_flag |= MessageSysFlag.MULTI_TAGS
-    if stored is None:
-        stored = stored_properties(text, properties, broker.own_properties, keeps_wait=header.batch)
+    stored = stored_properties(text, properties, broker.own_properties, keeps_wait=header.batch)
     return StoreMessage(
         topic,
         queue_id,
@@ -293,40 +281,25 @@ def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config:
         header.flag,
         sys_flag,
         header.reconsume_times,
-        0,
-        tags_code(properties.get(TAGS)),
-        properties.get(WAIT, "true").lower() != "false",
+        wait_store=properties.get(WAIT, "true").lower() != "false",
     )
 
 
 def stored_properties(
-    text: str, properties: dict[str, str], own: OwnProperties, *, keeps_wait: bool
+    text: bytes, properties: dict[str, str], own: OwnProperties, *, keeps_wait: bool
 ) -> bytes:
-    """The properties as they are stored: the broker's own added (to `properties`, too), WAIT left out."""
-    is_new = OWN_NAMES.isdisjoint(properties)
-    wait = None if keeps_wait else properties.get(WAIT)
-    stored = edited_properties(text, len(properties), wait, own) if is_new else None
-    properties.update(own.values)
-    return stored or encode_properties(
-        {name: value for name, value in properties.items() if wait is None or name != WAIT}
-    )
+    """Return the properties as they are stored: the broker's own added (to `properties`, too), WAIT left out.
 
-
-def edited_properties(text: str, count: int, wait: str | None, own: OwnProperties) -> bytes | None:
-    """`text` with the broker's own properties, and without WAIT if that is given: half the time of encoding.
-
-    None unless it holds just `count` pairs.
+    Raises LocalProtocolError if they have to be encoded again, and are too long.
     """
-    if text.count(PROPERTY_SEPARATOR) != count - 1:
-        return None
-    if wait is None:
-        text = f"{text}{PROPERTY_SEPARATOR}{own.text}"
-    elif text.startswith(WAIT_BEGINNING):
-        text = own.text + text[len(WAIT_BEGINNING) + len(wait) :]
-    else:
-        removed = f"{PROPERTY_SEPARATOR}{WAIT_BEGINNING}{wait}"
-        text = text.replace(removed, PROPERTY_SEPARATOR + own.text, 1)
-    return text.encode("utf-8", "replace")
+    reader = TextReader()
+    traits = reader.read(text, 0, len(text))
+    properties.update(own.values)
+    if not traits & (UNSOUND | OWN):
+        return joined_text(text if keeps_wait else reader.without_wait(text), own.text)
+    return encode_properties(
+        {name: value for name, value in properties.items() if keeps_wait or name != WAIT}
+    )
 
 
 def _is_exhausted(broker: BrokerContext, request: Request[SendHeader, bytes]) -> bool:

@@ -12,28 +12,24 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from broker.context import BrokerContext
-from broker.handlers.plain_properties import PlainTexts
-from broker.handlers.send import MULTI_TAG, WAIT_BEGINNING
+from broker.handlers.send import MULTI_TAG
 from broker.net.session import Session
 from broker.services.put import begin_flush, put_run, safely_stored
 from broker.store.values import StoreMessage
 from codec.codes import ResponseCode, SerializeType
+from codec.core.text import TextReader, joined_text
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
 from codec.remoting.frame import RemotingCommand
 
-_WAITS = f"{WAIT_BEGINNING}true"
 HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
 
 
-def send_run(
-    broker: BrokerContext, texts: PlainTexts, session: Session, requests: Sequence[RemotingCommand]
-) -> int:
+def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> int:
     """Stores the plain sends at the beginning of `requests`, and replies to them; returns their number."""
     if not broker.takes_runs:
         return 0
-    texts.follow(broker.own_properties)
-    messages = _plain(broker, texts, session, requests)
+    messages = _plain(broker, session, requests)
     results = put_run(broker, messages) if messages else []
     if not results:
         return 0
@@ -97,9 +93,10 @@ async def _reply_when_safe(broker: BrokerContext, session: Session, sent: Sequen
 
 
 def _plain(
-    broker: BrokerContext, texts: PlainTexts, session: Session, requests: Sequence[RemotingCommand]
+    broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]
 ) -> list[StoreMessage]:
-    read, born_host, must_wait = texts.read, session.packed_peer, broker.waits_for_store
+    reader, own = TextReader(), broker.own_properties.text
+    born_host, must_wait = session.packed_peer, broker.waits_for_store
     messages: list[StoreMessage] = []
     known, queues = "", 0
     for request in requests:
@@ -111,25 +108,21 @@ def _plain(
             known, queues = topic, _open_queues(broker, topic)
         if not 0 <= queue_id < queues:
             break
-        text = header.properties or ""
-        plain = None if must_wait and text.count(WAIT_BEGINNING) != text.count(_WAITS) else read(text)
-        if plain is None:
+        text = (header.properties or "").encode("utf-8", "replace")
+        if reader.read(text, 0, len(text)) or (must_wait and not reader.waits(text)):
             break
-        stored, code, properties = plain
         messages.append(
             StoreMessage(
                 topic,
                 queue_id,
                 request.body,
-                properties,
-                stored,
+                {},
+                joined_text(reader.without_wait(text), own),
                 header.born_timestamp,
                 born_host,
                 header.flag,
                 header.sys_flag,
                 header.reconsume_times,
-                0,
-                code,
             )
         )
     return messages

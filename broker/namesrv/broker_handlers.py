@@ -14,7 +14,7 @@ from codec.bodies.config import DataVersion, TopicConfig
 from codec.bodies.registration import RegisterBrokerBody
 from codec.bodies.route import KVTable
 from codec.codes import ResponseCode
-from codec.hashing import crc32
+from codec.core.hashing import crc32
 from codec.headers.routes import (
     AddWritePermOfBrokerRequestHeader,
     AddWritePermOfBrokerResponseHeader,

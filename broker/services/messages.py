@@ -8,7 +8,6 @@ from broker.context import BrokerContext
 from broker.store.appending import MAX_TOPIC_BYTES
 from broker.store.values import StoreMessage
 from codec.errors import CorruptionError
-from codec.hashing import tags_code
 from codec.ids import pack_host_text
 from codec.message import MessageExt
 from codec.names import DLQ_PREFIX, RETRY_PREFIX, keeps_others
@@ -64,7 +63,6 @@ def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> S
         flag=original.flag,
         sys_flag=original.sys_flag,
         reconsume_times=original.reconsume_times,
-        tags_code=tags_code(properties.get(PropertyName.TAGS)),
         wait_store=False,
     )
 
@@ -87,5 +85,4 @@ def own_message(broker: BrokerContext, topic: str, body: bytes, properties: dict
         properties_text=encode_properties(properties),
         born_timestamp=broker.now_ms(),
         born_host=broker.store_host,
-        tags_code=tags_code(properties[PropertyName.TAGS]),
     )

@@ -31,9 +31,9 @@ from codec.addresses import join_address, split_address, split_addresses
 from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import MASTER_ID, ResponseCode
+from codec.core.hashing import crc32
 from codec.errors import CodecError
 from codec.fastjson import dumps_in_steps
-from codec.hashing import crc32
 from codec.headers.routes import (
     QueryDataVersionRequestHeader,
     RegisterBrokerRequestHeader,

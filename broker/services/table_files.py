@@ -4,9 +4,7 @@
 Topics and groups are saved on each change, before a request that depends on them is acknowledged; those that
 a client's next heartbeat would create again may be saved a little later. Offsets are saved every
 flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s,
-all only after a change, and at the stop. The times are between the beginnings of two saves: what is committed just
-after one began is on the disk when the next has ended, an interval and one save later, or two saves later if they
-take longer than the interval. Offsets and delay levels state that messages were processed, often
+all only after a change, and at the stop. Offsets and delay levels state that messages were processed, often
 by writing others (a retry, a copy): whenever they are saved, these are on the disk already.
 
 Text is formatted in turns of the event loop, which a thread would hold up; a worker thread writes it.
@@ -15,7 +13,6 @@ Text is formatted in turns of the event loop, which a thread would hold up; a wo
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -39,10 +36,6 @@ from codec.bodies.tables import decode_table
 from codec.fastjson import FASTJSON, dumps_in_steps
 
 SHORTEST_PERIOD_MS = 100
-SLOW_SAVE_SECONDS = 1.0
-"""A save that takes longer is logged: so much more is lost by a kill."""
-SLOW_AGAIN_SECONDS = 60.0
-"""The time between two such lines about one table."""
 FILTERS_MS = 10_000
 
 Durable = Callable[[], Awaitable[bool]]
@@ -77,10 +70,8 @@ class _TableFile:
         path: Path,
         table: _Table,
         body: type[msgspec.Struct],
-        is_derived: bool,
     ) -> None:
         self.path = path
-        self._is_derived = is_derived
         self.table = table
         self._disk = disk
         self._in_thread = in_thread
@@ -90,14 +81,11 @@ class _TableFile:
         self.durable: Durable | None = None
         """Called before each save; False keeps the table from being saved."""
 
-    def load(self, needed: str) -> bool:
-        """Loads the file; False if there is none. StoreDamaged. Blocks."""
-        decode = partial(decode_table, self._body)
-        loaded = load_table(self._disk, self.path, decode, needed=needed, derived=self._is_derived)
-        if loaded is None:
-            return False
-        self.table.load(loaded)
-        return True
+    def load(self) -> None:
+        """Loads the file if there is one. StoreDamaged. Blocks."""
+        loaded = load_table(self._disk, self.path, lambda content: decode_table(self._body, content))
+        if loaded is not None:
+            self.table.load(loaded)
 
     async def save(self) -> None:
         """Saves changes, unless `durable` refuses. OSError."""
@@ -134,18 +122,14 @@ class TableFiles:
         disk: Disk = REAL,
         turns: Turns | None = None,
     ) -> None:
-        def file(
-            name: str, table: _Table, body: type[msgspec.Struct], is_derived: bool = False
-        ) -> _TableFile:
-            path = root / "config" / name
-            return _TableFile(disk, in_thread, turns or Turns(), path, table, body, is_derived)
+        def file(name: str, table: _Table, body: type[msgspec.Struct]) -> _TableFile:
+            return _TableFile(disk, in_thread, turns or Turns(), root / "config" / name, table, body)
 
         self._topics = file("topics.json", topics, TopicConfigSerializeWrapper)
         self._groups = file("subscriptionGroup.json", groups, SubscriptionGroupWrapper)
         self._offsets = file("consumerOffset.json", offsets, ConsumerOffsetSerializeWrapper)
         self._delays = file("delayOffset.json", delays, DelayOffsetSerializeWrapper)
-        # The next heartbeat of a group brings its filter.
-        self._filters = file("consumerFilter.json", filters, ConsumerFilterManager, is_derived=True)
+        self._filters = file("consumerFilter.json", filters, ConsumerFilterManager)
         self._all = self._topics, self._groups, self._offsets, self._delays, self._filters
         self._filter_table = filters
         self._disk = disk
@@ -153,19 +137,10 @@ class TableFiles:
         self._wake = trio.Event()
         self._updating = trio.Lock()
 
-    def load(self, *, has_messages: bool) -> None:
-        """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks.
-
-        An empty table beside a log that `has_messages` is damage, too: without topics they are hidden, without
-        offsets groups begin anew.
-        """
-        needed = "beside a log with messages" if has_messages else ""
-        loaded = [file for file in self._all if file.load(needed)]
-        if has_messages and self._topics not in loaded:
-            text = (
-                "%s does not exist: nobody can read the messages of its topics until they are created again"
-            )
-            _log.error(text, self._topics.path)
+    def load(self) -> None:
+        """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks."""
+        for file in self._all:
+            file.load()
 
     def topics_changed(self) -> None:
         """Saves topics.json soon, once for several changes."""
@@ -218,19 +193,11 @@ class TableFiles:
             await self._try(self._groups)
 
     async def _every(self, period_ms: int, file: _TableFile) -> None:
-        period, ended, told = max(period_ms, SHORTEST_PERIOD_MS) / 1000, trio.current_time(), -math.inf
-        begun = ended
         while True:
-            # the pause after a slow save leaves the disk to others
-            await trio.sleep_until(max(begun + period, ended + SHORTEST_PERIOD_MS / 1000))
+            await trio.sleep(max(period_ms, SHORTEST_PERIOD_MS) / 1000)
             if file is self._filters:
                 self._filter_table.clean()
-            begun = trio.current_time()
             await self._try(file)
-            ended = trio.current_time()
-            if ended - begun > SLOW_SAVE_SECONDS and ended - told >= SLOW_AGAIN_SECONDS:
-                told = ended
-                _log.warning("%s: the disk took %.1f s to save it", file.path, ended - begun)
 
     async def _try(self, file: _TableFile) -> None:
         """Saves; a refusal is logged, and the next time tries again."""

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from broker.disk import Disk
 from broker.store.consume_queue_ext import QueueExtension, Require
-from broker.store.entry_runs import MOST_AT_ONCE, pack_run
 from broker.store.holds import Hold
 from broker.store.mappings import Mappings
 from broker.store.queue_entries import (
@@ -29,6 +28,7 @@ from broker.store.queue_entries import (
 from broker.store.queue_search import first_entry_at, last_address
 from broker.store.segment import Place, Reservation, Segment
 from broker.store.segment_list import SegmentList
+from codec.core.derived import encode_entries
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from codec.store.consume_queue_ext import ExtensionEntry, is_address
 from codec.store.file_names import RECOVERED_FILES
@@ -120,11 +120,11 @@ class ConsumeQueue:
         `append`."""
         position, count = self._position, len(offsets)
         end = position + count * ENTRY_SIZE
-        if end > self._limit or count > MOST_AT_ONCE:
+        if end > self._limit:
             for entry in zip(offsets, sizes, codes, strict=True):
                 self.append(*entry)
             return
-        pack_run(self._view, position, offsets, sizes, codes)
+        self._view[position:end] = encode_entries(offsets, sizes, codes)
         self._position = end
         self.next_offset += count
         self.max_physical_offset = offsets[-1] + sizes[-1]

@@ -1,31 +1,23 @@
-"""Entries of a consume queue that follow one another, packed or unpacked in one call: that costs a fifth."""
+"""Entries of a consume queue that follow one another, unpacked in one call: that costs a fifth."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain, compress
+from itertools import compress
 from operator import add, le, lt
 
 from codec.store.consume_queue import ENTRY
 
 MOST_AT_ONCE = 64
-"""Entries that are packed or unpacked in one call."""
+"""Entries that are unpacked in one call."""
 
 
 @lru_cache(maxsize=MOST_AT_ONCE)
 def layout_of(count: int) -> struct.Struct:
     """The layout of so many entries."""
     return struct.Struct(">" + ENTRY.struct.format.lstrip(">") * count)
-
-
-def pack_run(
-    view: memoryview, position: int, offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]
-) -> None:
-    """Writes entries one after the other, MOST_AT_ONCE at most."""
-    entries = zip(offsets, sizes, codes, strict=True)
-    layout_of(len(offsets)).pack_into(view, position, *chain.from_iterable(entries))
 
 
 class EntryRun:

@@ -9,17 +9,19 @@ gathered until a worker has created it (`deferred`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import chain, islice, repeat
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from broker.disk import Disk
 from broker.errors import StoreSizeMismatch
-from broker.store.index_file import IndexFile, IndexItem, Piece
+from broker.store.index_file import IndexFile, Piece
 from broker.store.segment import DISK_FULL, Segment
 from broker.store.values import Arrival
-from codec.hashing import index_key_hash
+from codec.core.derived import IndexItem
+from codec.core.hashing import index_key_hash
+from codec.properties import decode_properties
 from codec.store.dispatch import index_keys
 from codec.store.file_names import index_file_name, index_file_name_after, is_index_file_name
 from codec.store.index_file import HEADER, ITEM, index_file_size, is_index_file_size, item_position
@@ -177,35 +179,17 @@ class Index:
         if len(self._pending) >= BATCH:
             self.drain()
 
-    def add_arrivals(self, arrivals: Iterable[Arrival]) -> None:
-        """The same for messages that were stored just now."""
-        put = self._pending.append
-        for message, result in arrivals:
-            topic, properties = message.topic, message.properties
-            offset, timestamp = result.physical_offset, result.store_timestamp
-            for key in index_keys(properties):
-                put((index_key_hash(topic, key), offset, timestamp))
-        if len(self._pending) >= BATCH:
-            self.drain()
-
-    def add_batch(
-        self, hashes: Sequence[int], counts: Iterable[int], offsets: Iterable[int], timestamp: int
-    ) -> None:
-        """The same for the messages of a batch, given the hashes of their keys, one message after the other, and
-        how many each has."""
-        places = chain.from_iterable(map(repeat, offsets, counts))
-        self._pending += zip(hashes, places, repeat(timestamp))
+    def add_items(self, items: Iterable[IndexItem]) -> None:
+        """Add items in the order of the log."""
+        self._pending += items
         if len(self._pending) >= BATCH:
             self.drain()
 
     def add_one_by_one(self, arrival: Arrival) -> Iterator[None]:
-        """The same for one message; it yields after each item."""
+        """Add the items of one message; yield after each."""
         message, result = arrival
-        for key in index_keys(message.properties):
-            item = index_key_hash(message.topic, key), result.physical_offset, result.store_timestamp
-            self._pending.append(item)
-            if len(self._pending) >= BATCH:
-                self.drain()
+        for key in index_keys(decode_properties(message.properties_text)):
+            self.add((index_key_hash(message.topic, key),), result.physical_offset, result.store_timestamp)
             yield
 
     def drain(self, *, may_create: bool = False) -> None:

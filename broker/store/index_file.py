@@ -15,6 +15,7 @@ from pathlib import Path
 
 from broker.disk import PAGE, Disk
 from broker.store.segment import Segment
+from codec.core.derived import IndexItem, chain_items
 from codec.store.index_file import (
     HEADER,
     ITEM,
@@ -24,9 +25,6 @@ from codec.store.index_file import (
     slot_position,
     time_difference,
 )
-
-IndexItem = tuple[int, int, int]
-"""Key hash, commit-log offset, store timestamp in ms."""
 
 FIRST_TWO = 2
 """The count of a file with one item: numbers begin at 1."""
@@ -106,28 +104,19 @@ class IndexFile:
         if self.count == 1 and len(items) > 1:  # the times of all others are relative to that of the first
             self.put(items[:1])
             items = items[1:]
-        view, slots, slots_at, slot_size = self.segment.view, self._slots, HEADER.size, SLOT.size
-        read_slot, write_slot = SLOT.unpack_from, SLOT.struct.pack_into
-        write_item, item_size = ITEM.struct.pack_into, ITEM.size
-        count, used, begin = self.count, self.used_slots, self.begin_timestamp
-        item_at = self._items_at + count * item_size
-        last = seconds = -1
-        write_slot(view, _COUNT_AT, count + len(items))
-        for key_hash, offset, timestamp in items:
-            slot_at = slots_at + key_hash % slots * slot_size
-            previous = read_slot(view, slot_at)[0]
-            if not 0 < previous <= count:
-                previous = 0
-                used += 1
-            if timestamp != last:
-                last, seconds = timestamp, time_difference(begin, timestamp)
-            write_item(view, item_at, key_hash, offset, seconds, previous)
-            write_slot(view, slot_at, count)
-            item_at += item_size
-            count += 1
+        count, view = self.count, self.segment.view
+        SLOT.pack_into(view, _COUNT_AT, count + len(items))
+        written, newest, used = chain_items(view, self._slots, count, self.begin_timestamp, items)
+        at, write_slot = self._items_at + count * ITEM.size, SLOT.struct.pack_into
+        view[at : at + len(written)] = (
+            written  # before the slots that lead to them: a chain is whole at any time
+        )
+        for slot, number in newest.items():
+            write_slot(view, slot_position(slot), number)
+        self.used_slots += used
         if self.count == 1:
             _, self.begin_offset, self.begin_timestamp = items[0]
-        self.count, self.used_slots = count, used
+        self.count = count + len(items)
         _, self.end_offset, self.end_timestamp = items[-1]
         self._write_header()
 

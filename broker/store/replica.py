@@ -33,8 +33,8 @@ from broker.store.recovery import INDEX_CATCH_UP
 from broker.store.room import Room
 from broker.store.statistics import Statistics
 from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
+from codec.core.hashing import tags_code
 from codec.errors import CorruptionError
-from codec.hashing import tags_code
 from codec.properties import PropertyName, decode_properties
 from codec.store.dispatch import has_place, has_queue_entry
 from codec.store.record import RecordScan, peek_record, scan_record

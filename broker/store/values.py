@@ -42,8 +42,8 @@ class StoreMessage(msgspec.Struct, gc=False):
     """A message on its way into the commit log (Java `MessageExtBrokerInner`).
 
     `properties` and `properties_text` are the same properties, decoded and as stored, but for those that the
-    broker adds to all messages and those that it does not store; `append_run` needs only those decoded that
-    the index knows messages by. `born_host` is the address (4 or 16 bytes) and the port as int32; its family
+    broker adds to all messages and those that it does not store; for `append_run` the text suffices. `tags_code`
+    is that of the queue entry, once the message is stored. `born_host` is the address (4 or 16 bytes) and the port as int32; its family
     must agree with `sys_flag`. Timestamps are ms.
     """
 
@@ -74,7 +74,7 @@ class AppendResult(msgspec.Struct, frozen=True, gc=False):
 
 
 Arrival = tuple[StoreMessage, AppendResult]
-"""A message with a queue offset, and the outcome; its `tags_code` is that of its queue entry."""
+"""A message with a queue offset, and the outcome."""
 
 ArrivalListener = Callable[[Sequence[Arrival]], None]
 """Called with messages in the order in which they were stored."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from codec.core.hashing import CRC_BITS, crc32_whole
 from codec.errors import CorruptionError
-from codec.hashing import CRC_BITS, crc32_whole
 from codec.layout import Buffer
 from codec.properties import MAX_PROPERTIES_LENGTH
 from codec.scan.arrays import Array, distinct, windows

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from codec.hashing import index_key_hash, java_string_hash, tags_code
+from codec.core.hashing import index_key_hash, java_string_hash, tags_code
 from codec.properties import MAX_PROPERTIES_LENGTH, PropertyName
 from codec.scan.arrays import NAME_END, PAIR_END, Array, bytes_at, distinct
 

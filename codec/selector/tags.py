@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from codec.bodies.heartbeat import SubscriptionData
+from codec.core.hashing import tags_code
 from codec.errors import SelectorError
-from codec.hashing import tags_code
 
 ALL = "*"
 

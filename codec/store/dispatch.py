@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from codec.codes import MessageSysFlag
-from codec.hashing import index_key_hash, tags_code
+from codec.core.hashing import index_key_hash, tags_code
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName, delay_level, split_keys
 from codec.store.consume_queue import ENTRY_SIZE

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
+from codec.core.hashing import crc32
 from codec.errors import CorruptionError
-from codec.hashing import crc32
 from codec.ids import host_text
 from codec.layout import Buffer
 from codec.message import MessageExt

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from codec.hashing import java_string_hash
+from codec.core.hashing import java_string_hash
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.client import (

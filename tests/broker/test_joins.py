@@ -6,13 +6,13 @@ import gc
 import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from functools import _lru_cache_wrapper
 from typing import Any
 
 import trio
 
 import broker
 from broker.services.store_rates import KEPT
-from codec import hashing
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData
 from codec.bodies.offsets import LockBatchRequestBody
@@ -25,13 +25,6 @@ GROUPS = 3
 OURS = ("broker.", "codec.")
 MOST_OF_BROKER: Mapping[str, int] = {"StoreRates._samples": KEPT, "Totals": KEPT}
 """Tables that time fills, and their limits; other tests may have brokers in this process."""
-MOST: Mapping[str, int] = {
-    "codec.hashing._third_last": 1 << 14,
-    "codec.hashing._last": 1 << 14,
-    "codec.hashing._heads": hashing.MAX_HEADS,
-    "codec.hashing._short_keys": hashing.MAX_HEADS,
-}
-"""The same for what messages fill."""
 
 
 async def visit(cluster: broker.MemoryCluster, number: int) -> None:
@@ -89,7 +82,7 @@ def entries() -> Counter[str]:
                 found[f"{type(one).__qualname__}.{name}"] += size(value)
     for module in [name for name in sys.modules if name.startswith(OURS)]:
         for name, value in list(vars(sys.modules[module]).items()):
-            is_cache = isinstance(value, type(hashing.tags_code))
+            is_cache = isinstance(value, _lru_cache_wrapper)
             found[f"{module}.{name}"] += value.cache_info().currsize if is_cache else size(value)
     return found
 
@@ -119,7 +112,7 @@ async def test_nothing_is_kept_of_those_who_left(autojump_clock: trio.abc.Clock)
         gc.collect()
         after = objects() + entries()
     assert len(after) > 500
-    limits = {**MOST, **{name: most * after["StoreRates"] for name, most in MOST_OF_BROKER.items()}}
+    limits = {name: most * after["StoreRates"] for name, most in MOST_OF_BROKER.items()}
     limits["Cell.minute"] = 7 * after["Cell"]  # samples, which time fills, too
     assert {
         name: count for name, count in (after - before).items() if count > 10 and name not in limits

@@ -32,7 +32,7 @@ from broker.testing.memory_network import (
 )
 from codec.bodies.config import TopicConfig
 from codec.codes import PullSysFlag, RequestCode
-from codec.hashing import tags_code
+from codec.core.hashing import tags_code
 from codec.ids import pack_host
 from codec.message import MessageExt, PropertyName
 from codec.message_queue import MessageQueue

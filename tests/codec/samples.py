@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from codec.store.record_encoder import encode_record
+from codec.store.record_layout import PREFIXES
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -56,4 +57,9 @@ def make_record(**changes: Any) -> bytes:
         "body": b"hello0",
         "properties": b"KEYS\x01k0 kk0\x02TAGS\x01TagA",
     }
-    return encode_record(**{**fields, **changes})
+    crc = changes.pop("body_crc", None)
+    record = encode_record(**{**fields, **changes})
+    if crc is None:
+        return record
+    at = PREFIXES[0].offsets["body_crc"]
+    return bytes(record[:at] + crc.to_bytes(4, "big") + record[at + 4 :])

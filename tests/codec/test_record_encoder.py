@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec.core.run import Run
 from codec.errors import LocalProtocolError
-from codec.hashing import crc32
-from codec.store.record_encoder import RecordEncoder, record_size
+from codec.store.record_encoder import encode_record, record_size, sized_topic
 from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, RECORD, STORE_HOST_V6
 from tests.codec.samples import HOSTS, INT32, INT64, make_record
 
@@ -41,10 +41,24 @@ def test_the_bytes_of_the_declaration(
     store_timestamp, reconsume_times, prepared_transaction_offset = times
     bits = BORN_HOST_V6 * (len(born_host) == 20) | STORE_HOST_V6 * (len(store_host) == 20)
     size = record_size(len(body), len(topic), len(properties), bits, version)
-    encoder = RecordEncoder(store_host, version)
-    told, pieces = encoder.pieces(encoder.sized_topic(topic), *numbers, born_host, *times, body, properties)
-    made = b"".join(pieces)
-    assert len(made) == told == size
+    made = encode_record(
+        topic=topic,
+        queue_id=queue_id,
+        flag=flag,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        sys_flag=sys_flag,
+        born_timestamp=born_timestamp,
+        born_host=born_host,
+        store_timestamp=store_timestamp,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
+        body=body,
+        properties=properties,
+        version=version,
+    )
+    assert len(made) == size
     assert made == RECORD.build(
         {
             "total_size": size,
@@ -77,64 +91,41 @@ def test_the_bytes_of_the_declaration(
     ids=["a queue id out of range", "no host", "properties too long"],
 )
 def test_what_does_not_fit_is_refused(queue_id: int, born_host: bytes, properties: bytes) -> None:
-    encoder = RecordEncoder(HOST_V4)
     with pytest.raises(LocalProtocolError):
-        encoder.pieces(b"\1T", queue_id, 0, 0, 0, 0, 0, born_host, 0, 0, 0, b"", properties)
+        make_record(queue_id=queue_id, born_host=born_host, properties=properties)
 
 
 def test_a_store_host_is_an_address_and_a_port() -> None:
     with pytest.raises(LocalProtocolError, match="3 bytes"):
-        RecordEncoder(b"abc")
+        Run(b"abc", 0, 0)
 
 
 @pytest.mark.parametrize(("version", "longest"), [(1, 127), (2, 32767)])
 def test_the_longest_topic(version: int, longest: int) -> None:
-    encoder = RecordEncoder(HOST_V4, version)
-    assert encoder.sized_topic(b"t" * longest).endswith(b"t" * longest)
+    assert sized_topic(b"t" * longest, version).endswith(b"t" * longest)
     with pytest.raises(LocalProtocolError, match="a record holds"):
-        encoder.sized_topic(b"t" * (longest + 1))
-
-
-def test_a_crc_that_is_given_is_written() -> None:
-    assert RECORD.parse(make_record(body_crc=7)).body_crc == 7
+        sized_topic(b"t" * (longest + 1), version)
 
 
 @given(
-    st.sampled_from([1, 2]),
-    st.tuples(INT32, INT64, INT64, INT32, INT64),
+    st.tuples(INT32, INT64, st.integers(0, 2**40), INT32, INT64),
     st.tuples(HOSTS, HOSTS),
     st.tuples(INT64, INT32, INT64),
     st.lists(st.tuples(INT32, st.binary(max_size=40), st.binary(max_size=40)), min_size=1, max_size=5),
 )
 def test_a_run_is_its_records_one_by_one(
-    version: int,
     numbers: tuple[int, int, int, int, int],
     hosts: tuple[bytes, bytes],
     times: tuple[int, int, int],
     messages: list[tuple[int, bytes, bytes]],
 ) -> None:
     queue_id, queue_offset, begin, sys_flag, born = numbers
-    encoder = RecordEncoder(hosts[0], version)
-    topic = encoder.sized_topic(b"Topic")
-    records: list[bytes | memoryview] = []
-    sizes: list[int] = []
-    offset = begin
-    flags, bodies, texts = zip(*messages, strict=True)
-    crcs = [crc32(body) for body in bodies]
-
-    def run() -> tuple[bytes, list[int]]:
-        columns = flags, bodies, texts, crcs
-        return encoder.run(topic, queue_id, queue_offset, begin, sys_flag, born, hosts[1], *times, *columns)
-
-    try:
-        for number, (flag, body, text) in enumerate(messages, queue_offset):
-            place = queue_id, flag, number, offset, sys_flag, born
-            size, pieces = encoder.pieces(topic, *place, hosts[1], *times, body, text)
-            records += pieces
-            sizes.append(size)
-            offset += size
-    except LocalProtocolError:
-        with pytest.raises(LocalProtocolError):
-            run()
-    else:
-        assert run() == (b"".join(records), sizes)
+    run, records = Run(hosts[0], begin, 64), b""
+    for flag, body, text in messages:
+        place = sized_topic(b"Topic"), 0, queue_id, flag, queue_offset, sys_flag, born
+        alone = Run(hosts[0], begin + len(records), 64)
+        assert run.add(*place, hosts[1], *times, body, text) == begin + len(records)
+        alone.add(*place, hosts[1], *times, body, text)
+        records += alone.records()
+    assert run.records() == records
+    assert run.end == begin + len(records) == run.offsets()[-1] + run.sizes[-1]

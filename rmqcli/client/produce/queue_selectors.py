@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Callable, Collection, Sequence
 
-from codec.hashing import java_string_hash
+from codec.core.hashing import java_string_hash
 from codec.message import Message
 from codec.message_queue import MessageQueue
 

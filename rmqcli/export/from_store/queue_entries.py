@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.hashing import tags_code
+from codec.core.hashing import tags_code
 from codec.names import SystemTopic
 from codec.scan.arrow import BATCH_BYTES, BATCH_ROWS
 from codec.scan.entries import entry_columns

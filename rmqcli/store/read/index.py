@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.core.hashing import index_key_hash
 from codec.errors import CorruptionError
-from codec.hashing import index_key_hash
 from codec.store.file_names import is_file_name, is_index_file_name
 from codec.store.index_file import (
     FILE_ITEMS,

@@ -8,8 +8,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.core.hashing import tags_code
 from codec.errors import CorruptionError
-from codec.hashing import tags_code
 from codec.message import MessageExt
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.store.consume_queue import ENTRY

@@ -16,7 +16,7 @@ from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import HeartbeatData, ProducerData
 from codec.bodies.offsets import LockBatchRequestBody
 from codec.codes import RequestCode as R
-from codec.hashing import java_string_hash as java_hash
+from codec.core.hashing import java_string_hash as java_hash
 from codec.headers.base import to_ext
 from codec.ids import parse_offset_msg_id
 from codec.message import Message

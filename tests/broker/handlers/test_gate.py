@@ -14,7 +14,6 @@ from broker import handlers
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
 from broker.handlers import HANDLERS, direct_readers, handler_table, run_table
-from broker.handlers.plain_properties import PlainTexts
 from broker.handlers.send_run import send_run
 from broker.net.server import Server
 from broker.net.session import Session
@@ -115,8 +114,8 @@ async def test_a_read_of_admitted_sends_is_a_run(broker: FakeBroker, monkeypatch
     """The one that is refused ends the run before it."""
     ran: list[int] = []
 
-    def run(context: BrokerContext, texts: PlainTexts, session: Session, requests: Any) -> int:
-        ran.append(send_run(context, texts, session, requests))
+    def run(context: BrokerContext, session: Session, requests: Any) -> int:
+        ran.append(send_run(context, session, requests))
         return ran[-1]
 
     monkeypatch.setattr(handlers, "send_run", run)

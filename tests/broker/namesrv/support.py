@@ -14,7 +14,7 @@ from broker.namesrv.state import KVConfig, NameServerState
 from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
-from codec.hashing import crc32
+from codec.core.hashing import crc32
 from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.broker.support import FakeSession, done
 

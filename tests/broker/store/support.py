@@ -13,7 +13,7 @@ import trio
 
 from broker.disk import REAL, Disk
 from broker.store import MessageStore, StoreConfig, StoreMessage
-from codec.hashing import index_key_hash, tags_code
+from codec.core.hashing import index_key_hash, tags_code
 from codec.ids import pack_host
 from codec.properties import encode_properties
 from codec.store.consume_queue import ENTRY, FILLER

@@ -18,9 +18,11 @@ from broker.errors import IllegalBatch, NotReady
 from broker.store import Arrival, MessageStore, PutStatus, StoreMessage
 from broker.store.batches import PART_BYTES, PART_MESSAGES, Batch
 from broker.store.store import open_store
+from codec.batch_item import ITEM_HEAD, SMALLEST_ITEM
+from codec.core.batch import count_items
 from codec.errors import BodyError
 from codec.message import Message
-from codec.message_batch import HEAD, count_batch, decode_batch, encode_batch
+from codec.message_batch import decode_batch, encode_batch
 from codec.properties import properties_problem
 from tests.broker.store.support import HOST, Clock, inline, loaded, message, small_config
 
@@ -125,7 +127,7 @@ async def test_too_many_items_are_counted_before_any_is_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.store.batches.MOST_MESSAGES", 4)
-    monkeypatch.setattr("broker.store.batches.walk_together", None)
+    monkeypatch.setattr("broker.store.batches.Part", None)
     config = small_config(tmp_path)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
         with pytest.raises(IllegalBatch, match="4 messages at most"):
@@ -134,14 +136,15 @@ async def test_too_many_items_are_counted_before_any_is_decoded(
 
 @pytest.mark.parametrize("body", [b"\x00", b"\x00\x00\x00\x15" + bytes(17), bytes(40), b"\xff" * 40])
 def test_a_bad_item_ends_the_count(body: bytes) -> None:
-    for read in (decode_batch, lambda data: list(count_batch(data))):
+    for read in (decode_batch, lambda data: count_items(data, 0, 9)):
         with pytest.raises(BodyError):
             read(body)
 
 
 def test_the_count_is_that_of_the_items() -> None:
     body = encode_batch([Message.of("T", "b", keys="k")] * 3)
-    assert list(count_batch(body)) == [1, 2, 3]
+    assert count_items(body, 0, 9) == (3, len(body))
+    assert count_items(body, 0, 2) == (2, len(body) * 2 // 3)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ async def test_properties_that_do_not_parse_are_stored_as_java_reads_them(
         small_config(tmp_path), now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL
     ) as store:
         (part,) = batch_of(store, structs.replace(message(), body=body, properties_text=b""))
-        assert part.texts == [stored]
+        assert [text for _, _, text in part.part.items()] == [stored]
         assert properties_problem(stored) is None
 
 
@@ -224,8 +227,8 @@ def test_the_files_of_batches_are_those_of_single_messages(
 
 
 def encode_item(flag: int, body: bytes, text: bytes) -> bytes:
-    total = HEAD.size + 2 + len(body) + len(text)
-    return HEAD.pack(total, 0, 0, flag, len(body)) + body + len(text).to_bytes(2, "big") + text
+    total = SMALLEST_ITEM + len(body) + len(text)
+    return ITEM_HEAD.pack(total, 0, 0, flag, len(body)) + body + len(text).to_bytes(2, "big") + text
 
 
 def files_of(root: Path) -> list[Path]:

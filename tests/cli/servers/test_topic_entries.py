@@ -11,7 +11,7 @@ from broker.testing.embedded import Cluster
 from codec.allocation import STRATEGIES
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.stats import ConsumeQueueData
-from codec.hashing import java_string_hash
+from codec.core.hashing import java_string_hash
 from codec.message_queue import MessageQueue
 from rmqcli.flows import queue_entries
 from rmqcli.flows.allocating import OF_ROOMS, Given, chosen, owners

@@ -1,0 +1,197 @@
+"""The body of a batch of messages (request code 320), item by item. `codec.message_batch` declares an item.
+
+A `Part` is what a broker stores at once of a batch: items side by side in the body, each with its own properties and
+then those of the whole batch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i16_be, read_i32_be
+from mypy_extensions import i32, i64
+
+from codec.batch_item import ITEM_HEAD, TEXT_LENGTH
+from codec.core.run import Run
+from codec.core.text import TIMER, UNSOUND, TextReader, joined_text
+from codec.errors import BodyError
+from codec.properties import MAX_PROPERTIES_LENGTH, PROPERTY_SEPARATOR
+
+_HEAD: Final[i64] = ITEM_HEAD.size
+_FLAG: Final[i64] = ITEM_HEAD.offsets["flag"]
+_BODY_LENGTH: Final[i64] = ITEM_HEAD.offsets["body_length"]
+_TEXT_LENGTH: Final[i64] = TEXT_LENGTH.size
+_LONGEST: Final[i64] = MAX_PROPERTIES_LENGTH
+_PAIR_END: Final[i64] = ord(PROPERTY_SEPARATOR)
+
+
+def _int32(data: bytes, at: i64) -> i64:
+    return i64(read_i32_be(data, at))
+
+
+def item_end(data: bytes, at: i64) -> i64:
+    """Return where the item at a position ends, its lengths checked. Raises BodyError."""
+    size: i64 = len(data)
+    if at + _HEAD > size:
+        raise BodyError(f"batch item at {at} is cut short")
+    total: i64 = _int32(data, at)
+    body: i64 = _int32(data, at + _BODY_LENGTH)
+    end: i64 = at + total
+    text_at: i64 = at + _HEAD + body
+    if body < 0 or end > size or text_at > end - _TEXT_LENGTH:
+        raise BodyError(f"batch item at {at} has {total} bytes with a body of {body}")
+    if i64(read_i16_be(data, text_at)) != end - text_at - _TEXT_LENGTH:
+        raise BodyError(f"the lengths of the batch item at {at} do not add up to its size")
+    return end
+
+
+def count_items(data: bytes, at: i64, most: i64) -> tuple[i64, i64]:
+    """Count items from a position on, at most `most`; return their number and where they end. Raises BodyError."""
+    count: i64 = 0
+    while at < len(data) and count < most:
+        at = item_end(data, at)
+        count += 1
+    return count, at
+
+
+def item_flag(data: bytes, at: i64) -> i32:
+    """Return the flag of the item at a position that `item_end` accepts."""
+    return read_i32_be(data, at + _FLAG)
+
+
+def item_body(data: bytes, at: i64) -> bytes:
+    """Return the body of the item at a position that `item_end` accepts."""
+    begin: i64 = at + _HEAD
+    size: i64 = _int32(data, at + _BODY_LENGTH)
+    return data[begin : begin + size]
+
+
+def item_text(data: bytes, at: i64) -> bytes:
+    """Return the properties of the item at a position that `item_end` accepts."""
+    body: i64 = _int32(data, at + _BODY_LENGTH)
+    total: i64 = _int32(data, at)
+    return data[at + _HEAD + body + _TEXT_LENGTH : at + total]
+
+
+def read_items(data: bytes) -> list[tuple[int, bytes, bytes]]:
+    """Return flag, body and properties of each item. Raises BodyError."""
+    found: list[tuple[int, bytes, bytes]] = []
+    at: i64 = 0
+    while at < len(data):
+        end: i64 = item_end(data, at)
+        found.append((item_flag(data, at), item_body(data, at), item_text(data, at)))
+        at = end
+    return found
+
+
+def joined_size(data: bytes, begin: i64, end: i64, common: bytes) -> i64:
+    """Return the length of the `joined_text` of a text in [begin, end) of some bytes."""
+    size: i64 = end - begin
+    extra: i64 = len(common)
+    if size == 0 or extra == 0:
+        return size + extra
+    return size + extra if data[end - 1] == _PAIR_END else size + 1 + extra
+
+
+class Part:
+    """Items of a batch that are stored together: `count` of them, from `begin` to `end` in the body.
+
+    `size` are the bytes of their bodies and properties, `weight` those of their properties. `mended` has the
+    properties, by the item's position, where those of the batch do not parse.
+    """
+
+    def __init__(self, data: bytes, common: bytes, begin: i64) -> None:
+        self.data = data
+        self.begin: i64 = begin
+        self.end: i64 = begin
+        self.count: i64 = 0
+        self.size: i64 = 0
+        self.weight: i64 = 0
+        self.mended: dict[int, bytes] = {}
+        self._common = common
+        self._reader = TextReader()
+        self._common_traits: i64 = self._reader.read(common, 0, len(common))
+
+    def read(self, most_items: i64, most_bytes: i64, step: i64) -> i64:
+        """Take items until the part has one of these figures, `step` bytes were read, or one needs a decision.
+
+        Returns the traits of the next item's properties, which it leaves then, or 0. Raises BodyError.
+        """
+        data = self.data
+        stop: i64 = self.end + step
+        while self.end < len(data) and self.end < stop and self.count < most_items and self.size < most_bytes:
+            end: i64 = item_end(data, self.end)
+            text_at: i64 = self.end + _HEAD + _int32(data, self.end + _BODY_LENGTH) + _TEXT_LENGTH
+            traits: i64 = self._reader.read(data, text_at, end) | self._common_traits
+            length: i64 = joined_size(data, text_at, end, self._common)
+            if traits & (TIMER | UNSOUND) or length > _LONGEST:
+                return traits | UNSOUND
+            self._take(end, length)
+        return 0
+
+    def next_text(self) -> bytes:
+        """Return the properties of the next item."""
+        return joined_text(item_text(self.data, self.end), self._common)
+
+    def take(self, text: bytes) -> None:
+        """Take the next item with other properties."""
+        self.mended[self.end] = text
+        self._take(item_end(self.data, self.end), len(text))
+
+    def _take(self, end: i64, text_size: i64) -> None:
+        body: i64 = _int32(self.data, self.end + _BODY_LENGTH)
+        self.size += body + text_size
+        self.weight += text_size
+        self.count += 1
+        self.end = end
+
+    def items(self) -> list[tuple[int, bytes, bytes]]:
+        """Return flag, body and properties of each item."""
+        found: list[tuple[int, bytes, bytes]] = []
+        at: i64 = self.begin
+        data = self.data
+        while at < self.end:
+            found.append((item_flag(data, at), item_body(data, at), self._text(at)))
+            at += _int32(data, at)
+        return found
+
+    def _text(self, at: i64) -> bytes:
+        if self.mended and at in self.mended:
+            return self.mended[at]
+        return joined_text(item_text(self.data, at), self._common)
+
+    def store(
+        self,
+        run: Run,
+        sized_topic: bytes,
+        seed: i64,
+        queue_id: i32,
+        queue_offset: i64,
+        sys_flag: i64,
+        born_timestamp: i64,
+        born_host: bytes,
+        store_timestamp: i64,
+        reconsume_times: i32,
+        prepared_transaction_offset: i64,
+    ) -> None:
+        """Add all items to a run, with consecutive queue offsets. Raises LocalProtocolError."""
+        data = self.data
+        at: i64 = self.begin
+        while at < self.end:
+            run.add(
+                sized_topic,
+                seed,
+                queue_id,
+                item_flag(data, at),
+                queue_offset,
+                sys_flag,
+                born_timestamp,
+                born_host,
+                store_timestamp,
+                reconsume_times,
+                prepared_transaction_offset,
+                item_body(data, at),
+                self._text(at),
+            )
+            queue_offset += 1
+            at += _int32(data, at)

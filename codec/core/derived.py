@@ -1,0 +1,60 @@
+"""What is derived from records: the entries of consume queues, and the items of an index file with their slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from codec.store.index_file import HEADER, MAX_TIME_DIFF, SLOT
+
+IndexItem = tuple[int, int, int]
+"""Key hash, commit-log offset, store timestamp in ms."""
+
+_HEADER_SIZE: Final[i64] = HEADER.size
+_SLOT_SIZE: Final[i64] = SLOT.size
+_LATEST: Final[i64] = MAX_TIME_DIFF
+_read_slot: Final = SLOT.unpack_from
+
+
+def encode_entries(offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]) -> bytes:
+    """Return queue entries that follow one another: commit-log offset, size and tags code of each."""
+    out = BytesWriter()
+    for offset, size, code in zip(offsets, sizes, codes, strict=True):
+        write_i64_be(out, offset)
+        write_i32_be(out, i32(size))
+        write_i64_be(out, code)
+    return out.getvalue()
+
+
+def chain_items(
+    view: memoryview, slots: i64, number: i64, begin_timestamp: i64, items: Sequence[IndexItem]
+) -> tuple[bytes, dict[int, int], i64]:
+    """Return the items that follow in an index file, from an item number on, each linked to the one before it in its slot.
+
+    After them come the newest item of each slot, and how many of these slots were empty. A slot with a number that no
+    item has, as a torn page leaves it, counts as empty.
+    """
+    used: i64 = 0
+    out = BytesWriter()
+    newest: dict[int, int] = {}
+    for key_hash, offset, timestamp in items:
+        slot: i64 = i64(key_hash) % slots
+        previous: i64 = newest.get(slot, 0)
+        if previous == 0:
+            previous = _read_slot(view, _HEADER_SIZE + slot * _SLOT_SIZE)[0]
+            if not 0 < previous <= number:
+                previous = 0
+                used += 1
+        seconds: i64 = 0
+        if begin_timestamp > 0:
+            seconds = min(max((timestamp - begin_timestamp) // 1000, 0), _LATEST)
+        write_i32_be(out, i32(key_hash))
+        write_i64_be(out, offset)
+        write_i32_be(out, i32(seconds))
+        write_i32_be(out, i32(previous))
+        newest[slot] = number
+        number += 1
+    return out.getvalue(), newest, used

@@ -1,0 +1,1 @@
+"""The core agrees with the declarations and with the plain readers."""
