@@ -44,6 +44,7 @@ bytecode:
 
 tests:
 	$(PY) -m coverage erase
+	RMQ_PURE=1 RMQ_LINES=1 $(PY) -m pytest -q -n $(WORKERS) tests/codec tests/broker/store
 	RMQ_LINES=1 $(PY) -m pytest -n $(WORKERS) --dist=loadscope --no-loadscope-reorder
 
 bench:
@@ -58,4 +59,4 @@ docs:
 	$(PY) -m rmqcli.manual
 
 clean:
-	rm -rf .venv .venv-foreign build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	rm -rf .venv .venv-foreign build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* rmq_core__mypyc.* codec/core/*.so

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from rmqcli import __version__
+from rmqcli import version_text
 from rmqcli.cli.exit_codes import ExitCode
 
 __all__ = ["main", "run"]
@@ -44,7 +44,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> ExitCode:
     """Run one command line; never raise. The caller flushes the output."""
     if list(arguments) in (["--version"], ["-V"]):
-        return _deliver(partial(print, f"rmq {__version__}"), ExitCode.DONE)
+        return _deliver(lambda: print(version_text()), ExitCode.DONE)
     if list(arguments[:1]) == [COMPLETE]:
         from rmqcli.cli.completing import print_names
 

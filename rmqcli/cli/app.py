@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from rmqcli import __version__
+from rmqcli import version_text
 from rmqcli.cli.bare import BARE, BareGroup, asks_for_help
 from rmqcli.cli.command import GIVEN, SectionedGroup, global_options
 from rmqcli.cli.errors import report
@@ -144,7 +144,7 @@ def _may_be_bare(application: typer.Typer, words: Sequence[str]) -> bool:
 
 def _version(value: bool) -> None:
     if value:
-        print(f"rmq {__version__}")
+        print(version_text())
         raise typer.Exit
 
 

@@ -1,0 +1,109 @@
+"""Compile codec.core with mypyc: in a checkout (python .ci/compile.py), and into wheels, as a build hook of hatchling.
+
+Without a C compiler, or with RMQ_PURE=1, nothing is compiled and a wheel is pure: the modules run as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # in a checkout without the build tools
+    BuildHookInterface = object
+
+ROOT = Path(__file__).parents[1]
+CORE = "codec/core"
+REQUIRES = ["mypy[mypyc]>=2.4,<3", "setuptools>=75"]
+GROUP = "rmq_core"
+"""The compiled modules share a library of this name, which Python finds beside the packages."""
+
+
+def can_compile() -> bool:
+    """Return True if there are a C compiler and Python's headers, and RMQ_PURE does not forbid their use."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    return os.environ.get("RMQ_PURE") != "1" and shutil.which(compiler) is not None and header.exists()
+
+
+def build(root: Path, into: Path) -> bool:
+    """Build the compiled modules into a folder, in a process of their own; return False if the compiler fails."""
+    command = [sys.executable, __file__, "--build", str(into)]
+    done = subprocess.run(
+        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        print(done.stdout, file=sys.stderr)
+        print("codec.core was not compiled: it runs interpreted, which is slower", file=sys.stderr)
+    return done.returncode == 0
+
+
+def run_setuptools(into: str) -> None:
+    """Translate the modules to C, and compile that, in the folder that the process runs in."""
+    from mypyc.build import mypycify
+    from setuptools import setup
+
+    modules = sorted(str(path) for path in Path(CORE).glob("*.py") if path.name != "__init__.py")
+    # Types are checked by `make types`: what is not installed where a wheel is built must not matter here.
+    options = ["--follow-imports=silent", "--ignore-missing-imports", "--cache-dir", f"{into}/mypy"]
+    setup(
+        name=GROUP,
+        packages=[],
+        py_modules=[],
+        ext_modules=mypycify(
+            [*options, *modules], opt_level="3", debug_level="0", group_name=GROUP, target_dir=into
+        ),
+        script_args=["-q", "build_ext", "--build-lib", f"{into}/lib", "--build-temp", f"{into}/temp"],
+    )
+
+
+class CoreHook(BuildHookInterface):  # type: ignore[misc, valid-type]
+    """Adds the compiled modules to a wheel."""
+
+    def dependencies(self) -> list[str]:
+        """Return what the build needs."""
+        return REQUIRES if self.target_name == "wheel" and can_compile() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile for a wheel; an editable installation runs what `make` compiled in the checkout."""
+        if self.target_name != "wheel" or version != "standard" or not can_compile():
+            return
+        self.folder = tempfile.mkdtemp()
+        if build(Path(self.root), Path(self.folder)):
+            library = Path(self.folder, "lib")
+            built = {
+                str(path): str(path.relative_to(library)) for path in library.rglob("*") if path.is_file()
+            }
+            build_data["force_include"].update(built)
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what was built."""
+        shutil.rmtree(getattr(self, "folder", ""), ignore_errors=True)
+
+
+def in_place() -> None:
+    """Compile into the checkout, or remove what was compiled there before."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    for old in (*ROOT.glob(f"{GROUP}*{suffix}"), *ROOT.glob(f"{CORE}/*{suffix}")):
+        old.unlink()
+    if can_compile():
+        with tempfile.TemporaryDirectory() as folder:
+            if build(ROOT, Path(folder)):
+                shutil.copytree(Path(folder, "lib"), ROOT, dirs_exist_ok=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--build"]:
+        run_setuptools(sys.argv[2])
+    else:
+        in_place()
