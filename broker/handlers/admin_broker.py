@@ -129,6 +129,8 @@ def _identity(broker: BrokerContext) -> dict[str, str]:
         "brokerVersion": str(CURRENT_VERSION),
         "brokerVersionDesc": version_name(CURRENT_VERSION),
         "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
+        # of 5.x: delays and transactions are served here, and not by a master elsewhere
+        "brokerActive": str(not broker.is_slave).lower(),
     }
 
 
@@ -202,6 +204,12 @@ def _thread_pools(broker: BrokerContext) -> dict[str, str]:
         "pullThreadPoolQueueSize": "0",
         "pullThreadPoolQueueCapacity": str(config.pull_thread_pool_queue_capacity),
         "pullThreadPoolQueueHeadWaitTimeMills": "0",
+        # of 5.x; a plain and a lite pull are one here
+        "litePullThreadPoolQueueSize": "0",
+        "litePullThreadPoolQueueCapacity": str(config.pull_thread_pool_queue_capacity),
+        "litePullThreadPoolQueueHeadWaitTimeMills": "0",
+        "ackThreadPoolQueueSize": "0",
+        "ackThreadPoolQueueHeadWaitTimeMills": "0",
         "queryThreadPoolQueueSize": "0",
         "queryThreadPoolQueueCapacity": str(config.query_thread_pool_queue_capacity),
         "queryThreadPoolQueueHeadWaitTimeMills": "0",

@@ -64,6 +64,7 @@ REASONS: Final[Mapping[R, str]] = {
             R.NOTIFY_MIN_BROKER_ID_CHANGE,
         ],
     ),
+    **_because("the broker is no container of brokers", [R.ADD_BROKER, R.REMOVE_BROKER]),
     R.REGISTER_FILTER_SERVER: "there are no filter servers, as in 4.9",
     **_because(
         "mqadmin and the clients of 4.9 and 5.x do not send it",

@@ -283,7 +283,7 @@ CASES: Mapping[RequestCode, Case] = {
     ),
     R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: case(None, remarks("no limit is kept"), b"G=1\n"),
     R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: case(None, remarks("no limit is kept"), b"G"),
-    R.GET_COLD_DATA_FLOW_CTR_INFO: case(None, says('{"runtimeTable":{},"configTable":{}}')),
+    R.GET_COLD_DATA_FLOW_CTR_INFO: case(None, says('"configTable":{},"coldDataFlowControlEnable":false')),
     R.QUERY_ASSIGNMENT: case(None, refused("no name server"), ASSIGNMENT),
     R.SET_MESSAGE_REQUEST_MODE: case(None, refused("no POP consumption"), POP_MODE),
     R.GET_ALL_MESSAGE_REQUEST_MODE: case(None, says('{"messageRequestModeMap":{}}')),

@@ -24,6 +24,16 @@ async def test_runtime_info_of_a_new_broker(tmp_path: Path) -> None:
         assert 0 < float(table["commitLogDiskRatio"]) < 1
 
 
+@pytest.mark.parametrize(("role", "active"), [("ASYNC_MASTER", "true"), ("SLAVE", "false")])
+async def test_what_tools_of_5x_read(tmp_path: Path, role: str, active: str) -> None:
+    """`clusterList` of 5.3.3 shows a broker without these as not active, and its pools as N."""
+    async with fake_broker(tmp_path, broker_role=role, broker_id=int(role == "SLAVE")) as broker:
+        table = decode_body(KVTable, (await broker.client().ask(28)).body).table
+        assert table["brokerActive"] == active
+        for pool in ("litePullThreadPool", "ackThreadPool"):
+            assert (table[f"{pool}QueueSize"], table[f"{pool}QueueHeadWaitTimeMills"]) == ("0", "0")
+
+
 async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
