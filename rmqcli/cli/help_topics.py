@@ -15,7 +15,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "RMQ_SECRET_KEY, RMQ_SECRET_KEY_FILE": "Its secret key, or the file with it.",
     "RMQ_SECURITY_TOKEN": "Security token of a temporary account.",
     "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
-    "RMQ_STATE_DIR": "Folder of undo files, plans of static topics, what was done with dead letters; default: the user's state folder.",
+    "RMQ_STATE_DIR": "Folder of undo files, plans of static topics, what was done with dead letters, brokers that were seen; default: the user's state folder.",
     "RMQ_CACHE_DIR": "Folder of the names that completions offer; default: the user's cache folder.",
     "RMQ_TLS": "1 connects by TLS, 0 does not; `rmq help tls` has the order of what wins.",
     "RMQ_TLS_CA, RMQ_TLS_CERT, RMQ_TLS_KEY, RMQ_TLS_INSECURE, RMQ_TLS_CONFIG": (

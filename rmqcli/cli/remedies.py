@@ -61,6 +61,10 @@ def remedy(error: BaseException, settings: Settings) -> Remedy:
 def _remedy(error: Any, settings: Settings) -> Remedy:
     if text := tls_remedy(error):
         return Remedy(text)
+    if type(error).__name__ == "NoBrokers":
+        from rmqcli.doctor.brokers import UNREGISTERED
+
+        return Remedy(f"; {UNREGISTERED}")
     if text := address_remedy(error, settings) or account_remedy(error, settings):
         return Remedy(text)
     missing = getattr(error, "missing", None)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         CorruptReply as CorruptReply,
         GroupNotFound as GroupNotFound,
         InvalidRequest as InvalidRequest,
+        NoBrokers as NoBrokers,
         NoNameServer as NoNameServer,
         NoRoute as NoRoute,
         NotFound as NotFound,

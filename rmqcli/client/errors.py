@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Self, TypeVar
 
 from codec.codes import RequestCode, ResponseCode
-from codec.names import MAX_TOPIC_LENGTH, check_topic
+from codec.names import DLQ_PREFIX, MAX_TOPIC_LENGTH, RETRY_PREFIX, check_topic
 
 Result = TypeVar("Result")
 
@@ -100,6 +100,15 @@ class NoNameServer(ConnectionFailed):
         super().__init__(f"name server {';'.join(addresses)}", reason, problem)
         self.addresses = addresses
         self.causes = causes
+
+
+class NoBrokers(ConnectionFailed):
+    """No broker is registered with the name server at `address`: it forgets one that dies at once, and the
+    topics that only that one had."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, "no broker is registered")
+        self.args = (f"no broker is registered with name server {address}",)
 
 
 def seconds_text(seconds: float) -> str:
@@ -229,7 +238,11 @@ class TopicNotFound(NotFound):
 
 
 def topic_remedy(topic: str) -> str:
-    """The advice to create a topic, unless no broker accepts its name."""
+    """The advice to create a topic, unless brokers create it themselves, or none accepts its name."""
+    if topic.startswith(RETRY_PREFIX):
+        return f"brokers create it when a member of group {topic.removeprefix(RETRY_PREFIX)} starts"
+    if topic.startswith(DLQ_PREFIX):
+        return f"brokers create it with the first dead letter of group {topic.removeprefix(DLQ_PREFIX)}"
     try:
         check_topic(topic)
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
@@ -57,19 +58,26 @@ def run(
     """Examine, print the findings, and end with their exit code."""
     from rmqcli.commands.common.findings import show_findings
 
-    answered, findings = with_admin(settings, lambda admin: _examined(admin, topic, group, probe))
+    answered, findings = with_admin(settings, lambda admin: _examined(admin, settings, topic, group, probe))
     show_findings(settings, findings)
     _end(answered, findings)
 
 
 async def _examined(
-    admin: Admin, topic: str | None, group: str | None, probe: bool
+    admin: Admin, settings: Settings, topic: str | None, group: str | None, probe: bool
 ) -> tuple[bool, list[Finding]]:
+    from rmqcli.commands.common.seen import looked
     from rmqcli.doctor.checks import judge
+    from rmqcli.doctor.finding import Finding, Status
     from rmqcli.doctor.survey import examine
 
     survey = await examine(admin, topic, group)
-    findings = judge(survey)
+    notes: list[str] = []
+    if survey.answered:
+        now_ms = admin.instance.now_ms()
+        gone, notes = looked(settings, survey.places, now_ms)
+        survey = replace(survey, gone=gone, now_ms=now_ms)
+    findings = judge(survey) + [Finding(Status.SKIP, "broker", "", note) for note in notes]
     if probe and survey.answered:
         from rmqcli.doctor.probe import probe as probed
 

@@ -18,6 +18,7 @@ from typing import Self
 import msgspec
 
 from rmqcli.dead_letters.errors import JournalError
+from rmqcli.state import state_folder
 
 
 class State(StrEnum):
@@ -36,12 +37,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 def journal_path(group: str) -> Path:
     """Return the file of a group in the user's state folder, or in the one that RMQ_STATE_DIR names."""
-    folder = os.environ.get("RMQ_STATE_DIR")
-    if folder is None:
-        import platformdirs
-
-        folder = platformdirs.user_state_dir("rmq")
-    return Path(folder) / "dlq" / f"{group}.jsonl"
+    return state_folder() / "dlq" / f"{group}.jsonl"
 
 
 class Journal:

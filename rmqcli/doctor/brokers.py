@@ -17,15 +17,18 @@ DISK_WARN, DISK_FAIL = 0.75, 0.90
 (`DefaultMessageStore.diskSpaceWarningLevelRatio`).
 """
 SKEW_MS = 2000
+UNREGISTERED = "start the brokers, or look whether their namesrvAddr lists this name server"
 HANGS = "it takes connections but does not answer: look at its log, disk and load, and whether it is stopped"
 _UPTIME = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 
 def brokers(survey: Survey) -> Iterator[Finding]:
-    """Each broker answers at the address that it announces."""
+    """Each broker answers at the address that it announces; none that was registered before is missing."""
     if survey.answered and not survey.seats:
-        fix = "start one with: rmq broker -n NAMESRV"
-        yield Finding(Status.FAIL, "broker", "", "no broker is registered", fix)
+        yield Finding(Status.FAIL, "broker", "", "no broker is registered", UNREGISTERED)
+    for one in survey.gone:
+        fix = "start it again; if it was removed on purpose: rmq check brokers --expect N, with those that remain"
+        yield Finding(Status.FAIL, "broker", one.label, one.told(survey.now_ms), fix)
     for seat in survey.seats:
         answer = survey.readings[seat.address]
         if isinstance(answer, Reading):

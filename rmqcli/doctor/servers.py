@@ -53,13 +53,15 @@ def _brokers(view: ClusterInfo) -> set[str]:
 
 def route(survey: Survey) -> Iterator[Finding]:
     """Each name server has a route of the topic, with queues to send to and to read from."""
-    if survey.topic is None:
+    if survey.topic is None or not survey.seats:
         return
     for server, found in survey.routes.items():
         if isinstance(found, TopicRouteData):
             yield from _judged(survey.topic, server, found)
         elif isinstance(found, NotFound):
             fix = topic_remedy(survey.topic)
+            if survey.gone:
+                fix = f"if a broker that is no longer registered had it, start that; else {fix}"
             yield Finding(Status.FAIL, "route", server, f"has no topic {survey.topic}", fix)
         else:
             yield Finding(Status.FAIL, "route", server, str(found))

@@ -5,7 +5,7 @@ An address that does not answer costs one time limit in all: later questions ski
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -21,6 +21,7 @@ from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 from rmqcli.client import UNREACHED, Admin, ClientError
 from rmqcli.client.wire.pool import vip_address
+from rmqcli.doctor.seen import LostBroker, Place, seat_label
 
 T = TypeVar("T")
 
@@ -60,7 +61,8 @@ class GroupSurvey:
 class Survey:
     """The questions and answers. `views` and `routes` are by name server, `readings` and `vip` by address.
 
-    `vip` holds masters whose VIP port was tried: None if it answers. `group` is None without a group.
+    `vip` holds masters whose VIP port was tried: None if it answers. `group` is None without a group. `gone`
+    are brokers that were registered before, as of `now_ms` (epoch ms).
     """
 
     views: Mapping[str, ClusterInfo | ClientError]
@@ -69,6 +71,8 @@ class Survey:
     readings: Mapping[str, Reading | ClientError] = field(default_factory=dict)
     vip: Mapping[str, ClientError | None] = field(default_factory=dict)
     group: GroupSurvey | None = None
+    gone: Sequence[LostBroker] = ()
+    now_ms: int = 0
 
     @property
     def answered(self) -> bool:
@@ -91,6 +95,20 @@ class Survey:
             for broker_id, address in data.broker_addrs.items()
         }
         return sorted(found, key=lambda seat: (seat.broker_name, seat.broker_id, seat.address))
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Every broker that a name server knows, by label."""
+        clusters = {
+            name: data.cluster or ""
+            for view in self.views.values()
+            if isinstance(view, ClusterInfo)
+            for name, data in view.broker_addr_table.items()
+        }
+        return {
+            seat_label(seat.broker_name, seat.broker_id): Place(clusters[seat.broker_name], seat.address)
+            for seat in self.seats
+        }
 
     @property
     def masters(self) -> dict[str, str]:

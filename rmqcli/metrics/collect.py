@@ -1,8 +1,9 @@
 """All samples of one scrape.
 
 A broker that does not answer costs one time-out, and has `rmq_up 0`; what the others say is in the scrape. So
-has one that the name server forgot since an earlier scrape: it forgets a broker that died at once. A name
-server that does not answer is `rmq_name_server_up 0`.
+has one that the name server forgot since an earlier scrape: it forgets a broker that died at once. Where none
+is registered, and none is known, there is one `rmq_up 0` without a name. A name server that does not answer is
+`rmq_name_server_up 0`.
 """
 
 from __future__ import annotations
@@ -15,35 +16,20 @@ import trio
 
 from codec.bodies.route import ClusterInfo
 from codec.message import DLQ_PREFIX, RETRY_PREFIX
-from rmqcli.client import Admin, ClientError, ConnectionFailed, GroupSummary
+from rmqcli.client import Admin, ClientError, ConnectionFailed, GroupSummary, NoBrokers
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
+from rmqcli.doctor.seen import LostBroker, Seen, places_of
 from rmqcli.metrics.families import NAME_SERVER_UP, SCRAPE_SECONDS, SERIES_DROPPED, UP, Sample
 from rmqcli.metrics.offsets import group_samples, topic_samples
 from rmqcli.metrics.rates import rate_samples
 from rmqcli.metrics.runtime import runtime_samples
 
 MAX_SERIES = 20_000
-FORGOTTEN = 86400.0  # seconds for which a broker that is no longer registered has rmq_up 0
 
 
 class _NotAsked(ConnectionFailed):
     """Stands for the failure of a broker that is not chosen: nothing is asked of it."""
-
-
-@dataclass(slots=True)
-class Seen:
-    """The seats of earlier scrapes by label: cluster, address, and when they were registered last."""
-
-    seats: dict[str, tuple[str, str, float]] = field(default_factory=dict)
-
-    def missing(self, survey: Survey, now: float) -> list[Sample]:
-        """Note those of a scrape, and return rmq_up 0 for those that it lacks."""
-        for label, address in survey.seats.items():
-            self.seats[label] = _cluster(survey, label), address, now
-        self.seats = {label: seat for label, seat in self.seats.items() if now - seat[2] < FORGOTTEN}
-        gone = sorted(self.seats.keys() - survey.seats.keys())
-        return [Sample(UP, (*self.seats[label][:2], label), 0) for label in gone]
 
 
 @dataclass(slots=True)
@@ -74,13 +60,19 @@ async def collect(
     samples: list[Sample] = []
     up = 0
     with suppress(ClientError):  # what was read before stays in the scrape
-        info = await admin.brokers.cluster_info()
+        info = await _registered(admin)
         up = 1
+        now_ms = admin.instance.now_ms()
+        lost = (seen or Seen()).missing(places_of(info), now_ms)
+        samples += [
+            Sample(UP, (one.cluster, one.address, one.label), 0) for one in lost if _is_of(one, brokers)
+        ]
+        if not (info.broker_addr_table or samples):
+            samples.append(Sample(UP, ("", "", ""), 0))
         survey = Survey(_clusters(info), await _seats(admin, info, brokers))
         survey.failures |= {
             name: _NotAsked(name, "") for name in survey.clusters.keys() - survey.seats.keys()
         }
-        samples += (seen or Seen()).missing(survey, began)
         await _read(admin, survey, samples, max_series)
     kept = samples[:max_series]
     return [
@@ -89,6 +81,18 @@ async def collect(
         Sample(SERIES_DROPPED, (), len(samples) - len(kept)),
         Sample(SCRAPE_SECONDS, (), trio.current_time() - began),
     ]
+
+
+async def _registered(admin: Admin) -> ClusterInfo:
+    """Return what is registered, nothing without a broker: that is a figure, too."""
+    try:
+        return await admin.brokers.cluster_info()
+    except NoBrokers:
+        return ClusterInfo()
+
+
+def _is_of(one: LostBroker, brokers: Collection[str]) -> bool:
+    return not brokers or one.name in brokers
 
 
 async def _seats(admin: Admin, info: ClusterInfo, brokers: Collection[str]) -> dict[str, str]:

@@ -5,20 +5,25 @@ are lost; NoNameServer and NotFound are raised.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
+from codec.codes import MASTER_ID
 from codec.message import DLQ_PREFIX
 from rmqcli.client import Admin, ClientError, Producer
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import lag_of, stored
 from rmqcli.doctor.brokers import disk_ratio
+from rmqcli.doctor.seen import LostBroker, seat_label
 from rmqcli.flows.pinging import own_queues, ping, queues_of
 from rmqcli.monitor.verdict import Figure, Measure, Measured, State
 
 LAG = Measure("lag", "lag", "rmq_group_lag_messages", "highest lag", "group")
-BROKERS = Measure("brokers", "lost", "rmq_brokers_lost", "brokers that do not answer:")
+BROKERS = Measure(
+    "brokers", "lost", "rmq_brokers_lost", "brokers that do not answer:", lost_state=State.CRITICAL
+)
 DISK = Measure("disk", "used", "rmq_broker_disk_used_percent", "fullest disk", "broker", "%")
 DLQ = Measure("dlq", "dead", "rmq_group_dead_letters", "most dead letters", "group")
-SEND = Measure("send", "send", "rmq_send_milliseconds", "slowest send", "broker", "ms")
+SEND = Measure("send", "send", "rmq_send_milliseconds", "slowest send", "broker", "ms", State.CRITICAL)
 PING_SIZE = 16  # bytes
 
 Failures = dict[str, ClientError]
@@ -54,23 +59,44 @@ async def _lag_of(
     return lag_of(stats)
 
 
-async def brokers(admin: Admin, expected: int = 0) -> Measured:
-    """The number of registered brokers that do not answer, and of those missing from the expected number."""
+async def brokers(admin: Admin, expected: int = 0, gone: Sequence[LostBroker] = ()) -> Measured:
+    """The number of registered brokers that do not answer, and of those that are missing: from the expected
+    number, or without one of those that were registered before (`gone`), and of the masters.
+    """
     found = await admin.brokers.summaries()
     lost = {f"{one.broker_name} {one.address}": str(one.error) for one in found if one.error is not None}
-    missing = max(0, expected - len(found))
-    if missing:
+    silent = len(lost)
+    if expected and len(found) >= expected:
+        return Measured([Figure(silent)], lost, counted=True)
+    lost |= {one.label: one.told(admin.instance.now_ms()) for one in gone}
+    headless = {one.broker_name for one in found} - {
+        one.broker_name for one in found if one.broker_id == MASTER_ID
+    }
+    lost |= dict.fromkeys(headless - lost.keys(), "has no master, only slaves are left")
+    missing = len(lost) - silent
+    if expected:
+        missing = expected - len(found)
         lost[""] = f"{len(found)} of {expected} brokers are registered"
-    return Measured([Figure(len(found) - sum(one.error is None for one in found) + missing)], lost, State.OK)
+    return Measured([Figure(silent + missing)], lost, counted=True)
+
+
+def with_gone(found: Measured, gone: Sequence[LostBroker], now_ms: int) -> Measured:
+    """Add to the losses what is no longer registered: its figures are missing."""
+    return replace(found, lost={**found.lost, **{one.label: one.told(now_ms) for one in gone}})
 
 
 async def disk(admin: Admin, names: Collection[str] = ()) -> Measured:
     """The used part of the fullest disk of each broker, in percent."""
     if names:
         await admin.brokers.masters(brokers=names)  # NotFound for an unknown one
-    found = [one for one in await admin.brokers.summaries() if not names or one.broker_name in names]
-    lost = {one.broker_name: str(one.error) for one in found if one.error is not None}
-    ratios = {one.broker_name: disk_ratio(one.runtime) for one in found if one.runtime is not None}
+    summaries = await admin.brokers.summaries()
+    found = {
+        seat_label(one.broker_name, one.broker_id): one
+        for one in summaries
+        if not names or one.broker_name in names
+    }
+    lost = {label: str(one.error) for label, one in found.items() if one.error is not None}
+    ratios = {label: disk_ratio(one.runtime) for label, one in found.items() if one.runtime is not None}
     silent = {name: "does not say" for name, ratio in ratios.items() if ratio is None}
     figures = [Figure(round(ratio * 100, 1), name) for name, ratio in ratios.items() if ratio is not None]
     return Measured(figures, lost | silent)
@@ -106,4 +132,4 @@ async def send(admin: Admin, names: Collection[str] = (), topic: str | None = No
     lost = {name: str(one.error) for name, one in found.items() if one.error is not None}
     lost |= {name: "has no queue that can be sent to" for name in masters if name not in chosen}
     figures = [Figure(round(one.times[0], 3), name) for name, one in found.items() if one.times]
-    return Measured(figures, lost, State.CRITICAL)
+    return Measured(figures, lost)

@@ -34,7 +34,8 @@ class Measure:
     """The kind of the figures of a check.
 
     `name` is a word for performance data, `metric` the name for Prometheus, `label` the name of its label,
-    `unit` that of performance data (%, ms or nothing), `text` what a person reads.
+    `unit` that of performance data (%, ms or nothing), `text` what a person reads. `lost_state` is what it
+    means that something did not answer, or that no broker is registered at all.
     """
 
     check: str
@@ -43,15 +44,19 @@ class Measure:
     text: str
     label: str = ""
     unit: str = ""
+    lost_state: State = State.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The figures of one run. `lost` holds errors by what did not answer; `lost_state` is what that means."""
+    """The figures of one run. `lost` holds errors by what did not answer; `counted`: figures include these.
+    `notes` are about the run itself.
+    """
 
     figures: Sequence[Figure]
     lost: Mapping[str, str] = field(default_factory=dict)
-    lost_state: State = State.UNKNOWN
+    counted: bool = False
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +91,17 @@ def worst(states: Sequence[State]) -> State:
 def judge(measure: Measure, measured: Measured, limits: Limits) -> Verdict:
     """Compare the figures with the limits."""
     states = [limits.state(figure.value) for figure in measured.figures]
-    if measured.lost:
-        states.append(measured.lost_state)
+    if measured.lost and not measured.counted:
+        states.append(measure.lost_state)
     details = [f"{name}: {error}" if name else error for name, error in measured.lost.items()]
+    details += measured.notes
     text = _text(measure, measured, limits)
     return Verdict(measure, worst(states), text, measured.figures, limits, details)
 
 
-def unknown(measure: Measure, why: str) -> Verdict:
+def unknown(measure: Measure, why: str, state: State = State.UNKNOWN, details: Sequence[str] = ()) -> Verdict:
     """Return the verdict of a check that could not be made."""
-    return Verdict(measure, State.UNKNOWN, why)
+    return Verdict(measure, state, why, details=details)
 
 
 def _text(measure: Measure, measured: Measured, limits: Limits) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from rmqcli.render.output import note
 from rmqcli.sql.statements import split
+from rmqcli.state import state_folder
 
 FIRST, FOLLOWING = "rmq> ", "...> "
 HISTORY_LINES = 1000
@@ -21,12 +21,7 @@ _ENDS = frozenset((".quit", ".exit", "quit", "exit"))
 
 def history_path() -> Path:
     """Returns the file in the user's state folder, or in the one that RMQ_STATE_DIR names."""
-    folder = os.environ.get("RMQ_STATE_DIR")
-    if folder is None:
-        import platformdirs
-
-        folder = platformdirs.user_state_dir("rmq")
-    return Path(folder) / "sql_history"
+    return state_folder() / "sql_history"
 
 
 def converse(execute: Callable[[str], None]) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from broker.clock import system_now_ms
+from broker.testing.embedded import Cluster
+from rmqcli.doctor.seen import LostBroker, Seen, SeenFile
 from tests.cli.conftest import Run
 
 
@@ -58,3 +63,53 @@ def test_a_wrong_command_line_is_unknown_not_critical(rmq: Run) -> None:
     assert (wrong.code, wrong.out, wrong.err.count("\n")) == (3, b"", 1)
     assert rmq("check", "bogus").code == rmq("check", "lag", "--bogus").code == 3
     assert rmq("topic", "list", "--bogus").code == rmq("topic", "bogus").code == 2
+
+
+@pytest.fixture
+def former(cluster: Cluster) -> SeenFile:
+    """The file of an earlier run, which saw a broker more."""
+    file = SeenFile(cluster.namesrv)
+    file.write(Seen([LostBroker("broker-z", "c", "10.0.0.9:10911", system_now_ms() - 65_000)]))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (("brokers",), "CRITICAL"),
+        (("send",), "CRITICAL"),
+        (("disk", "--warn", "101", "--crit", "102"), "UNKNOWN"),
+        (("dlq", "--warn", "100000"), "UNKNOWN"),
+        (("lag",), "UNKNOWN"),
+        (("brokers", "--expect", "1"), "OK"),
+        (("send", "-b", "broker-a"), "OK"),
+    ],
+)
+def test_a_broker_of_an_earlier_run_is_lost(
+    rmq: Run, former: SeenFile, words: tuple[str, ...], state: str
+) -> None:
+    checked = rmq("check", *words)
+    first, *details = checked.out.decode().splitlines()
+    assert first.startswith(f"RMQ {words[0].upper()} {state} - ")
+    said = "broker-z: is no longer registered; 1 min 5 s ago it was, at 10.0.0.9:10911"
+    assert (said in details) is (state != "OK")
+    again = rmq("check", "brokers")
+    assert again.code == (0 if "--expect" in words else 2)
+
+
+def test_doctor_and_metrics_name_it_too(rmq: Run, former: SeenFile) -> None:
+    examined = rmq("doctor")
+    assert [line[:3] for line in examined.lines if line[0] == "fail"] == [["fail", "broker", "broker-z"]]
+    shown = rmq("metrics", "show")
+    assert b'rmq_up{broker="broker-z",brokerIP="10.0.0.9:10911",cluster="c"} 0.0' in shown.out
+    assert (shown.code, "broker-z: does not answer" in shown.err) == (3, True)
+
+
+def test_a_state_folder_that_cannot_be_written_is_said(
+    rmq: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RMQ_STATE_DIR", str(tmp_path / "file"))
+    checked = rmq("check", "brokers")
+    assert (checked.code, b"\nbrokers of earlier runs are unknown: " in checked.out) == (0, True)
+    assert "skip" in [line[0] for line in rmq("doctor").lines if "earlier runs" in line[3]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from broker.testing.in_memory import MemoryCluster, embedded_in_memory
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, GroupNotFound, NotFound, Producer
+from rmqcli.client.admin.values import BrokerSummary
+from rmqcli.doctor.seen import LostBroker
 from rmqcli.monitor import measures
 from rmqcli.monitor.verdict import Figure, Measured, State
 
@@ -79,12 +82,41 @@ async def test_an_offset_beyond_the_end_is_no_lag_of_zero(autojump_clock: MockCl
 
 
 async def test_brokers(autojump_clock: MockClock, pair: Pair) -> None:
-    assert await measures.brokers(pair.admin) == Measured([Figure(0)], {}, State.OK)
+    assert await measures.brokers(pair.admin) == Measured([Figure(0)], {}, counted=True)
     missing = await measures.brokers(pair.admin, 3)
     assert (missing.figures, missing.lost) == ([Figure(1)], {"": "2 of 3 brokers are registered"})
+    gone = [LostBroker("broker-c", "c", "1:1", pair.admin.instance.now_ms() - 5000)]
+    forgotten = await measures.brokers(pair.admin, 0, gone)
+    said = "is no longer registered; 5 s ago it was, at 1:1"
+    assert (forgotten.figures, forgotten.lost) == ([Figure(1)], {"broker-c": said})
+    assert (await measures.brokers(pair.admin, 2, gone)).lost == {}
+    assert (await measures.brokers(pair.admin, 3, gone)).figures == [Figure(1)]
+    assert measures.with_gone(Measured([Figure(1)], {"x": "y"}), gone, 0).lost.keys() == {"x", "broker-c"}
     pair.lose_one()
     lost = await pair.timed(measures.brokers(pair.admin, 2))
     assert (lost.figures, list(lost.lost)) == ([Figure(1)], [f"broker-b {pair.other}"])
+
+
+async def test_a_name_without_a_master_counts_as_lost() -> None:
+    async def summaries() -> list[BrokerSummary]:
+        return [BrokerSummary("c", "broker-a", 1, "1:1", {}), BrokerSummary("c", "broker-b", 0, "1:2", {})]
+
+    admin: Any = SimpleNamespace(
+        brokers=SimpleNamespace(summaries=summaries), instance=SimpleNamespace(now_ms=int)
+    )
+    found = await measures.brokers(admin)
+    assert (found.figures, found.lost) == ([Figure(1)], {"broker-a": "has no master, only slaves are left"})
+    gone = [LostBroker("broker-a", "c", "1:0", 0)]
+    assert (await measures.brokers(admin, 0, gone)).figures == [Figure(1)]
+
+
+async def test_the_disks_of_a_master_and_its_slave_are_two() -> None:
+    async def summaries() -> list[BrokerSummary]:
+        full, empty = {"commitLogDiskRatio": "0.95"}, {"commitLogDiskRatio": "0.05"}
+        return [BrokerSummary("c", "a", 0, "1:1", full), BrokerSummary("c", "a", 1, "1:2", empty)]
+
+    admin: Any = SimpleNamespace(brokers=SimpleNamespace(summaries=summaries))
+    assert (await measures.disk(admin)).figures == [Figure(95, "a"), Figure(5, "a:1")]
 
 
 async def test_disk(autojump_clock: MockClock, pair: Pair) -> None:
@@ -119,4 +151,4 @@ async def test_send(autojump_clock: MockClock, pair: Pair) -> None:
     pair.lose_one()
     left = await pair.timed(measures.send(pair.admin))
     assert ([one.target for one in left.figures], list(left.lost)) == (["broker-a"], ["broker-b"])
-    assert left.lost_state is State.CRITICAL
+    assert measures.SEND.lost_state is measures.BROKERS.lost_state is State.CRITICAL

@@ -31,7 +31,12 @@ def test_what_is_known_to_be_bad_counts_most(values: list[float], lost: dict[str
 
 
 def test_a_send_that_fails_is_critical() -> None:
-    assert judge(SEND, Measured([Figure(1, "a")], LOST, State.CRITICAL), Limits()).state is State.CRITICAL
+    assert judge(SEND, Measured([Figure(1, "a")], LOST), Limits()).state is State.CRITICAL
+
+
+def test_losses_that_a_figure_counts_are_judged_by_it() -> None:
+    warn = Limits(parse_threshold("0"))
+    assert judge(BROKERS, Measured([Figure(1)], LOST, counted=True), warn).state is State.WARNING
 
 
 def test_the_line_of_a_plugin() -> None:

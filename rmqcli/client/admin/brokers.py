@@ -25,7 +25,7 @@ from codec.operations.routes import GET_BROKER_CLUSTER_INFO
 from codec.operations.topics import CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC
 from rmqcli.client.admin.area import Area, gather, unreached
 from rmqcli.client.admin.values import BrokerLag, BrokerSummary, TopicChange
-from rmqcli.client.errors import BrokerRefused, ClientError, NoRoute, NotFound, valid
+from rmqcli.client.errors import BrokerRefused, ClientError, NoBrokers, NoRoute, NotFound, valid
 
 Cleaning = Literal["queues", "topics", "log"]
 _CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {
@@ -37,8 +37,10 @@ _CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {
 
 class BrokerAdmin(Area):
     async def cluster_info(self) -> ClusterInfo:
-        """All clusters, brokers and addresses that the name server knows (code 106)."""
+        """All clusters, brokers and addresses that the name server knows (code 106); NoBrokers without any."""
         info = (await self.instance.ask_name_server(GET_BROKER_CLUSTER_INFO, None)).body
+        if not info.broker_addr_table:
+            raise NoBrokers(self.instance.name_servers.current)
         self.instance.routes.learn({name: data.broker_addrs for name, data in info.broker_addr_table.items()})
         return info
 
@@ -63,7 +65,7 @@ class BrokerAdmin(Area):
             for broker_id, address in sorted(addresses.items())
         }
         if not seats:
-            raise self._unknown("no broker registered", ())
+            raise self._unknown("no broker with an address", info.broker_addr_table)
         return seats
 
     def _chosen(

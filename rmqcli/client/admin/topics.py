@@ -61,8 +61,13 @@ class TopicAdmin(FormerMethod, Area):
     former = "topics"
 
     async def names(self) -> list[str]:
-        """All topics of the name server, sorted, including retry, dead-letter and system topics."""
+        """All topics of the name server, sorted, including retry, dead-letter and system topics.
+
+        NoBrokers if no broker is registered.
+        """
         answer = await self.instance.ask_name_server(GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None)
+        if not answer.body.topic_list:  # every broker has topics of its own
+            await self._admin.brokers.cluster_info()
         return sorted(answer.body.topic_list)
 
     async def route(self, topic: str) -> TopicRouteData:

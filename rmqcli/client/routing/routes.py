@@ -19,11 +19,12 @@ from codec.codes import MASTER_ID, Perm, ResponseCode
 from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.message import SystemTopic
 from codec.message_queue import MessageQueue
-from codec.operations.routes import GET_ROUTEINFO_BY_TOPIC
+from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import (
     UNREACHED,
     ClientError,
+    NoBrokers,
     NoNameServer,
     NoRoute,
     RequestTimeout,
@@ -201,13 +202,14 @@ class Routes:
         return data
 
     async def read(self, topic: str, timeout: float, *, create: bool = False) -> Route:
-        """The current route from the name server, which is cached."""
+        """The current route from the name server, which is cached. NoRoute for none; NoBrokers if no broker is
+        registered at all."""
         fallback = False
         try:
             data = await self.fetch(topic, timeout)
-        except NoRoute:
+        except NoRoute as error:
             if not create:
-                raise
+                raise await self._why_absent(error, timeout) from None
             data, fallback = await self._fallback(topic, timeout), True
         return self._keep(topic, data, fallback)
 
@@ -216,7 +218,17 @@ class Routes:
             return await self.fetch(SystemTopic.AUTO_CREATE, timeout)
         except NoRoute as error:
             detail = ", and no broker creates topics by itself"
-            raise NoRoute(topic, error.address, error.remark, detail) from None
+            absent = NoRoute(topic, error.address, error.remark, detail)
+            raise await self._why_absent(absent, timeout) from None
+
+    async def _why_absent(self, error: NoRoute, timeout: float) -> ClientError:
+        """NoBrokers if no broker at all is registered, else `error`: nobody needs to create a topic then."""
+        try:
+            reply = await self._name_servers.request(request_of(GET_BROKER_CLUSTER_INFO, None, None), timeout)
+            found = answer_of(GET_BROKER_CLUSTER_INFO, reply, self._name_servers.current).body
+        except ClientError:
+            return error
+        return error if found.broker_addr_table else NoBrokers(error.address)
 
     def _keep(self, topic: str, data: TopicRouteData, fallback: bool) -> Route:
         publish, subscribe = publish_queues(topic, data), subscribe_queues(topic, data)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from typer import Argument, Option
 
@@ -17,7 +17,10 @@ from rmqcli.commands.common.admin import with_admin
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
+    from rmqcli.doctor.seen import LostBroker
     from rmqcli.monitor.verdict import Limits, Measure, Measured, Verdict
+
+    Work: TypeAlias = Callable[[Admin, Sequence[LostBroker]], Awaitable[Measured]]
 
 UNKNOWN = ExitCode(3)
 """State UNKNOWN of Monitoring Plugins, also for a command line that is wrong."""
@@ -59,15 +62,25 @@ def run_check(
     settings: Settings,
     options: CheckOptions,
     measure: Measure,
-    work: Callable[[Admin], Awaitable[Measured]],
+    work: Work,
     *,
+    names: Collection[str] = (),
+    expected: int = 0,
     warn: str | None = None,
     crit: str | None = None,
 ) -> None:
-    """Measure, print the verdict and end with its state; every error is a state UNKNOWN with its text."""
+    """Measure, print the verdict and end with its state; every error is a state UNKNOWN with its text.
+
+    `names` are the brokers that are checked if not all are, `expected` is the number of those that must be
+    there: if they are, brokers that are no longer registered are forgotten.
+    """
     from rmqcli.cli.errors import leaves, message_of, report
     from rmqcli.cli.remedies import remedy
+    from rmqcli.client import NoBrokers
+    from rmqcli.commands.common.seen import looked
+    from rmqcli.doctor.seen import places_of
     from rmqcli.monitor.formats import FORMATS
+    from rmqcli.monitor.measures import with_gone
     from rmqcli.monitor.verdict import judge, unknown
     from rmqcli.render import Output
 
@@ -76,7 +89,23 @@ def run_check(
         if form not in FORMATS:
             raise usage_error(f"--format {form}: expected {', '.join(FORMATS)}")
         limits = options.limits(warn, crit)
-        verdict: Verdict = judge(measure, with_admin(settings, work), limits)
+
+        async def main(admin: Admin) -> Verdict:
+            nobody, places, now_ms = None, {}, admin.instance.now_ms()
+            try:
+                places = places_of(await admin.brokers.cluster_info())
+            except NoBrokers as error:
+                nobody = error
+            look = looked(settings, places, now_ms, names=names, expected=expected)
+            if nobody is not None:
+                details = [f"{one.label}: {one.told(now_ms)}" for one in look.gone]
+                why = message_of(nobody) + remedy(nobody, settings).text
+                return unknown(measure, why, measure.lost_state, [*details, *look.notes])
+            found = await work(admin, look.gone)
+            found = found if found.counted else with_gone(found, look.gone, now_ms)
+            return judge(measure, replace(found, notes=look.notes), limits)
+
+        verdict: Verdict = with_admin(settings, main)
     except Exception as error:
         if settings.verbose:
             report(error, settings)

@@ -19,4 +19,7 @@ def disk(settings: Settings, *, broker: BrokersOption = None, options: CheckOpti
     from rmqcli.monitor.measures import DISK
     from rmqcli.monitor.measures import disk as measured
 
-    run_check(settings, options, DISK, lambda admin: measured(admin, broker or ()), warn="75", crit="90")
+    names = broker or ()
+    run_check(
+        settings, options, DISK, lambda admin, _: measured(admin, names), names=names, warn="75", crit="90"
+    )

@@ -16,4 +16,4 @@ def dlq(settings: Settings, *, groups: GroupsArgument = None, options: CheckOpti
     from rmqcli.monitor.measures import DLQ
     from rmqcli.monitor.measures import dlq as measured
 
-    run_check(settings, options, DLQ, lambda admin: measured(admin, groups or ()), warn="0")
+    run_check(settings, options, DLQ, lambda admin, _: measured(admin, groups or ()), warn="0")

@@ -31,4 +31,4 @@ def lag(
     from rmqcli.monitor.measures import LAG
     from rmqcli.monitor.measures import lag as measured
 
-    run_check(settings, options, LAG, lambda admin: measured(admin, groups or (), topic))
+    run_check(settings, options, LAG, lambda admin, _: measured(admin, groups or (), topic))

@@ -30,4 +30,5 @@ def send(
     from rmqcli.monitor.measures import SEND
     from rmqcli.monitor.measures import send as measured
 
-    run_check(settings, options, SEND, lambda admin: measured(admin, broker or (), topic))
+    names = broker or ()
+    run_check(settings, options, SEND, lambda admin, _: measured(admin, names, topic), names=names)

@@ -14,7 +14,7 @@ from rmqcli.cli.options import BrokersOption
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
-    from rmqcli.metrics.collect import Seen
+    from rmqcli.doctor.seen import SeenFile
     from rmqcli.metrics.families import Sample
 
 app = command_group("metrics", "Show the figures of a cluster to Prometheus.")
@@ -36,7 +36,11 @@ class Selected(OptionGroup):
         """The arguments of methods of `Admin`."""
         return {"brokers": self.broker or ()}
 
-    async def collect(self, admin: Admin, seen: Seen | None = None) -> Sequence[Sample]:
+    async def collect(self, admin: Admin, file: SeenFile) -> Sequence[Sample]:
+        """Return the samples. `file` has the brokers of earlier scrapes, and of other commands."""
         from rmqcli.metrics.collect import collect
 
-        return await collect(admin, **self.named, max_series=self.max_series, seen=seen)
+        seen = file.read()
+        samples = await collect(admin, **self.named, max_series=self.max_series, seen=seen)
+        file.write(seen)
+        return samples

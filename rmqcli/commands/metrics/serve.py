@@ -45,12 +45,12 @@ def serve(settings: Settings, selected: Selected, listen: ListenOption = "127.0.
 async def _start(stack: AsyncExitStack, settings: Settings, selected: Selected, host: str, port: int) -> None:
     from rmqcli.client import Admin
     from rmqcli.commands.common.serving import announce, opened
-    from rmqcli.metrics.collect import Seen
+    from rmqcli.doctor.seen import SeenFile
     from rmqcli.metrics.server import open_metrics
 
     options = {"timeout": TIMEOUT, **settings.client_options}
     admin = await stack.enter_async_context(Admin(**options))
-    seen = Seen()
+    seen = SeenFile(settings.namesrv)
     server = open_metrics(host or "0.0.0.0", port, lambda: selected.collect(admin, seen))
     bound = await opened(stack, server, "the metrics server", f"{host}:{port}", "--listen")
     url = f"http://{host or '127.0.0.1'}:{bound}/metrics"

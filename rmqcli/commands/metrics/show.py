@@ -14,7 +14,7 @@ from rmqcli.commands.metrics.app import Selected, app
 from rmqcli.extras import require
 
 if TYPE_CHECKING:
-    from rmqcli.client import Admin
+    from rmqcli.client import Admin, NoBrokers
     from rmqcli.metrics.families import Sample
 
 
@@ -22,19 +22,25 @@ if TYPE_CHECKING:
 def show(settings: Settings, selected: Selected) -> None:
     """Print the metrics once, as a scrape returns them.
 
-    A broker that does not answer has rmq_up 0, and the exit code is 3. Without a name server the exit code
-    is 5.
+    A broker that does not answer, or is no longer registered, has rmq_up 0, and the exit code is 3. Without a
+    name server or any broker the exit code is 5.
     """
     require(*REQUIRED)
+    from rmqcli.client import NoBrokers
+    from rmqcli.doctor.seen import SeenFile
     from rmqcli.metrics.exposition import text
     from rmqcli.metrics.families import UP
     from rmqcli.render import Output
 
-    async def main(admin: Admin) -> Sequence[Sample]:
-        await admin.brokers.seats(**selected.named)
-        return await selected.collect(admin)
+    async def main(admin: Admin) -> tuple[Sequence[Sample], NoBrokers | None]:
+        nobody = None
+        try:
+            await admin.brokers.seats(**selected.named)
+        except NoBrokers as error:
+            nobody = error
+        return await selected.collect(admin, SeenFile(settings.namesrv)), nobody
 
-    samples = with_admin(settings, main)
+    samples, nobody = with_admin(settings, main)
     if settings.json:
         Output().json(
             {
@@ -50,5 +56,7 @@ def show(settings: Settings, selected: Selected) -> None:
         )
     else:
         Output().write(text(samples))
+    if nobody is not None:
+        raise nobody
     lost = {one.labels[-1]: "does not answer" for one in samples if one.family == UP and not one.value}
     end_partly(lost)

@@ -8,7 +8,6 @@ and brokers remove offsets only with the whole group, so an undo leaves it alone
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from datetime import datetime
@@ -24,6 +23,7 @@ from rmqcli.client import ResetPlan, ResetTarget
 from rmqcli.client.wire.addresses import name_servers
 from rmqcli.render.output import warn
 from rmqcli.render.text import many
+from rmqcli.state import state_folder
 
 
 class Home(NamedTuple):
@@ -60,12 +60,7 @@ class UndoFile(msgspec.Struct, frozen=True, rename="camel"):
 
 def undo_folder() -> Path:
     """Return the folder of undo files."""
-    folder = os.environ.get("RMQ_STATE_DIR")
-    if folder:
-        return Path(folder) / "undo"
-    import platformdirs
-
-    return Path(platformdirs.user_state_dir("rmq")) / "undo"
+    return state_folder() / "undo"
 
 
 def load_undo(path: Path, settings: Settings) -> tuple[tuple[str, str, ResetTarget], Home]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from codec.names import DLQ_PREFIX
-from rmqcli.client import Admin, ClientError
+from rmqcli.client import Admin, ClientError, NoBrokers
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
 from rmqcli.doctor.members import Members, members_of
+from rmqcli.doctor.seen import seat_label
 from rmqcli.doctor.survey import Reading, Seat, Survey, examine
 from rmqcli.flows.topic_names import application_topics
 from rmqcli.report.cluster.limits import limited
@@ -57,7 +58,7 @@ class ClusterReading:
 
 
 def label_of(seat: Seat) -> str:
-    return f"{seat.broker_name}:{seat.broker_id}" if seat.broker_id else seat.broker_name
+    return seat_label(seat.broker_name, seat.broker_id)
 
 
 async def read_cluster(
@@ -71,6 +72,8 @@ async def read_cluster(
     for error in survey.views.values():
         if not survey.answered and isinstance(error, ClientError):
             raise error
+    if survey.answered and not survey.seats:
+        raise NoBrokers(admin.instance.name_servers.current)
     if not (brokers or cluster):
         return await _read_all(admin, survey)
     seats = await admin.brokers.seats(brokers=brokers, cluster=cluster)

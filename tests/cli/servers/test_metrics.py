@@ -124,7 +124,7 @@ async def test_a_name_server_that_knows_no_broker_is_up() -> None:
         samples = await collect(admin)
     assert [(one.family.name, one.value) for one in samples][:2] == [
         ("rmq_name_server_up", 1),
-        ("rmq_series_dropped", 0),
+        ("rmq_up", 0),
     ]
 
 
