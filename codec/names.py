@@ -1,7 +1,8 @@
 """Names that RocketMQ reserves, and the rules for topics and groups (Java `TopicValidator`, `Validators`,
 `MixAll`).
 
-A name consists of the characters `% | - _ 0-9 A-Z a-z`, at most 127 for a topic and 255 for a group.
+A name consists of the characters `% | - _ 0-9 A-Z a-z`, at most 127 for a topic and 120 for a group, whose retry
+topic `%RETRY%group` is a topic, too (4.9 and 5.x up to 5.3.3 take 255, and cannot store what is sent back).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 TRANSACTION_GROUP = SYSTEM_GROUP_PREFIX + "TRANS"
 """Its offsets are the progress of transaction checks."""
 MAX_TOPIC_LENGTH = 127
-MAX_GROUP_LENGTH = 255
+MAX_GROUP_LENGTH = MAX_TOPIC_LENGTH - len(RETRY_PREFIX)
 
 _LEGAL = re.compile(r"^[%|a-zA-Z0-9_-]+$")
 
@@ -106,7 +107,10 @@ def check_group(name: str) -> None:
     if not name.strip():
         raise ValueError("the specified group is blank")
     if len(name) > MAX_GROUP_LENGTH:
-        raise ValueError(f"the specified group is longer than group max length {MAX_GROUP_LENGTH}.")
+        raise ValueError(
+            f"the specified group is longer than group max length {MAX_GROUP_LENGTH}: its retry topic "
+            f"{RETRY_PREFIX}… could not be stored"
+        )
     if not _LEGAL.fullmatch(name):
         raise ValueError(
             f"the specified group[{name}] contains illegal characters, allowing only {_LEGAL.pattern}"

@@ -14,7 +14,7 @@ from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.net.turns import LongWork, Steps, emptying
 from broker.tables import ClientChannel
-from broker.tables.groups import can_have_retry_topic
+from broker.tables.groups import name_problem
 from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
 from codec.bodies.connections import (
     ClientConnection,
@@ -58,9 +58,8 @@ def _put_groups(broker: BrokerContext, configs: list[SubscriptionGroupConfig]) -
 
 def _refuse_unusable(config: SubscriptionGroupConfig) -> None:
     name = config.group_name
-    if not can_have_retry_topic(name):
-        remark = f"the group[{name}] can have no retry topic: its name is blank, too long or holds a /"
-        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    if (problem := name_problem(name)) is not None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, problem)
     if config.retry_queue_nums > MOST_QUEUES:
         remark = f"the group[{name}] can not have {config.retry_queue_nums} retry queues, {MOST_QUEUES} is the limit"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)

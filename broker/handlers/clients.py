@@ -21,6 +21,7 @@ from broker.net.turns import LongWork, Pace, Steps, emptying
 from broker.services.clients import left_group, notify_group, watch_session
 from broker.services.creations import count_created
 from broker.tables import ClientChannel, TooManyGroups
+from broker.tables.groups import name_problem
 from broker.tables.topics import UNIT_SUB
 from codec.bodies.connections import GetConsumerListByGroupResponseBody
 from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
@@ -44,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Answered[None, None]:
-    """34: registers the client in its groups. Without subscriptions (5.x) the known ones stay."""
+    """34: registers the client in its groups, but in none with an impossible name. Without subscriptions (5.x) the known ones stay."""
     return LongWork(_heartbeat(broker, request))
 
 
@@ -82,7 +83,11 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
     watch_session(broker, session)
     announced = broker.announcer.asked
     changed = []
+    problem: str | None = None
     for consumer in data.consumer_data_set:
+        if (wrong := name_problem(consumer.group_name)) is not None:
+            problem = problem or wrong
+            continue
         _ensure_group(broker, session, consumer)
         known = broker.consumers.get(consumer.group_name) if data.without_sub else None
         if known is not None:
@@ -101,11 +106,18 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
         yield
     yield from emptying(data.consumer_data_set)  # nobody else has the list of this request
     if broker.announcer.asked > announced:
-        return partial(_notify_when_known, broker, changed, session.turns.pace())
+        return partial(_notify_when_known, broker, changed, session.turns.pace(), problem)
     for group in changed:
         notify_group(broker, group)
         yield
-    return Reply
+    return partial(_registered, problem)
+
+
+def _registered(problem: str | None) -> Reply[None, None]:
+    """The reply to a heartbeat: a refusal if one of its groups cannot exist; all others are registered."""
+    if problem is not None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, problem)
+    return Reply()
 
 
 @contextmanager
@@ -117,14 +129,16 @@ def _bounded() -> Iterator[None]:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
 
 
-async def _notify_when_known(broker: BrokerContext, groups: Iterable[str], pace: Pace) -> Reply[None, None]:
+async def _notify_when_known(
+    broker: BrokerContext, groups: Iterable[str], pace: Pace, problem: str | None
+) -> Reply[None, None]:
     """A member that rebalances before the name servers know the retry topic takes its queues much later."""
     with trio.CancelScope(shield=True):
         await broker.announcer.settled()
         for group in groups:
             notify_group(broker, group)
             await pace.step()
-    return Reply()
+    return _registered(problem)
 
 
 def _ensure_group(broker: BrokerContext, session: Session, consumer: ConsumerData) -> None:

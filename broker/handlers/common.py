@@ -13,7 +13,7 @@ from broker.net.session import Session
 from broker.services.creations import count_created
 from broker.services.put import PUT_CODES
 from broker.store.values import PutStatus
-from broker.tables.groups import can_have_retry_topic
+from broker.tables.groups import name_problem
 from codec.bodies.config import SubscriptionGroupConfig
 from codec.codes import ResponseCode
 from codec.errors import CodecError
@@ -97,6 +97,14 @@ def no_topic(topic: str, before_faq: str = "") -> Refusal:
     )
 
 
+def no_group(name: str, remark: str) -> Refusal:
+    """The refusal of a group that `GroupTable.find` does not know; `remark` if nothing is wrong with its name."""
+    problem = name_problem(name)
+    if problem is not None:
+        return Refusal(ResponseCode.SYSTEM_ERROR, problem)
+    return Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+
+
 def refuse_on_slave(broker: BrokerContext) -> None:
     """Refuses changes on a slave: it copies topics and groups from its master."""
     if broker.is_slave:
@@ -134,12 +142,10 @@ def put_refusal(
 
 
 def retry_group(broker: BrokerContext, session: Session, name: str) -> SubscriptionGroupConfig:
-    """The settings of a group that sends back. Saved ones may be of a group that can have no retry topic."""
+    """The settings of a group that sends back."""
     config, made = broker.groups.find(name)
-    if config is None or not can_have_retry_topic(name):
-        raise Refusal(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name} {FAQ}"
-        )
+    if config is None:
+        raise no_group(name, f"subscription group not exist, {name} {FAQ}")
     if made:
         count_created(broker, session, partial(broker.groups.remove, name))
         broker.files.groups_changed()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
-from broker.handlers.common import FAQ, no_filtering, no_topic
+from broker.handlers.common import FAQ, no_filtering, no_group, no_topic
 from broker.net.session import Session
 from broker.services.creations import count_created
 from codec.bodies.heartbeat import SubscriptionData
@@ -48,8 +48,8 @@ def selection_of(broker: BrokerContext, session: Session, header: PullMessageReq
         count_created(broker, session, partial(broker.groups.remove, header.consumer_group))
         broker.files.groups_changed()
     if group is None:
-        remark = f"subscription group [{header.consumer_group}] does not exist, {FAQ}"
-        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        name = header.consumer_group
+        raise no_group(name, f"subscription group [{name}] does not exist, {FAQ}")
     if not group.consume_enable:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"

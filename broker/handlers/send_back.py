@@ -2,20 +2,22 @@
 `AbstractSendMessageProcessor`).
 
 The message goes to the retry topic of the group, with a delay that grows with each attempt, or, when the
-attempts are used up or the delay level is negative, to the dead-letter topic.
+attempts are used up or the delay level is negative, to the dead-letter topic. It goes there at once, too, when
+what a retry adds does not fit into its properties any more, or its consumer would get it again for ever.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import DLQ_QUEUES, message_at, retry_group, retry_limit
 from broker.net.handling import Reply, Request
-from broker.services.messages import can_be_stored, restored
+from broker.services.messages import restored
 from broker.services.put import put
-from broker.store.values import PutStatus, StoreMessage
+from broker.store.values import PutStatus
 from broker.tables.topics import UNIT_SUB
 from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from codec.codes import Perm, ResponseCode
@@ -29,8 +31,17 @@ FIRST_DELAY_LEVEL = 3
 """The delay level of the first attempt when the consumer leaves it to the broker."""
 
 
+P = PropertyName
+SPARED = (P.WAIT, P.DELAY, P.TRACE_ON, P.MSG_REGION, P.CLUSTER, P.ORIGIN_MESSAGE_ID, P.RETRY_TOPIC)
+"""What a dead letter goes without, in this order, until its properties fit: those that brokers added."""
+
+_log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _Retry:
+    """An attempt that is made after a delay."""
+
     topic: str
     queues: int
     delay_level: int
@@ -55,11 +66,8 @@ def send_back(
     if original is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
     target = _target(header, group, original, request.command.version)
-    if not can_be_stored(target.topic):
-        raise Refusal(ResponseCode.SYSTEM_ERROR, PutStatus.MESSAGE_ILLEGAL.name)
-    if target.topic != retry.topic_name:
-        _ensure(broker, target.topic, target.queues)
-    _put(broker, original, target)
+    if target is None or not _put_for_retry(broker, original, target):
+        _put_dead_letter(broker, original, header.group)
     broker.statistics.sent_back(
         original.properties.get(PropertyName.RETRY_TOPIC, original.topic), header.group
     )
@@ -73,36 +81,62 @@ def _ensure(broker: BrokerContext, topic: str, queues: int, unit_mode: bool = Fa
     return config
 
 
-def _put(broker: BrokerContext, original: MessageExt, target: _Target) -> None:
-    queue_id = broker.rng.randrange(max(1, target.queues))
-    try:
-        status = put(broker, _retried(original, target, queue_id)).status
-    except LocalProtocolError:
-        status = PutStatus.PROPERTIES_SIZE_EXCEEDED
-    if status is not PutStatus.PUT_OK:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, status.name)
-
-
 def _target(
     header: ConsumerSendMsgBackRequestHeader,
     group: SubscriptionGroupConfig,
     original: MessageExt,
     version: int,
-) -> _Target:
+) -> _Retry | None:
+    """The next attempt; None when there is none."""
     if original.reconsume_times >= retry_limit(group, header, version) or header.delay_level < 0:
-        return _Target(dlq_topic(header.group), DLQ_QUEUES, 0)
+        return None
     level = header.delay_level or FIRST_DELAY_LEVEL + original.reconsume_times
-    return _Target(retry_topic(header.group), group.retry_queue_nums, level)
+    return _Retry(retry_topic(header.group), group.retry_queue_nums, level)
 
 
-def _retried(original: MessageExt, target: _Target, queue_id: int) -> StoreMessage:
+def _put_for_retry(broker: BrokerContext, original: MessageExt, retry: _Retry) -> bool:
+    """Stores the message for another attempt. False when its properties have no room for that."""
+    properties = _properties(original) | {P.WAIT: "false", P.DELAY: str(retry.delay_level)}
+    try:
+        _put(broker, original, properties, retry.topic, broker.rng.randrange(max(1, retry.queues)))
+    except LocalProtocolError:
+        text = "group topic %s: the message at %d is made a dead letter: a retry does not fit into its properties"
+        _log.warning(text, retry.topic, original.commit_log_offset)
+        return False
+    return True
+
+
+def _put_dead_letter(broker: BrokerContext, original: MessageExt, group: str) -> None:
+    topic = dlq_topic(group)
+    _ensure(broker, topic, DLQ_QUEUES)
+    properties = _properties(original) | {P.WAIT: "false", P.DELAY: "0"}
+    for name in (None, *SPARED):
+        properties.pop(name or "", None)
+        try:
+            _put(broker, original, properties, topic, broker.rng.randrange(DLQ_QUEUES))
+        except LocalProtocolError:
+            continue
+        return
+    raise Refusal(ResponseCode.SYSTEM_ERROR, PutStatus.PROPERTIES_SIZE_EXCEEDED.name)
+
+
+def _properties(original: MessageExt) -> dict[str, str]:
     properties = {name: value for name, value in original.properties.items() if name not in TIMERS}
-    properties.setdefault(PropertyName.RETRY_TOPIC, original.topic)
-    properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, original.offset_msg_id)
-    properties[PropertyName.WAIT] = "false"
-    properties[PropertyName.DELAY] = str(target.delay_level)
+    properties.setdefault(P.RETRY_TOPIC, original.topic)
+    properties.setdefault(P.ORIGIN_MESSAGE_ID, original.offset_msg_id)
+    return properties
+
+
+def _put(
+    broker: BrokerContext, original: MessageExt, properties: dict[str, str], topic: str, queue_id: int
+) -> None:
+    """Stores the message again. LocalProtocolError: its properties are too long. Refusal."""
     message = restored(original, properties, encode_properties(properties))
-    message.topic = target.topic
+    message.topic = topic
     message.queue_id = queue_id
     message.reconsume_times += 1
-    return message
+    status = put(broker, message).status
+    if status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
+        raise LocalProtocolError(status.name)
+    if status is not PutStatus.PUT_OK:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, status.name)

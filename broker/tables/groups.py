@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 from broker.tables.configs import ConfigTable
 from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from codec.names import BUILT_IN_GROUPS, SYSTEM_GROUP_PREFIX, retry_topic
-
-LONGEST_FOLDER_NAME = 255
-"""Bytes; Linux NAME_MAX."""
+from codec.names import BUILT_IN_GROUPS, MAX_GROUP_LENGTH, RETRY_PREFIX, SYSTEM_GROUP_PREFIX
 
 
 class GroupTable(ConfigTable[SubscriptionGroupConfig]):
@@ -24,11 +21,13 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self._forbidden: dict[str, dict[str, int]] | None = None
 
     def find(self, group: str) -> tuple[SubscriptionGroupConfig | None, bool]:
-        """The config of a group, and True if this created it. None also when it could have no retry topic."""
+        """The config of a group, and True if this created it. None also when `name_problem` has one."""
+        if name_problem(group) is not None:  # a saved table may have such a group: Java takes every name
+            return None, False
         config = self._configs.get(group)
         if config is not None:
             return config, False
-        if not (self.auto_create or group.startswith(SYSTEM_GROUP_PREFIX)) or not can_have_retry_topic(group):
+        if not (self.auto_create or group.startswith(SYSTEM_GROUP_PREFIX)):
             return None, False
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)
@@ -50,10 +49,22 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self._forbidden = wrapper.forbidden_table
 
 
-def can_have_retry_topic(group: str) -> bool:
-    """True when the name can be part of a folder's name: 4.9 accepts even one that leads out of the store."""
+def name_problem(group: str) -> str | None:
+    """What is wrong with the name of a group: its retry topic is a folder of the store, and a part of records.
+
+    None if nothing is. Other characters than Java's clients use are accepted, as by a 4.9 broker.
+    """
+    if not group.strip():
+        return "the name of the group is blank"
+    if "/" in group or "\0" in group:
+        return f"the group[{group}] has a name that no folder can have"
     try:
-        name = retry_topic(group).encode()
+        size = len(group.encode())
     except UnicodeEncodeError:
-        return False
-    return bool(group.strip()) and not {"/", "\0"} & set(group) and len(name) <= LONGEST_FOLDER_NAME
+        return "the name of the group is not text"
+    if size > MAX_GROUP_LENGTH:
+        return (
+            f"the group[{group[:MAX_GROUP_LENGTH]}…] has a name of {size} bytes, {MAX_GROUP_LENGTH} is the limit: "
+            f"its retry topic {RETRY_PREFIX}… could not be stored"
+        )
+    return None

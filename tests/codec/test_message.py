@@ -243,10 +243,12 @@ class TestMessage:
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ["a", "%RETRY%g-1_x|y", "Z" * 127])
+    @pytest.mark.parametrize("name", ["a", "%RETRY%g-1_x|y", "Z" * 120])
     def test_good(self, name: str) -> None:
         check_topic(name)
         check_group(name)
+        check_topic(retry_topic(name))
+        check_topic(dlq_topic(name))
 
     @pytest.mark.parametrize(
         ("name", "message"),
@@ -264,7 +266,7 @@ class TestNames:
             check_topic(name)
 
     @pytest.mark.parametrize(
-        ("name", "message"), [("", "blank"), ("a.b", "illegal"), ("a" * 256, "max length 255")]
+        ("name", "message"), [("", "blank"), ("a.b", "illegal"), ("a" * 121, "max length 120")]
     )
     def test_bad_groups(self, name: str, message: str) -> None:
         with pytest.raises(ValueError, match=message):

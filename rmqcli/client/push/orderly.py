@@ -130,10 +130,10 @@ class OrderlyService:
         return 0.0
 
     async def _all_given_up(self, batch: Batch) -> bool:
-        """True if all messages reached the limit and were sent to the retry topic, to become dead letters."""
+        """True if all messages reached the limit and became dead letters."""
         given_up = 0
         for message in batch:
-            if message.reconsume_times < self._limit or not await self._back.send_to_retry_topic(message):
+            if message.reconsume_times < self._limit or not await self._back.give_up(message):
                 consumed_again(message)
             else:
                 given_up += 1

@@ -18,6 +18,8 @@ from rmqcli.client.push.state import GroupState, log
 
 SEND_BACK_TIMEOUT = 5.0
 FIRST_RETRY_LEVEL = 3
+DEAD_LETTER = -1
+"""The delay level with which a broker makes a dead letter at once."""
 
 
 class SendBack:
@@ -45,6 +47,20 @@ class SendBack:
             await self._producer.send(self._retry_message(message), timeout=SEND_BACK_TIMEOUT)
         except ClientError as error:
             log.warning("%s could not be sent to the retry topic: %s", message.msg_id, error)
+            return False
+        return True
+
+    async def give_up(self, message: MessageExt) -> bool:
+        """Makes a dead letter of a message that has reached the limit; True if a broker has it.
+
+        Its own broker makes one even of a message that is too large to be sent to the retry topic.
+        """
+        if await self.send_to_retry_topic(message):
+            return True
+        try:
+            await self._to_broker(message, DEAD_LETTER)
+        except ClientError as error:
+            log.warning("the broker refused to make a dead letter of %s: %s", message.msg_id, error)
             return False
         return True
 

@@ -9,10 +9,14 @@ import msgspec
 import pytest
 import trio
 
+from broker.tables.groups import name_problem
+from codec.bodies.base import encode_body
 from codec.bodies.config import SubscriptionGroupConfig
+from codec.bodies.heartbeat import ConsumerData, HeartbeatData
 from codec.codes import ResponseCode
 from codec.message import MessageExt
-from tests.broker.support import Client, fake_broker
+from codec.properties import encode_properties
+from tests.broker.support import Client, fake_broker, subscription
 
 
 async def back(
@@ -151,21 +155,58 @@ async def test_a_message_whose_properties_grow_too_long(tmp_path: Path) -> None:
         client = broker.client()
         assert (await client.send("T", properties={"k": "v" * 32_700})).code == 0
         (original,) = await client.pulled("T")
-        assert await back(client, original) == (1, "PROPERTIES_SIZE_EXCEEDED")
+        assert await back(client, original) == (0, None)
+        (letter,) = await client.pulled("%DLQ%G")
+        assert (letter.properties["RETRY_TOPIC"], letter.reconsume_times) == ("T", 1)
+        assert letter.properties["k"] == original.properties["k"]
+        assert broker.context.store.topics() == ["T", "%DLQ%G"]
 
 
-@pytest.mark.parametrize("group", ["../../../outside", "a/b", "\0", "", "\ud800", "x" * 249, "é" * 125])
-async def test_a_group_whose_name_cannot_be_a_folder(tmp_path: Path, group: str) -> None:
-    """A retry topic is a folder of the store: nothing is created outside, and the store stays whole."""
+ADDED = ["WAIT", "DELAY", "TRACE_ON", "MSG_REGION", "CLUSTER", "ORIGIN_MESSAGE_ID", "RETRY_TOPIC"]
+
+
+@pytest.mark.parametrize(
+    ("spare", "count"), [(94, 0), (93, 1), (82, 2), (74, 3), (60, 4), (36, 4), (35, 5), (13, 5), (0, 6)]
+)
+async def test_a_dead_letter_leaves_out_what_has_no_room(tmp_path: Path, spare: int, count: int) -> None:
+    """Java refuses it for ever, so that the consumer gets the message every 5 s.
+
+    The message had a delay, with which it would be parked again.
+    """
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await client.send("T", properties={"DELAY": "1", "k": "v"})
+        (short,) = await client.pulled("SCHEDULE_TOPIC_XXXX")
+        size = 32_767 - len(encode_properties(short.properties)) + 1 - spare
+        await client.send("T", properties={"DELAY": "1", "k": "v" * size})
+        (full,) = await client.pulled("SCHEDULE_TOPIC_XXXX", offset=1)
+        assert await back(client, full, delayLevel=-1) == (0, None)
+        (letter,) = await client.pulled("%DLQ%G")
+        assert [name for name in ADDED if name not in letter.properties] == ADDED[:count]
+        assert letter.properties["k"] == "v" * size
+
+
+@pytest.mark.parametrize("group", ["../../../outside", "a/b", "\0", "", "\ud800", "x" * 121, "é" * 61])
+async def test_a_group_that_can_have_no_retry_topic(tmp_path: Path, group: str) -> None:
+    """A retry topic is a folder of the store, and a part of its records: nothing is created outside, nothing is
+    held up, and who asks is told the reason.
+    """
     async with fake_broker(tmp_path / "store") as broker:
         client = broker.client()
         await client.send("T")
         (original,) = await client.pulled("T")
-        code, remark = await back(client, original, group=group)
-        assert (code, (remark or "")[:29]) == (26, "subscription group not exist,")
-        assert (await client.send("T")).code == 0
+        answers = [await back(client, original, group=group, delayLevel=level) for level in (0, 2, -1)]
+        pull = await client.pull("T", group=group)
+        answers.append((pull.code, pull.remark))
         if group.isascii():
-            assert (await client.ask(200, None, msgspec.json.encode({"groupName": group}))).code == 1
+            created = await client.ask(200, None, msgspec.json.encode({"groupName": group}))
+            heartbeat = await client.heartbeat(group, "T")
+            answers += [(created.code, created.remark), (heartbeat.code, heartbeat.remark)]
+        assert set(answers) == {(ResponseCode.SYSTEM_ERROR, name_problem(group))}
+        assert group not in broker.context.groups
+        assert broker.context.consumers.get(group) is None
+        assert broker.context.store.topics() == ["T"]
+        assert (await client.send("T")).code == 0
     assert names(tmp_path) == ["store"]
 
 
@@ -187,18 +228,35 @@ async def test_a_table_of_groups_that_names_another_folder(tmp_path: Path) -> No
         (original,) = await client.pulled("T")
         name = "../../../outside"
         broker.context.groups.put(SubscriptionGroupConfig(group_name=name))
-        assert (await back(client, original, group=name))[0] == 26
+        assert await back(client, original, group=name) == (
+            1,
+            f"the group[{name}] has a name that no folder can have",
+        )
     assert names(tmp_path) == ["store"]
 
 
-@pytest.mark.parametrize("level", ["0", "2", "-1"])
-async def test_a_group_whose_retry_topic_cannot_be_stored_is_refused(
-    tmp_path: Path, autojump_clock: trio.abc.Clock, level: str
-) -> None:
-    """Java parks such a message, cannot deliver it, and holds up the level of all groups with it."""
+async def test_a_heartbeat_registers_the_groups_that_can_exist(tmp_path: Path) -> None:
+    long = "g" * 121
+    consumers = [
+        ConsumerData(group_name=group, subscription_data_set=[subscription("T")])
+        for group in ("A", long, "B")
+    ]
+    data = HeartbeatData(client_id="c", consumer_data_set=consumers)
+    async with fake_broker(tmp_path) as broker:
+        reply = await broker.client().ask(34, None, encode_body(data))
+        assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, name_problem(long))
+        known = [group for group in ("A", long, "B") if broker.context.consumers.get(group) is not None]
+        assert known == ["A", "B"]
+
+
+async def test_a_long_name_in_a_saved_table_of_groups(tmp_path: Path) -> None:
+    """Its messages could not be sent back; it can be read and deleted."""
+    name = "g" * 121
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        offset = str(int((await client.send("T")).ext["msgId"][16:], 16))
-        reply = await client.ask(36, {"offset": offset, "group": "g" * 123, "delayLevel": level})
-        assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "MESSAGE_ILLEGAL")
-        assert broker.context.store.topics() == ["T"]
+        await client.send("T")
+        broker.context.groups.put(SubscriptionGroupConfig(group_name=name))
+        pull = await client.pull("T", group=name)
+        assert (pull.code, pull.remark) == (ResponseCode.SYSTEM_ERROR, name_problem(name))
+        assert (await client.ask(207, {"groupName": name})).code == 0
+        assert name not in broker.context.groups

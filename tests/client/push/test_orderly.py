@@ -110,6 +110,18 @@ async def test_consumed_too_often_it_becomes_a_dead_letter(
     assert cluster.committed(GROUP, TOPIC)[0] == 2
 
 
+async def test_what_the_retry_topic_has_no_room_for_becomes_a_dead_letter(
+    cluster: WatchedCluster, autojump_clock: Any
+) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"0"], {"k": "v" * 32_700})
+    fill(cluster, 1)
+    taken = Taken(*[SUSPEND] * 2)
+    async with consumer(cluster, taken, orderly=True, max_reconsume_times=1):
+        await trio.sleep(20)
+    assert cluster.bodies(f"%DLQ%{GROUP}") == [b"0"]
+    assert cluster.committed(GROUP, TOPIC)[0] == 2
+
+
 async def test_without_a_limit_it_is_consumed_again_without_end(
     cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
