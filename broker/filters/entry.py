@@ -12,7 +12,7 @@ from codec.selector import Predicate
 
 @dataclass(slots=True)
 class ConsumerFilter:
-    """A filter; `predicate` None (a saved text that no longer compiles) lets everything through.
+    """A filter; `predicate` is None for a saved text that does not compile: pulls with it are refused.
 
     `client_version` is the version of the subscription. `bloom` is None for the filter of a single pull.
     """

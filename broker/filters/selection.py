@@ -2,7 +2,7 @@
 `ExpressionForRetryMessageFilter`).
 
 The bit map in the consume queue extension excludes some messages; the properties of the record decide
-about the others. Without a compiled filter everything passes, as in Java.
+about the others. A message of a retry topic whose original topic has no compiled filter passes, as in Java.
 """
 
 from __future__ import annotations

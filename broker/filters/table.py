@@ -154,7 +154,7 @@ class FilterTable:
         if is_tag_type(subscription.expression_type) or not subscription.sub_string:
             return
         old = self.get(subscription.topic, group)
-        if old is None or subscription.sub_version > old.client_version:
+        if old is None or old.predicate is None or subscription.sub_version > old.client_version:
             self._replace(group, subscription, old)
         elif subscription.sub_version == old.client_version:
             self._revive(old)
@@ -164,7 +164,8 @@ class FilterTable:
         topic, version = subscription.topic, subscription.sub_version
         expression, expression_type = subscription.sub_string, subscription.expression_type
         self.dirty = True
-        if old is not None and (old.expression, old.expression_type) == (expression, expression_type):
+        is_same = old is not None and (old.expression, old.expression_type) == (expression, expression_type)
+        if old is not None and is_same and old.predicate is not None:
             old.client_version = version
             self._revive(old)
             return

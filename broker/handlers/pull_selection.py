@@ -1,7 +1,8 @@
 """The selection of a pull: whether it is allowed, and which messages it lets through.
 
-SQL92 subscriptions are refused unless enablePropertyFilter is on. An expression in the request itself that
-does not compile lets everything pass, as in Java; one of a heartbeat is refused.
+SQL92 subscriptions are refused unless enablePropertyFilter is on, and so is an expression that does not compile,
+wherever it came from: the request, a heartbeat or consumerFilter.json. Java lets everything pass for one in a
+request.
 """
 
 from __future__ import annotations
@@ -87,14 +88,16 @@ def _unreadable() -> Refusal:
     return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
 
 
-def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter | None:
+def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter:
     text, kind = header.subscription, header.expression_type or ""
     if not text:
         raise _unreadable()
+    if not broker.config.enable_property_filter:
+        raise no_filtering(header.expression_type)
     try:
         return broker.filters.build(header.topic, header.consumer_group, text, kind, header.sub_version)
-    except SelectorError:
-        return None
+    except SelectorError as error:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
 
 
 def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | None) -> Wanted:
@@ -104,7 +107,7 @@ def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | N
     return Wanted(codes)
 
 
-def _wanted_by_sql(broker: BrokerContext, topic: str, kind: str | None, one: ConsumerFilter | None) -> Wanted:
+def _wanted_by_sql(broker: BrokerContext, topic: str, kind: str | None, one: ConsumerFilter) -> Wanted:
     config = broker.config
     if not config.enable_property_filter:
         raise no_filtering(kind)
@@ -133,7 +136,7 @@ def _wanted_by_group(
 
 def _filter_of_group(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter:
     one = broker.filters.get(header.topic, header.consumer_group)
-    if one is None:
+    if one is None or one.predicate is None:
         raise Refusal(ResponseCode.FILTER_DATA_NOT_EXIST, _NO_FILTER)
     if one.client_version < header.sub_version:
         raise Refusal(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")

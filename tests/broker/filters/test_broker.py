@@ -13,6 +13,9 @@ from codec.bodies.base import decode_body, encode_body
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
 from codec.bodies.stats import QueryConsumeQueueResponseBody
+from codec.codes import ResponseCode
+from codec.selector.sql92 import MAX_LENGTH
+from codec.selector.sql92_parser import MAX_NESTING
 from tests.broker.filters.support import (
     BY_GROUP,
     BY_HEADER,
@@ -76,11 +79,51 @@ async def test_a_pull_can_bring_its_own_filter(tmp_path: Path) -> None:
         client = broker.client()
         await fill(client)
         assert bodies(await pull(client, "a BETWEEN 1 AND 2")) == ["m1", "m2"]
-        everything = [f"m{n}" for n in range(6)]
-        assert bodies(await pull(client, "a BETWEEN")) == everything, "as in Java"
-        assert bodies(await client.pull("T", expression="x", expressionType="XPATH")) == everything
         empty = await pull(client, "")
         assert (empty.code, empty.remark) == (23, "parse the consumer's subscription failed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("SQL92", "a BETWEEN", "at character "),
+        ("SQL92", "a = 1" + " " * MAX_LENGTH, "the expression has 65541 characters; at most 65536 can be"),
+        ("SQL92", "NOT " * (MAX_NESTING + 1) + "TRUE", "nested more than 256 levels deep"),
+        ("SQL92", "a > 9223372036854775808", "9223372036854775808 is greater than"),
+        ("XPATH", "x", "no filter of type 'XPATH'"),
+    ],
+    ids=["malformed", "long", "deep", "great", "of another type"],
+)
+async def test_a_pull_with_a_filter_that_does_not_compile_is_refused(
+    tmp_path: Path, kind: str, text: str, reason: str
+) -> None:
+    """Java delivers everything."""
+    async with fake_broker(tmp_path, **SQL) as broker:
+        client = broker.client()
+        await fill(client)
+        for code in (11, 361):
+            header = pull_header("T", expression=text, expressionType=kind, sys_flag=BY_HEADER | SUSPENDED)
+            reply = await client.ask(code, header)
+            assert (reply.code, reply.body) == (ResponseCode.SUBSCRIPTION_PARSE_FAILED, b"")
+            assert reason in (reply.remark or "")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_saved_filter_that_does_not_compile_lets_nothing_through(
+    tmp_path: Path, version: int
+) -> None:
+    """A member comes back whose text another release has accepted."""
+    async with fake_broker(tmp_path, **SQL) as broker:
+        client, table = broker.client(), broker.context.filters
+        await fill(client)
+        await subscribed(client, "a = 1")
+        saved = encode_body(table.wrapper()).replace(b"a = 1", b"a > >")
+        table.load(decode_body(ConsumerFilterManager, saved))
+        assert (await pull(client)).code == ResponseCode.FILTER_DATA_NOT_EXIST
+        await subscribed(client, "a > >", version=version)
+        assert (await pull(client)).code == ResponseCode.FILTER_DATA_NOT_EXIST
+        await subscribed(client, "a = 3", version=version)
+        assert bodies(await pull(client)) == ["m3"]
 
 
 @pytest.mark.parametrize(
