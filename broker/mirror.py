@@ -15,6 +15,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -116,7 +117,7 @@ async def open_mirror(
             disk=disk,
         ) as store:
             tables = _tables(root, now_ms, in_thread, disk, master)
-            await in_thread(tables.files.load)
+            await in_thread(partial(tables.files.load, has_messages=store.commit_log_max_offset > 0))
             slave = Slave(
                 store,
                 lambda: seat,

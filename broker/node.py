@@ -153,7 +153,7 @@ async def open_broker(
                 await broker.access.load()
                 broker.access.topics_at = partial(topics_at, broker)
                 broker.access.on_change = broker.holds.release_all
-            await in_thread(broker.files.load)
+            await in_thread(load_tables, broker)
             listen_to_store(broker, delays)
             stop = trio.Event()
             try:
@@ -181,6 +181,11 @@ async def open_broker(
     finally:
         for listener in [*listeners, *([ha_listener] if ha_listener is not None else [])]:
             listener.close()
+
+
+def load_tables(broker: BrokerContext) -> None:
+    """Loads what is saved beside the messages. StoreDamaged. Blocks."""
+    broker.files.load(has_messages=broker.store.commit_log_max_offset > 0)
 
 
 async def save_state(broker: BrokerContext) -> None:

@@ -109,8 +109,8 @@ class AccessControl:
             contents = await self.in_thread(read_files, self.disk, self.default)
         except OSError as error:
             raise ConfigError(f"aclEnable=true: {error.filename}: {error.strerror}") from None
-        if not contents:
-            _log.warning("%s does not exist: no account may use this broker", self.default)
+        if not any(content.strip() for content in contents.values()):
+            _log.warning("%s is missing or empty: no account may use this broker", self.default)
         for path in await self.in_thread(read_by_others, self.disk, contents):
             _log.warning("others may read %s, which has secret keys: chmod 600", path)
         self.use(loaded(contents, self._now_ms()))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from broker.disk.interface import PAGE, CannotSync, Disk, FileState, FileSync, MappedFile, Usage
 from broker.disk.real import REAL
-from broker.disk.tables import load_table, save_table
+from broker.disk.tables import backup_of, load_table, save_table
 
 __all__ = [
     "PAGE",
@@ -23,6 +23,7 @@ __all__ = [
     "FileSync",
     "MappedFile",
     "Usage",
+    "backup_of",
     "load_table",
     "save_table",
 ]

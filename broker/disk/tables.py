@@ -3,7 +3,8 @@ version as `.bak`.
 
 Save: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the file, sync the folder; a crash at
 any point leaves a whole file under one of the two names. Load: the file, else `.bak` (missing, empty or
-unreadable alike); neither existing is a fresh start (Java `ConfigManager.load`, `MixAll.string2File`).
+unreadable alike); neither existing is a fresh start (Java `ConfigManager.load`, `MixAll.string2File`). Nothing that
+saves leaves an empty file: whether one is damage depends on what is beside it.
 
 A file that cannot be read goes to `.damaged`, an empty one is removed: the next save would make it the
 `.bak`, and a crash in the middle of that would leave nothing else.
@@ -32,59 +33,69 @@ def save_table(disk: Disk, path: Path, content: bytes, mode: int | None = None) 
     disk.write(fresh, content, mode)
     disk.sync_file(fresh)
     if disk.state(path) is not None:
-        disk.replace(path, _backup(path))
+        disk.replace(path, backup_of(path))
     disk.replace(fresh, path)
     disk.sync_folder(path.parent)
 
 
-def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None:
-    """The decoded file, or its `.bak`; None if neither exists or both are empty.
+def load_table(
+    disk: Disk, path: Path, decode: Callable[[bytes], T | None], *, needed: str = "", derived: bool = False
+) -> T | None:
+    """The decoded file, or its `.bak`; None if neither exists or both are empty, for which `decode` returns None.
 
-    StoreDamaged if `decode` refuses what there is, with CodecError or ValueError.
+    StoreDamaged if `decode` refuses what there is, with CodecError or ValueError, and, with `needed`, which says
+    what the table is for, if it is empty. Neither refuses a start for a `derived` table, which begins anew.
     """
     refused: list[str] = []
     empty: list[Path] = []
-    for candidate in (path, _backup(path)):
+    for candidate in (path, backup_of(path)):
         try:
             content = disk.read(candidate)
         except FileNotFoundError:
             continue
-        if not content.strip():
-            empty.append(candidate)
-            continue
         try:
-            decoded = decode(content)
+            decoded = decode(content) if content.strip() else None
         except (CodecError, ValueError) as error:
             _log.warning("%s cannot be read: %s", candidate, error)
             refused.append(f"{candidate}: {error}")
         else:
+            if decoded is None:
+                empty.append(candidate)
+                continue
             if candidate != path:
                 _put_away(disk, path, candidate)
             return decoded
-    if refused:
+    if not derived and (refused or (empty and needed)):
+        problems = [*refused, *(f"{candidate}: it is empty, {needed}" for candidate in empty if needed)]
         raise StoreDamaged(
-            f"{'; '.join(refused)}. Repair the file, or move it and its .bak away to start with an empty "
+            f"{'; '.join(problems)}. Repair the file, or move it and its .bak away to start with an empty "
             "table"
         )
+    if refused or empty:
+        _log.error("%s: there is no version of it that can be used: the table starts empty", path)
+    _put_away(disk, path, None)
     for candidate in empty:
-        _log.error("%s is empty, and there is no other version of it: the table starts empty", candidate)
-        disk.unlink(candidate)
+        if candidate != path:
+            disk.unlink(candidate)
     return None
 
 
-def _put_away(disk: Disk, path: Path, backup: Path) -> None:
-    """Makes room for the next save of a table that was read from its `.bak`."""
+def _put_away(disk: Disk, path: Path, backup: Path | None) -> None:
+    """Makes room for the next save of a table that was read from its `.bak`, or not at all."""
     state = disk.state(path)
     if state is None:
         return
+    if backup is not None:
+        _log.warning("%s is read in place of %s", backup, path)
     if state.size:
         kept = path.with_name(path.name + ".damaged")
-        _log.warning("%s is read instead; the file is kept as %s", backup, kept)
+        _log.warning("%s is kept as %s", path, kept)
         disk.replace(path, kept)
     else:
-        _log.warning("%s is empty; %s is read instead", path, backup)
+        _log.warning("%s is empty, and removed", path)
         disk.unlink(path)
 
 
-def _backup(path: Path) -> Path:
+def backup_of(path: Path) -> Path:
+    """The path of the previous version of a file."""
     return path.with_name(path.name + ".bak")

@@ -10,7 +10,7 @@ import trio
 
 from broker.clock import NowMs
 from broker.config import NamesrvConfig, config_properties, expand_path, write_properties
-from broker.disk import REAL, Disk, load_table, save_table
+from broker.disk import REAL, Disk, backup_of, load_table, save_table
 from broker.errors import Refusal
 from broker.namesrv.route_table import RouteTable
 from broker.net.dispatch import Barrier
@@ -46,7 +46,10 @@ class KVConfig:
     def load(self) -> None:
         """Reads the file if there is one. Blocks. StoreDamaged when file and backup are unreadable."""
         if self._path is not None:
-            self._namespaces = load_table(self._disk, self._path, _decode) or {}
+            backup = backup_of(self._path)
+            # It is saved at changes only: with a .bak there was at least one entry.
+            needed = "" if self._disk.state(backup) is None else f"beside {backup}"
+            self._namespaces = load_table(self._disk, self._path, _decode, needed=needed) or {}
             self._size = sum(
                 _size(namespace, key, value)
                 for namespace, entries in self._namespaces.items()
@@ -101,8 +104,9 @@ def _size(namespace: str, key: str, value: str) -> int:
     return EACH_ENTRY + len(namespace) + len(key) + len(value)
 
 
-def _decode(data: bytes) -> dict[str, dict[str, str]]:
-    return decode_table(KVConfigSerializeWrapper, data).config_table
+def _decode(data: bytes) -> dict[str, dict[str, str]] | None:
+    table = decode_table(KVConfigSerializeWrapper, data)
+    return None if table is None else table.config_table
 
 
 class NameServerState:

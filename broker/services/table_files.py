@@ -70,8 +70,10 @@ class _TableFile:
         path: Path,
         table: _Table,
         body: type[msgspec.Struct],
+        is_derived: bool,
     ) -> None:
         self.path = path
+        self._is_derived = is_derived
         self.table = table
         self._disk = disk
         self._in_thread = in_thread
@@ -81,11 +83,14 @@ class _TableFile:
         self.durable: Durable | None = None
         """Called before each save; False keeps the table from being saved."""
 
-    def load(self) -> None:
-        """Loads the file if there is one. StoreDamaged. Blocks."""
-        loaded = load_table(self._disk, self.path, lambda content: decode_table(self._body, content))
-        if loaded is not None:
-            self.table.load(loaded)
+    def load(self, needed: str) -> bool:
+        """Loads the file; False if there is none. StoreDamaged. Blocks."""
+        decode = partial(decode_table, self._body)
+        loaded = load_table(self._disk, self.path, decode, needed=needed, derived=self._is_derived)
+        if loaded is None:
+            return False
+        self.table.load(loaded)
+        return True
 
     async def save(self) -> None:
         """Saves changes, unless `durable` refuses. OSError."""
@@ -122,14 +127,18 @@ class TableFiles:
         disk: Disk = REAL,
         turns: Turns | None = None,
     ) -> None:
-        def file(name: str, table: _Table, body: type[msgspec.Struct]) -> _TableFile:
-            return _TableFile(disk, in_thread, turns or Turns(), root / "config" / name, table, body)
+        def file(
+            name: str, table: _Table, body: type[msgspec.Struct], is_derived: bool = False
+        ) -> _TableFile:
+            path = root / "config" / name
+            return _TableFile(disk, in_thread, turns or Turns(), path, table, body, is_derived)
 
         self._topics = file("topics.json", topics, TopicConfigSerializeWrapper)
         self._groups = file("subscriptionGroup.json", groups, SubscriptionGroupWrapper)
         self._offsets = file("consumerOffset.json", offsets, ConsumerOffsetSerializeWrapper)
         self._delays = file("delayOffset.json", delays, DelayOffsetSerializeWrapper)
-        self._filters = file("consumerFilter.json", filters, ConsumerFilterManager)
+        # The next heartbeat of a group brings its filter.
+        self._filters = file("consumerFilter.json", filters, ConsumerFilterManager, is_derived=True)
         self._all = self._topics, self._groups, self._offsets, self._delays, self._filters
         self._filter_table = filters
         self._disk = disk
@@ -137,10 +146,19 @@ class TableFiles:
         self._wake = trio.Event()
         self._updating = trio.Lock()
 
-    def load(self) -> None:
-        """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks."""
-        for file in self._all:
-            file.load()
+    def load(self, *, has_messages: bool) -> None:
+        """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks.
+
+        An empty table beside a log that `has_messages` is damage, too: without topics they are hidden, without
+        offsets groups begin anew.
+        """
+        needed = "beside a log with messages" if has_messages else ""
+        loaded = [file for file in self._all if file.load(needed)]
+        if has_messages and self._topics not in loaded:
+            text = (
+                "%s does not exist: nobody can read the messages of its topics until they are created again"
+            )
+            _log.error(text, self._topics.path)
 
     def topics_changed(self) -> None:
         """Saves topics.json soon, once for several changes."""

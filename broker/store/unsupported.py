@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from broker.disk import Disk
+from broker.disk import Disk, backup_of
 from broker.errors import StoreUnsupported
-from codec.bodies.base import decode_body
 from codec.bodies.config import TopicConfigSerializeWrapper
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from codec.bodies.tables import decode_table
 from codec.errors import BodyError
 from codec.fastjson import loads_finite
 from codec.store import batch_queue
@@ -100,9 +100,12 @@ def _end(queue: Path, disk: Disk) -> int:
 
 
 def _read(path: Path, disk: Disk, body: Any) -> Any:
-    """Returns a table, None if it cannot be read: whoever needs it reports that."""
-    with suppress(BodyError):
-        return decode_body(body, disk.read(path)) if disk.state(path) is not None else None
+    """Returns a table, or its `.bak`; None if neither can be read: whoever needs it reports that."""
+    for candidate in (path, backup_of(path)):
+        with suppress(BodyError, FileNotFoundError):
+            table = decode_table(body, disk.read(candidate))
+            if table is not None:
+                return table
     return None
 
 

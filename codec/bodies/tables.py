@@ -2,7 +2,8 @@
 
 A body that lacks a member has its default, and names that nobody knows are ignored. In a file this would be
 an empty table, or wrong settings of a topic. Java writes every member that has a default other than null, and
-other versions may have more members: one that is missing beside an unknown one is damage.
+other versions may have more members: one that is missing beside an unknown one is damage. So is a file without the
+member that is its table. A file may begin with the byte order mark of an editor.
 """
 
 from __future__ import annotations
@@ -14,20 +15,45 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 import msgspec
 
 from codec.bodies.base import decode_plain
+from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from codec.bodies.reading import reader_of
 from codec.errors import BodyError
 
 T = TypeVar("T")
 
+BYTE_ORDER_MARK = "\ufeff".encode()
+_NEVER_EMPTY: dict[Any, str] = {
+    TopicConfigSerializeWrapper: "topicConfigTable",
+    SubscriptionGroupWrapper: "subscriptionGroupTable",
+}
+"""Every broker, Java's too, has topics and groups of its own: a table without any was written by none."""
 
-def decode_table(cls: Callable[..., T], data: bytes) -> T:
-    """Decodes the content of a file of type `cls`, a body class, as `decode_body` does. Raises BodyError."""
+
+def decode_table(cls: Callable[..., T], data: bytes) -> T | None:
+    """Decodes the content of a file of type `cls`, a body class, as `decode_body` does. Raises BodyError.
+
+    None for a file that holds nothing: a blank one, `{}`, or one without the topics or groups of every broker.
+    """
+    data = data.removeprefix(BYTE_ORDER_MARK)
+    if not data.strip():
+        return None
     plain = decode_plain(data)
+    if plain == {}:
+        return None
+    _check_tables(cls, plain)
     _check_names(cls, plain)
     table: T | None = reader_of(cls)(plain)
     if table is None:
         raise BodyError(f"no {getattr(cls, '__name__', cls)} in a JSON null")
-    return table
+    return table if plain.get(_NEVER_EMPTY.get(cls), "others may be empty") else None
+
+
+def _check_tables(cls: Any, plain: Any) -> None:
+    """BodyError if a file has no table."""
+    for field in msgspec.structs.fields(cls):
+        is_table = field.default_factory is dict and isinstance(plain, dict)
+        if is_table and field.encode_name not in plain:
+            raise BodyError(f"no table {field.encode_name} in it")
 
 
 class _Names(NamedTuple):

@@ -26,7 +26,7 @@ from broker.errors import NotReady, Refusal, RemoteTimeout
 from broker.handlers import handler_table
 from broker.net.dispatch import Handler, reply_behind
 from broker.net.turns import Turns
-from broker.node import listen_to_store, save_state, start_services
+from broker.node import listen_to_store, load_tables, save_state, start_services
 from broker.services.delay import DelayService
 from broker.store import AppendResult, MessageStore, StoreMessage, open_store
 from broker.store.batches import Batch
@@ -390,7 +390,7 @@ async def fake_broker(
         address = f"{HOST[0]}:{HOST[1]}"
         context, _ = assemble(config, address, store_host, now_ms, random.Random(7), store, inline)
         delays = DelayService(context)
-        context.files.load()
+        load_tables(context)
         listen_to_store(context, delays)
         async with open_services() as services:
             start_services(context, delays, services)

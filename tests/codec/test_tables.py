@@ -11,7 +11,7 @@ from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWr
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.bodies.route import KVConfigSerializeWrapper
-from codec.bodies.tables import decode_table
+from codec.bodies.tables import BYTE_ORDER_MARK, decode_table
 from codec.errors import BodyError
 from tests.support import JavaStore
 
@@ -53,7 +53,7 @@ def test_a_damaged_name_is_refused(store_five: JavaStore, name: str, member: str
 
 
 @pytest.mark.parametrize(
-    "text", ['{"configTable":{"a":{"b":"c"}},"new":1}', '{"new":1,"configTable":null}', "{}"]
+    "text", ['{"configTable":{"a":{"b":"c"}},"new":1}', '{"new":1,"configTable":null}', '{"configTable":{}}']
 )
 def test_members_of_other_versions_are_ignored(text: str) -> None:
     assert decode_table(KVConfigSerializeWrapper, text.encode()) == decode_body(
@@ -67,6 +67,27 @@ def test_null_is_no_table() -> None:
 
 
 def test_a_version_of_an_old_broker_is_no_damage() -> None:
-    text = b'{"dataVersion":{"counter":2,"timestatmp":1},"topicConfigTable":{}}'
+    text = b'{"dataVersion":{"counter":2,"timestatmp":1},"topicConfigTable":{"T":{"topicName":"T"}}}'
     found = decode_table(TopicConfigSerializeWrapper, text)
+    assert found is not None
     assert (found.data_version.counter, found.data_version.timestamp) == (2, 0)
+
+
+@pytest.mark.parametrize("mark", [b"", BYTE_ORDER_MARK])
+def test_a_file_that_holds_nothing(mark: bytes) -> None:
+    for cls, _ in TABLES.values():
+        for text in (b"", b" \n", b"{}", b"{ }"):
+            assert decode_table(cls, mark + text) is None
+    for cls, name in (
+        (TopicConfigSerializeWrapper, "topicConfigTable"),
+        (SubscriptionGroupWrapper, "subscriptionGroupTable"),
+    ):
+        for value in ("{}", "null"):
+            assert decode_table(cls, mark + f'{{"{name}":{value}}}'.encode()) is None
+    assert decode_table(ConsumerOffsetSerializeWrapper, mark + b'{"offsetTable":{}}') is not None
+
+
+@pytest.mark.parametrize("text", ['{"offsetTable":{}}', '{"dataVersion":{"counter":1,"timestamp":1}}'])
+def test_another_table_is_none_of_topics(text: str) -> None:
+    with pytest.raises(BodyError, match="no table topicConfigTable in it"):
+        decode_table(TopicConfigSerializeWrapper, text.encode())

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from codec.bodies.base import decode_body
 from codec.bodies.config import (
     DeletedTopics,
     SubscriptionGroupConfig,
@@ -20,6 +19,7 @@ from codec.bodies.config import (
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.bodies.reading import read_json
+from codec.bodies.tables import decode_table
 from codec.errors import BodyError, CorruptionError
 from codec.store.checkpoint import FILE_SIZE, Checkpoint, SafePoint, decode_checkpoint, decode_safe_point
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage
@@ -44,18 +44,12 @@ _JSON = (
 """Tables that only 5.x has."""
 TABLES = (*_TABLES, *_JSON)
 _MEMBERS = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
-    "delayOffset.json": "offsetTable",
-    "consumerFilter.json": "filterDataByTopic",
-    "deletedTopics.json": "deletedTopics",
     "consumerOrderInfo.json": "table",
     "messageRequestMode.json": "messageRequestModeMap",
     "timermetrics": "timingCount",
     "transactionMetrics": "transactionCount",
 }
-"""The member that holds a table; one without it is damaged, or another table."""
+"""The member that holds such a table; one without it is damaged, or another table."""
 
 
 _MISSING, _EMPTY = "missing", "empty"
@@ -150,10 +144,9 @@ def _load(store: Path, name: str, empty: Table) -> Table:
     problem: DamagedFile | None = None
     for candidate in (path, _backup(path)):
         try:
-            data = candidate.read_bytes()
-            if data.strip():
-                _require_member(name, data)
-                return decode_body(type(empty), data)
+            table = decode_table(type(empty), candidate.read_bytes())
+            if table is not None:
+                return table
         except FileNotFoundError:
             if not store.is_dir() and candidate == path:
                 raise
@@ -214,11 +207,11 @@ def _backup(path: Path) -> Path:
 def _table_file(path: Path, name: str) -> TableFile:
     try:
         data = path.read_bytes()
+        if name in _TABLES:
+            return TableFile(path, _EMPTY if decode_table(_TABLES[name], data) is None else None)
         if not data.strip():
             return TableFile(path, _EMPTY)
         _require_member(name, data)
-        if name in _TABLES:
-            decode_body(_TABLES[name], data)
     except FileNotFoundError:
         return TableFile(path, _MISSING)
     except BodyError as error:

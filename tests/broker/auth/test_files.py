@@ -64,7 +64,7 @@ async def test_without_files_nobody_gets_in(
 ) -> None:
     disk = disk_with({})
     async with guarded(disk) as cluster, asking(cluster) as ask:
-        assert f"{PLAIN} does not exist: no account may use this broker" in caplog.text
+        assert f"{PLAIN} is missing or empty: no account may use this broker" in caplog.text
         assert await remark_of(ask, OPERATOR) == f"{FROM}No acl config for operator"
         disk.make_folder(PLAIN.parent)
         disk.write(PLAIN, ACCOUNTS)

@@ -168,9 +168,30 @@ async def test_kv_entries_outlive_the_name_server_and_a_damaged_file(tmp_path: P
     assert loaded_kv(path).namespace("N") == {"k": "v", "k2": "é"}
     path.write_bytes(b'{"configTable":')
     assert loaded_kv(path).namespace("N") == {"k": "v", "k2": "é", "k3": "v"}
-    path.with_name("kvConfig.json.bak").write_bytes(b"\x00garbage")
+    backup = path.with_name("kvConfig.json.bak")
+    backup.write_bytes(b"\x00garbage")
     with pytest.raises(StoreDamaged):
         loaded_kv(path)
+
+
+@pytest.mark.parametrize("blank", [b"", b"{}"])
+async def test_an_emptied_table_of_entries_is_damage(tmp_path: Path, blank: bytes) -> None:
+    """Without them no topic is ordered."""
+    path = tmp_path / "kvConfig.json"
+    path.write_bytes(blank)
+    assert loaded_kv(path).namespace("N") is None, "it never had an entry"
+    kv = KVConfig(path)
+    await kv.put("N", "k", "v")
+    await kv.put("N", "k2", "v")
+    path.write_bytes(blank)
+    assert loaded_kv(path).namespace("N") == {"k": "v"}
+    path.write_bytes(blank)
+    backup = path.with_name("kvConfig.json.bak")
+    backup.write_bytes(blank)
+    with pytest.raises(StoreDamaged, match=r"it is empty, beside .*bak"):
+        loaded_kv(path)
+    backup.write_bytes(b'{"configTable":{"N":{}}}')
+    assert loaded_kv(path).namespace("N") == {}, "its last entry was deleted"
 
 
 async def test_a_kv_change_that_cannot_be_saved_did_not_happen(tmp_path: Path) -> None:

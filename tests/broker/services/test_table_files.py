@@ -57,7 +57,7 @@ def test_what_is_written_is_what_java_writes(java_store: JavaStore, name: str) -
 def test_java_tables_are_taken_over(store_clean: JavaStore, tmp_path: Path) -> None:
     shutil.copytree(store_clean.root / "config", tmp_path / "config")
     tables, topics, groups, offsets, delays = files(tmp_path)
-    tables.load()
+    tables.load(has_messages=True)
     assert topics.version.counter == 83
     seed = topics.get("SeedTags")
     assert seed is not None
@@ -239,7 +239,7 @@ def test_a_damaged_table_is_read_from_its_bak(
     root = copy_java_store("store-clean").root
     (root / "config" / name).write_bytes(garbage)
     tables, topics, groups, offsets, delays = files(root)
-    tables.load()
+    tables.load(has_messages=True)
     assert "SeedTags" in topics
     assert "seed_group" in groups
     assert offsets.groups_of("SeedTags") or offsets.topics_of("seed_group")
@@ -255,13 +255,13 @@ def test_a_table_with_a_damaged_name_is_read_from_its_bak(
     path = root / "config" / name
     path.write_bytes(path.read_bytes().replace(b'Table":', b'Tabme":'))
     tables, topics, groups, offsets, delays = files(root)
-    tables.load()
+    tables.load(has_messages=True)
     assert "SeedTags" in topics and "seed_group" in groups
     assert offsets.groups_of("SeedTags") and delays.levels()
     path.with_name(f"{name}.bak").unlink()
     path.with_name(f"{name}.damaged").rename(path)
-    with pytest.raises(StoreDamaged, match=f"{name}: .* has no member"):
-        files(root)[0].load()
+    with pytest.raises(StoreDamaged, match=f"{name}: no table"):
+        files(root)[0].load(has_messages=True)
 
 
 def test_an_empty_table_without_another_version_is_reported(
@@ -270,8 +270,81 @@ def test_an_empty_table_without_another_version_is_reported(
     (tmp_path / "config").mkdir()
     path = tmp_path / "config" / "topics.json"
     path.touch()
-    files(tmp_path)[0].load()
+    files(tmp_path)[0].load(has_messages=False)
     assert f"{path} is empty" in caplog.text
+
+
+BLANKS = b"", b" \n", b"{}", b"\xef\xbb\xbf{ }\n"
+WITHOUT_ENTRIES = {
+    "topics.json": b'{"dataVersion":{"counter":3,"timestamp":1},"topicConfigTable":{}}',
+    "subscriptionGroup.json": b'{"subscriptionGroupTable":{}}',
+}
+"""No broker writes them: each has topics and groups of its own."""
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_holds_nothing_is_read_from_its_bak(
+    copy_java_store: Callable[[str], JavaStore], name: str, blank: bytes
+) -> None:
+    root = copy_java_store("store-clean").root
+    (root / "config" / name).write_bytes(WITHOUT_ENTRIES.get(name, blank) if blank == b"" else blank)
+    tables, topics, groups, offsets, delays = files(root)
+    tables.load(has_messages=True)
+    assert "SeedTags" in topics and "seed_group" in groups
+    assert offsets.groups_of("SeedTags") and delays.levels()
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize("name", TABLES)
+def test_an_empty_table_beside_messages_is_damage(
+    copy_java_store: Callable[[str], JavaStore], name: str, blank: bytes
+) -> None:
+    """Without topics all messages are hidden; without offsets all groups begin anew."""
+    root = copy_java_store("store-clean").root
+    path = root / "config" / name
+    backup = path.with_name(f"{name}.bak")
+    for content in (blank, WITHOUT_ENTRIES.get(name, b"")):
+        path.write_bytes(content)
+        backup.write_bytes(blank)
+        with pytest.raises(StoreDamaged, match=f"{name}: it is empty, beside a log with messages.* move it"):
+            files(root)[0].load(has_messages=True)
+        assert (path.read_bytes(), backup.read_bytes()) == (content, blank)
+    backup.unlink()
+    with pytest.raises(StoreDamaged, match=f"{name}: it is empty"):
+        files(root)[0].load(has_messages=True)
+    path.unlink()
+    files(root)[0].load(has_messages=True)
+
+
+async def test_the_broker_looks_whether_there_are_messages(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "topics.json").touch()
+    async with fake_broker(tmp_path) as broker:
+        assert (await broker.client().send("T")).code == 0
+    for name in ("topics.json", "topics.json.bak"):
+        (config / name).write_bytes(b"")
+    with pytest.raises(StoreDamaged, match=r"topics\.json: it is empty"):
+        async with fake_broker(tmp_path):
+            raise AssertionError("it started")
+    for path in config.glob("topics.json*"):
+        path.unlink()
+    async with fake_broker(tmp_path) as broker:
+        assert broker.context.topics.get("T") is None
+    assert "topics.json does not exist: nobody can read the messages" in caplog.text
+
+
+@pytest.mark.parametrize("content", [*BLANKS, b"\x00" * 300, b"garbage"])
+def test_filters_come_again_with_the_next_heartbeat(tmp_path: Path, content: bytes) -> None:
+    """Java writes them every 10 s without a sync: a power cut takes both versions, and nothing is lost."""
+    config = tmp_path / "config"
+    config.mkdir()
+    for name in ("consumerFilter.json", "consumerFilter.json.bak"):
+        (config / name).write_bytes(content)
+    files(tmp_path)[0].load(has_messages=True)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -280,7 +353,7 @@ def test_two_damaged_copies_stop_the_start(copy_java_store: Callable[[str], Java
     for path in (root / "config" / name, root / "config" / f"{name}.bak"):
         path.write_bytes(b"garbage")
     with pytest.raises(StoreDamaged, match=name) as refused:
-        files(root)[0].load()
+        files(root)[0].load(has_messages=True)
     assert f"{name}.bak" in str(refused.value)
 
 

@@ -158,6 +158,14 @@ def test_an_empty_table_is_read_from_its_backup(copy_java_store: Copy) -> None:
     assert [one.problem for one in verify_store(root).findings] == ["empty, without a sound .bak"]
 
 
+@pytest.mark.parametrize("content", [b"{}", b'{"topicConfigTable":{}}'])
+def test_a_table_without_entries_is_empty(copy_java_store: Copy, content: bytes) -> None:
+    root = copy_java_store("store-clean").root
+    (root / "config/topics.json").write_bytes(content)
+    report = verify_store(root)
+    assert report.sound and report.remarks == ["config/topics.json is empty: a broker reads its .bak"]
+
+
 def test_a_store_of_5x_is_sound(store_five: JavaStore) -> None:
     report = verify_store(store_five.root)
     assert (report.findings, report.remarks) == ([], [])
