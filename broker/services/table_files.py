@@ -4,7 +4,9 @@
 Topics and groups are saved on each change, before a request that depends on them is acknowledged; those that
 a client's next heartbeat would create again may be saved a little later. Offsets are saved every
 flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s,
-all only after a change, and at the stop. Offsets and delay levels state that messages were processed, often
+all only after a change, and at the stop. The times are between the beginnings of two saves: what is committed just
+after one began is on the disk when the next has ended, an interval and one save later, or two saves later if they
+take longer than the interval. Offsets and delay levels state that messages were processed, often
 by writing others (a retry, a copy): whenever they are saved, these are on the disk already.
 
 Text is formatted in turns of the event loop, which a thread would hold up; a worker thread writes it.
@@ -13,6 +15,7 @@ Text is formatted in turns of the event loop, which a thread would hold up; a wo
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -36,6 +39,10 @@ from codec.bodies.tables import decode_table
 from codec.fastjson import FASTJSON, dumps_in_steps
 
 SHORTEST_PERIOD_MS = 100
+SLOW_SAVE_SECONDS = 1.0
+"""A save that takes longer is logged: so much more is lost by a kill."""
+SLOW_AGAIN_SECONDS = 60.0
+"""The time between two such lines about one table."""
 FILTERS_MS = 10_000
 
 Durable = Callable[[], Awaitable[bool]]
@@ -211,11 +218,19 @@ class TableFiles:
             await self._try(self._groups)
 
     async def _every(self, period_ms: int, file: _TableFile) -> None:
+        period, ended, told = max(period_ms, SHORTEST_PERIOD_MS) / 1000, trio.current_time(), -math.inf
+        begun = ended
         while True:
-            await trio.sleep(max(period_ms, SHORTEST_PERIOD_MS) / 1000)
+            # the pause after a slow save leaves the disk to others
+            await trio.sleep_until(max(begun + period, ended + SHORTEST_PERIOD_MS / 1000))
             if file is self._filters:
                 self._filter_table.clean()
+            begun = trio.current_time()
             await self._try(file)
+            ended = trio.current_time()
+            if ended - begun > SLOW_SAVE_SECONDS and ended - told >= SLOW_AGAIN_SECONDS:
+                told = ended
+                _log.warning("%s: the disk took %.1f s to save it", file.path, ended - begun)
 
     async def _try(self, file: _TableFile) -> None:
         """Saves; a refusal is logged, and the next time tries again."""

@@ -15,6 +15,7 @@ from broker.disk import REAL, Disk
 from broker.filters import FilterTable
 from broker.services.table_files import TableFiles, table_text
 from broker.store import MessageStore, StoreDamaged
+from broker.supervisor import open_services
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies.base import decode_body
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
@@ -101,6 +102,51 @@ async def test_offsets_are_saved_every_five_seconds_when_they_changed(
     assert "{0:8" in path.read_text(), "saved at the stop"
     async with fake_broker(tmp_path) as broker:
         assert broker.context.offsets.query("G", "T", 0) == 8
+
+
+@pytest.mark.parametrize(("save", "oldest"), [(0.3, 2.3), (1.9, 3.9), (3.0, 6.1)])
+async def test_how_old_saved_offsets_can_be(
+    tmp_path: Path,
+    autojump_clock: trio.abc.Clock,
+    caplog: pytest.LogCaptureFixture,
+    save: float,
+    oldest: float,
+) -> None:
+    """At any time, of what was committed `oldest` seconds ago nothing is missing on the disk."""
+    offsets, period = OffsetTable(), 2.0
+    times: list[float] = []
+    late: list[float] = []
+    saved = -1
+
+    async def slow(write: Callable[[bytes], None], text: bytes) -> None:
+        nonlocal saved
+        await trio.sleep(save)
+        late.append(trio.current_time() - times[saved + 1])  # the oldest commit that is not on the disk yet
+        saved = int(text.decode().split("{0:")[1].split()[0])
+        write(text)
+
+    tables = TableFiles(
+        tmp_path,
+        topics=TopicTable(lambda: 0),
+        groups=GroupTable(lambda: 0),
+        offsets=offsets,
+        delays=DelayOffsets(),
+        filters=FilterTable(lambda: 0),
+        in_thread=slow,
+    )
+
+    async def durable() -> bool:
+        await trio.lowlevel.checkpoint()
+        return True
+
+    async with open_services() as services:
+        tables.start(services, durable, offsets_ms=int(period * 1000), delays_ms=10_000)
+        for number in range(6000):
+            offsets.commit("G", "T", 0, number)
+            times.append(trio.current_time())
+            await trio.sleep(0.01)
+    assert max(late) == pytest.approx(oldest, abs=0.05)
+    assert caplog.text.count("the disk took") == (save > 1)
 
 
 async def test_others_go_on_while_a_large_table_is_saved(
