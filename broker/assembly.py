@@ -13,7 +13,6 @@ from broker.config import BrokerConfig
 from broker.config.inner_account import own_signer
 from broker.context import BrokerContext
 from broker.disk import REAL, Disk
-from broker.errors import ConfigError
 from broker.filters import Compiler, FilterTable
 from broker.ha.master import Master
 from broker.handlers.pull import answer_hold
@@ -134,10 +133,7 @@ def assemble(
 
 
 def _filters(config: BrokerConfig, now_ms: NowMs, in_thread: InThread) -> FilterTable:
-    try:
-        bloom = BloomFilter.of(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
-    except ValueError as error:
-        raise ConfigError(f"maxErrorRateOfBloomFilter, expectConsumerNumUseFilter: {error}") from None
+    bloom = BloomFilter.of(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
     return FilterTable(
         now_ms,
         bloom=bloom,

@@ -15,6 +15,7 @@ from broker.errors import ConfigError
 from codec.acl.addresses import parse_rules
 from codec.acl.errors import AclError
 from codec.codes import MASTER_ID
+from codec.names import MAX_TOPIC_LENGTH, SYSTEM_TOPICS, SystemTopic, check_topic, reply_topic
 from codec.store.delay_levels import DelayLevels
 
 LEAST_FILE_SIZE = 4096
@@ -23,6 +24,8 @@ MOST = 2**31 - 1
 """The largest Java int, which bounds every file and table."""
 _ANY_ADDRESS = frozenset(("", "0.0.0.0", "::", "[::]", "0"))
 MOST_BUSY_POLL_MICROS = 10_000
+MOST_FILTERS = 16_384
+"""The most filters of a topic that a bit map is made for: a queue extension holds one of 32,747 bytes."""
 MOST_QUEUES = 65_536
 """The most queues of a topic on one broker that clients accept."""
 
@@ -41,7 +44,26 @@ def _between(low: int, high: int, what: str = "a number") -> _Rule:
 
 
 def _is_name(text: str) -> bool:
-    return bool(text) and "/" not in text and text.isprintable() and text == text.strip()
+    """True for what can be a topic of the broker itself."""
+    is_word = bool(text) and text.isprintable() and not {"/", " "} & set(text) and text not in SYSTEM_TOPICS
+    return is_word and len(text.encode()) <= MAX_TOPIC_LENGTH
+
+
+def _is_cluster_name(text: str) -> bool:
+    return _is_name(text) and _is_name(reply_topic(text))
+
+
+def _is_property(text: str) -> bool:
+    """True for what can be a property of each message."""
+    return text.isprintable() and len(text.encode()) <= MAX_TOPIC_LENGTH
+
+
+def _is_topic_for_traces(text: str) -> bool:
+    try:
+        check_topic(text)
+    except ValueError:
+        return not text
+    return text == SystemTopic.TRACE or text not in SYSTEM_TOPICS
 
 
 def _hours(text: str) -> bool:
@@ -67,7 +89,7 @@ _AT_LEAST_0 = _Rule(lambda value: value >= 0, "a number from 0")
 _AT_LEAST_1 = _Rule(lambda value: value >= 1, "a number from 1")
 _PERCENT = _Rule(lambda value: 0 <= value <= 100, "a percentage")
 _FILE_SIZE = _between(LEAST_FILE_SIZE, MOST, "a number of bytes")
-_NAME = _Rule(_is_name, "a name without '/'")
+_NAMED = f"a name without blanks and '/', of at most {MAX_TOPIC_LENGTH} bytes, that is no system topic,"
 
 _SERVER_VALUES: Mapping[str, _Rule] = {
     "listen_port": _Rule(lambda value: 0 <= value < 1 << 16, "a port"),
@@ -85,8 +107,14 @@ _NAMESRV_VALUES: Mapping[str, _Rule] = {
 
 _BROKER_VALUES: Mapping[str, _Rule] = {
     **_SERVER_VALUES,
-    "broker_name": _NAME,
-    "broker_cluster_name": _NAME,
+    "broker_name": _Rule(_is_name, _NAMED),
+    "broker_cluster_name": _Rule(
+        _is_cluster_name, _NAMED.replace(str(MAX_TOPIC_LENGTH), str(MAX_TOPIC_LENGTH - len(reply_topic(""))))
+    ),
+    "region_id": _Rule(_is_property, f"a text of at most {MAX_TOPIC_LENGTH} bytes"),
+    "msg_trace_topic_name": _Rule(_is_topic_for_traces, "the name of a topic that is no other system topic"),
+    "max_error_rate_of_bloom_filter": _between(1, 99, "a percentage"),
+    "expect_consumer_num_use_filter": _between(1, MOST_FILTERS),
     "flush_disk_type": _one_of("ASYNC_FLUSH", "SYNC_FLUSH"),
     "broker_role": _one_of("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
     "broker_id": _AT_LEAST_0,
@@ -147,4 +175,15 @@ def unsupported(config: BrokerConfig) -> list[str]:
         f"{java_name(field)}={str(value).lower() if value is True else value} is not supported: {consequence}"
         for field, value, consequence in _UNSUPPORTED
         if getattr(config, field) == value
-    ]
+    ] + _without_replies(config.broker_cluster_name)
+
+
+def _without_replies(cluster: str) -> list[str]:
+    try:
+        check_topic(reply_topic(cluster))
+    except ValueError:
+        return [
+            f"brokerClusterName={cluster}: requests get no reply, because clients refuse the topic "
+            f"{reply_topic(cluster)}: use letters, digits, - and _"
+        ]
+    return []

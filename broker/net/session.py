@@ -20,7 +20,8 @@ from broker.net.limits import SessionLimits
 from broker.net.transport import Buffer, Transport, coalesce
 from broker.net.turns import Turns
 from codec.addresses import join_address
-from codec.errors import ProtocolError
+from codec.codes import ResponseCode
+from codec.errors import CodecError, ProtocolError
 from codec.ids import pack_host
 from codec.remoting.connection import Connection
 from codec.remoting.frame import NO_DIRECT, DirectReaders, RemotingCommand, encode_frame, encode_frame_head
@@ -150,9 +151,17 @@ class Session:
     def respond(
         self, request: RemotingCommand, reply: RemotingCommand | bytes, views: Sequence[Buffer] = ()
     ) -> None:
-        """Sends a reply, unless the request is one-way."""
-        if not request.is_oneway:
+        """Sends a reply, unless the request is one-way. One that cannot be encoded becomes an error."""
+        if request.is_oneway:
+            return
+        try:
             self.send(reply, views)
+        except (CodecError, ValueError) as error:
+            _log.error(
+                "%s: %s: code %d: the reply cannot be encoded: %s",
+                *(self.server, self.peer_text, request.code, error),
+            )
+            self.send(request.reply(ResponseCode.SYSTEM_ERROR, "the reply cannot be encoded"))
 
     def oneway(self, command: RemotingCommand) -> None:
         """Queues a request that the peer does not answer."""

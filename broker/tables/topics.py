@@ -97,11 +97,12 @@ class TopicTable(ConfigTable[TopicConfig]):
     def inherit(
         self, topic: str, default_topic: str, queues: int, *, sys_flag: int = 0
     ) -> TopicConfig | None:
-        """Creates a topic like the default topic that its producer names; None if that is not inheritable."""
+        """Creates a topic like the default topic that its producer names; None if that is not inheritable.
+
+        Without automatic topics no default topic is: Java forgets those that are named after cluster and broker.
+        """
         default = self._configs.get(default_topic)
-        if default is None or not default.perm & Perm.INHERIT:
-            return None
-        if default_topic == SystemTopic.AUTO_CREATE and not self.auto_create:
+        if default is None or not default.perm & Perm.INHERIT or not self.auto_create:
             return None
         count = max(0, min(queues, default.write_queue_nums))
         config = msgspec.structs.replace(

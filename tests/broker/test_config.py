@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from broker.assembly import assemble
 from broker.config import (
     BrokerConfig,
     NamesrvConfig,
@@ -16,6 +20,7 @@ from broker.config import (
     config_text,
     expand_path,
     load_config,
+    property_names,
     read_properties,
     update_config,
     warn_unknown,
@@ -29,6 +34,7 @@ from broker.store.config import StoreConfig
 from codec.bodies.properties import parse_properties
 from codec.codes import ResponseCode
 from codec.remoting.frame import decode_frame
+from tests.broker.support import fake_broker, virtual_now
 from tests.codec.wire import load_wire
 
 BROKER_CONF = r"""
@@ -138,7 +144,19 @@ def test_a_value_of_the_wrong_kind_is_quoted_as_written(entry: str, text: str) -
         "diskMaxUsedSpaceRatio=101",
         "brokerName=",
         "brokerName=../b",
+        "brokerName=my broker",
+        "brokerName=" + "b" * 128,
         "brokerClusterName=",
+        "brokerClusterName=my cluster",
+        "brokerClusterName=" + "c" * 116,
+        "brokerClusterName=TBW102",
+        "regionId=" + "r" * 128,
+        "msgTraceTopicName=my traces",
+        "msgTraceTopicName=SCHEDULE_TOPIC_XXXX",
+        "maxErrorRateOfBloomFilter=0",
+        "maxErrorRateOfBloomFilter=100",
+        "expectConsumerNumUseFilter=0",
+        "expectConsumerNumUseFilter=16385",
         "brokerPermission=8",
         "defaultTopicQueueNums=65537",
         "mappedFileSizeCommitLog=2147483648",
@@ -269,3 +287,49 @@ def test_a_properties_file_is_replaced_in_one_step(tmp_path: Path) -> None:
 def test_trailing_blanks_of_a_value_are_removed() -> None:
     config, _ = config_from_properties(BrokerConfig, {"listenPort": "1 ", "brokerName": "a\t"})
     assert (config.listen_port, config.broker_name) == (1, "a")
+
+
+@pytest.mark.parametrize("region", ["a\x02KEYS\x01b", "a\0b", "\ud800", "two\nlines"])
+def test_a_region_is_a_property_of_each_message(region: str) -> None:
+    with pytest.raises(ConfigError, match="regionId"):
+        check_values(BrokerConfig(region_id=region))
+
+
+def test_names_with_which_requests_get_no_reply_are_named(tmp_path: Path) -> None:
+    (line,) = unsupported(BrokerConfig(broker_cluster_name="prod.eu"))
+    assert "brokerClusterName=prod.eu: requests get no reply" in line
+    assert not unsupported(BrokerConfig(broker_cluster_name="c" * 115))
+
+
+EXTREMES = {
+    int: ("-1", "0", str(2**31 - 1), str(2**63 - 1), str(10**30)),
+    str: ("", "x y", "a/b", "é", "x" * 5000),
+}
+
+
+def accepted(old: Any) -> Iterator[Any]:
+    """The configurations after each change of one property to an extreme value that is not refused."""
+    kind: type[msgspec.Struct] = type(old)
+    for name, field in property_names(kind).items():
+        for value in EXTREMES.get(type(getattr(old, field)), ()):
+            with suppress(Refusal):
+                yield update_config(old, {name: value}).config
+
+
+async def test_what_a_start_refuses_a_change_refuses(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        context = broker.context
+        changed = list(accepted(context.config))
+        for config in changed:
+            check_values(config)
+            ServerLimits.of(config)
+            assemble(config, context.address, context.store_host, virtual_now, context.rng, context.store)
+        assert len(changed) > 200
+
+
+async def test_what_a_name_server_refuses_at_its_start_a_change_refuses() -> None:
+    changed = list(accepted(NamesrvConfig(kv_config_path=None, config_store_path=None)))
+    for config in changed:
+        check_values(config)
+        ServerLimits.of(config)
+    assert len(changed) > 20

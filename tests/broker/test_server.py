@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
+from broker.net.dispatch import reply_behind
 from broker.net.server import Server
 from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
@@ -82,6 +83,19 @@ async def test_a_reply_that_cannot_be_encoded_becomes_an_error(nursery: trio.Nur
     reply = await client.ask(request())
     assert reply.code == ResponseCode.SYSTEM_ERROR
     assert "limit" in str(reply.remark)
+
+
+async def test_a_late_reply_that_cannot_be_encoded_becomes_an_error(nursery: trio.Nursery) -> None:
+    """Its client would wait for it in vain."""
+
+    def handler(session: Session, request: RemotingCommand) -> None:
+        reply = request.reply(0, body=bytes(16 << 20))
+        session.spawn(reply_behind, session, request, reply, trio.lowlevel.checkpoint)
+
+    client, _ = await in_memory(nursery, {LATER: handler})
+    with trio.fail_after(5):
+        reply = await client.ask(request(LATER))
+    assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "the reply cannot be encoded")
 
 
 async def test_one_way_requests_are_handled_but_never_answered(nursery: trio.Nursery) -> None:

@@ -122,7 +122,8 @@ async def test_queue_numbers(tmp_path: Path) -> None:
 async def test_without_automatic_creation_a_topic_must_be_asked_for(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, auto_create_topic_enable=False) as broker:
         client = broker.client()
-        assert (await client.send("Nope")).code == 17
+        for default in ("TBW102", "DefaultCluster", "broker-a"):
+            assert (await client.send("Nope", default_topic=default)).code == 17
         create = {
             "topic": "Nope",
             "defaultTopic": "TBW102",

@@ -56,7 +56,8 @@ def test_topics_inherit_only_what_may_be_inherited() -> None:
     assert negative is not None
     assert negative.write_queue_nums == 0
     topics.auto_create = False
-    assert topics.inherit("V", "TBW102", 4) is None
+    for default in ("TBW102", "C", "b"):
+        assert topics.inherit("V", default, 4) is None
 
 
 def test_a_saved_table_wins_over_the_topics_of_the_start() -> None:
