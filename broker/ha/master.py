@@ -22,6 +22,7 @@ import trio
 from broker.config import BrokerConfig
 from broker.errors import RemoteClosed
 from broker.ha.replicas import Replicas, Slave
+from broker.net.limits import Newcomers
 from broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
 from broker.net.transport import Buffer, StreamTransport, Transport
 from broker.store import MessageStore
@@ -34,6 +35,8 @@ from codec.ha.frames import ReportReader, encode_block_header
 
 BLOCKS_AT_ONCE = 8
 MOST_SLAVES = 64
+MOST_SILENT = 64
+"""Connections that have reported nothing yet."""
 _log = logging.getLogger(__name__)
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
@@ -54,6 +57,7 @@ class Master:
         self._tls = tls or TlsAcceptor()
         self._services: Services | None = None
         self._written = trio.Event()
+        self._silent = Newcomers(MOST_SILENT, trio.CancelScope.cancel)
         self.replicas = Replicas(config, store)
 
     async def run(
@@ -92,7 +96,11 @@ class Master:
     async def _accept(self, listener: trio.SocketListener, services: Services) -> None:
         while True:
             stream = await listener.accept()
-            peer = stream.socket.getpeername()[:2]
+            try:
+                peer = stream.socket.getpeername()[:2]
+            except OSError:  # it has gone already
+                await trio.aclose_forcefully(stream)
+                continue
             services.nursery.start_soon(self.serve, stream, peer)
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> None:
@@ -110,8 +118,6 @@ class Master:
             if refusal := self._refusal(peer[0]):
                 _log.warning("slave %s: not served, %s", slave.address, refusal)
                 return
-            self.replicas.add(slave)
-            _log.info("slave %s connected", slave.address)
             why = "the connection ended"
             try:
                 await self._converse(slave)
@@ -128,8 +134,6 @@ class Master:
 
     def _refusal(self, host: str) -> str:
         """The reason why a slave from this address is not served; empty if it is."""
-        if len(self.replicas.slaves) >= MOST_SLAVES:
-            return f"{MOST_SLAVES} others are"
         rules = parse_rules(self._config().ha_white_remote_addresses or "")
         address = read_address(host)
         if rules and not any(address is not None and rule.matches(address) for rule in rules):
@@ -138,21 +142,38 @@ class Master:
 
     async def _converse(self, slave: Slave) -> None:
         """Serves a slave; RemoteProtocolError says why that ended."""
-        data = await self._received(slave)
-        if data[:1] == TLS_HANDSHAKE:
-            slave.transport = await self._tls.secured(slave.transport, data)
-            data = b""
-        elif self._config().ha_tls_required:
-            raise RemoteProtocolError("it does not speak TLS, which is required (haTlsRequired)")
+        reader = ReportReader()
+        end: int | None = None
+        with trio.CancelScope() as scope, self._silent.counting(scope):
+            end = await self._first_report(slave, reader)
+        if end is None:
+            raise RemoteProtocolError(f"it made room: {MOST_SILENT} connections had reported nothing")
+        if len(self.replicas.slaves) >= MOST_SLAVES:
+            raise RemoteProtocolError(f"it is not served: {MOST_SLAVES} others are")
+        self.replicas.add(slave)
+        _log.info("slave %s connected", slave.address)
+        self._note(slave, end)
         ending: RemoteProtocolError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, slave, nursery.cancel_scope)
             try:
-                await self._receive(slave, data)
+                await self._receive(slave, reader)
             except RemoteProtocolError as error:
                 ending = error
             nursery.cancel_scope.cancel()
         raise ending or RemoteProtocolError("the connection broke")
+
+    async def _first_report(self, slave: Slave, reader: ReportReader) -> int:
+        """The first report of a slave, which may shake hands before. RemoteProtocolError."""
+        data = await self._received(slave)
+        if data[:1] == TLS_HANDSHAKE:
+            slave.transport = await self._tls.secured(slave.transport, data)
+            data = await self._received(slave)
+        elif self._config().ha_tls_required:
+            raise RemoteProtocolError("it does not speak TLS, which is required (haTlsRequired)")
+        while (end := reader.feed(data)) is None:
+            data = await self._received(slave)
+        return end
 
     async def _received(self, slave: Slave) -> bytes:
         limit = self._config().ha_housekeeping_interval / 1000
@@ -162,15 +183,13 @@ class Master:
             raise RemoteProtocolError("it closed the connection")
         raise RemoteProtocolError(f"it reported nothing for {limit:g} s")
 
-    async def _receive(self, slave: Slave, data: bytes) -> None:
-        """Reads reports, of which `data` was received already, until RemoteProtocolError."""
-        reader = ReportReader()
+    async def _receive(self, slave: Slave, reader: ReportReader) -> None:
+        """Reads reports until RemoteProtocolError."""
         with suppress(*_BROKEN):
             while True:
-                end = reader.feed(data) if data else None
+                end = reader.feed(await self._received(slave))
                 if end is not None:
                     self._note(slave, end)
-                data = await self._received(slave)
 
     def _note(self, slave: Slave, end: int) -> None:
         """Notes the end of a slave's log. RemoteProtocolError if that cannot be."""

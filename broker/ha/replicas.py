@@ -54,9 +54,10 @@ class Replicas:
         self.slaves.append(slave)
 
     def remove(self, slave: Slave) -> None:
-        """Forgets a slave that is gone: nobody waits for it any more."""
-        self.slaves.remove(slave)
-        self._wake()
+        """Forgets a slave that is gone, if it was there: nobody waits for it any more."""
+        if slave in self.slaves:
+            self.slaves.remove(slave)
+            self._wake()
 
     def note(self, slave: Slave, end: int) -> None:
         """Notes the end of a slave's log."""

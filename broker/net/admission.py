@@ -64,5 +64,8 @@ class Admission:
             except Exception as error:
                 # Its traceback and our caller's frame would refer to each other, and keep the request's body.
                 self.failure = error.with_traceback(None)
-        self.end += self.failure is None
-        return self.failure is None
+        if self.failure is not None:
+            return False
+        self.end += 1
+        self._session.is_known = True
+        return True

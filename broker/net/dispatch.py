@@ -126,7 +126,11 @@ class Dispatcher:
         """Handles what one read brought, in as many turns as it takes; waits while the peer does not read
         its replies. `pace` is that of the read, if it began before."""
         position = 0
-        admission = None if self._gate is None else Admission(self._gate, session, commands, self._runs)
+        admission = None
+        if self._gate is None:
+            session.is_known = True
+        else:
+            admission = Admission(self._gate, session, commands, self._runs)
         if pace is None and len(commands) > 1:
             pace = self._turns.pace()
         while position < len(commands):
@@ -233,6 +237,7 @@ class Dispatcher:
     ) -> RemotingCommand | bytes | None:
         """Handles a request whose check took turns; `gate` has its result, which it may be asked for again."""
         gate(session, command)
+        session.is_known = True
         return self._handlers.get(command.code, unsupported)(session, command)
 
     def _attempt(

@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import resource
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import trio
 
@@ -24,6 +26,8 @@ RESERVED = 256
 STALLED_SECONDS = 30
 STALLED_CHECKS = 3
 """A frame that does not grow between so many checks in a row, and one more, is given up."""
+
+T = TypeVar("T")
 
 _log = logging.getLogger("broker.net.server")
 
@@ -63,6 +67,47 @@ class ServerLimits(NamedTuple):
             session,
             max_descriptor=sys.maxsize if soft == resource.RLIM_INFINITY else soft - min(soft // 4, RESERVED),
         )
+
+
+class Newcomers(Generic[T]):
+    """Connections whose peers have not said yet who they are. When there are too many, the one that has waited the
+    longest ends, so that peers who say nothing keep nobody out.
+
+    `end` ends one.
+    """
+
+    def __init__(self, most: int, end: Callable[[T], object]) -> None:
+        self.most = most
+        self._end = end
+        self._waiting: dict[T, None] = {}
+
+    def add(self, one: T) -> None:
+        """Counts a connection, for which another one makes room if there are too many."""
+        if len(self._waiting) >= self.most:
+            self.make_room()
+        self._waiting[one] = None
+
+    def discard(self, one: T) -> None:
+        """Stops counting a connection that is known now, or has ended."""
+        self._waiting.pop(one, None)
+
+    @contextmanager
+    def counting(self, one: T) -> Iterator[None]:
+        """Counts a connection inside the block."""
+        self.add(one)
+        try:
+            yield
+        finally:
+            self.discard(one)
+
+    def make_room(self) -> bool:
+        """Ends the connection that has waited the longest; False if there is none."""
+        oldest = next(iter(self._waiting), None)
+        if oldest is None:
+            return False
+        del self._waiting[oldest]
+        self._end(oldest)
+        return True
 
 
 class PartialFrames:

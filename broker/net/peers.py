@@ -76,6 +76,7 @@ class Peers:
                 stream = await open_peer(self._network, address, self._tls())
                 peer = split_address(address)
                 session = self._sessions[address] = await self._server.adopt(stream, peer)
+                session.is_known = True  # we opened it
             return session
 
 

@@ -5,7 +5,8 @@ breaks the protocol loses its own connection; a programming error outside of han
 connection, too.
 
 Limits (`ServerLimits`): connections at a time, seconds without a byte in either direction, bytes of
-incomplete frames over all connections, and those of each session.
+incomplete frames over all connections, and those of each session. When there are too many connections, one
+whose peer has sent no request that was admitted makes room, the oldest first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from broker.net.admission import Gate
 from broker.net.busy_poll import BusyPoll
 from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, HandlerTable, RunTable
 from broker.net.fast_failure import FastFailure
-from broker.net.limits import PartialFrames, ServerLimits
+from broker.net.limits import Newcomers, PartialFrames, ServerLimits
 from broker.net.session import Session
 from broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
 from broker.net.transport import EAGER_BYTES, SocketTransport, StreamTransport, Transport, read_buffer
@@ -75,6 +76,7 @@ class Server:
         self._busy_poll = busy_poll
         self._nursery: trio.Nursery | None = None
         self._partial_frames = PartialFrames(self._limits.max_partial_bytes)
+        self._newcomers = Newcomers(self._limits.max_connections, Session.close)
         self._read_buffer = read_buffer()
         self._unflushed: set[Session] = set()
         self._flush_wanted = trio.Event()
@@ -159,10 +161,10 @@ class Server:
             nursery.start_soon(self._run, session)
 
     def _refusal(self, sock: socket.socket) -> str:
-        """The reason why a connection is too many; empty if it is not."""
-        if len(self.sessions) >= self._limits.max_connections:
+        """The reason why a connection is too many; empty if it is not, or another one makes room."""
+        if len(self.sessions) >= self._limits.max_connections and not self._newcomers.make_room():
             return f"{len(self.sessions)} are open"
-        if sock.fileno() > self._limits.max_descriptor:
+        if sock.fileno() > self._limits.max_descriptor and not self._newcomers.make_room():
             return (
                 f"{sock.fileno()} files and connections are open, raise the limit of the process (ulimit -n)"
             )
@@ -180,6 +182,7 @@ class Server:
             server=self._name,
         )
         self.sessions.add(session)
+        self._newcomers.add(session)
         return session
 
     async def _run(
@@ -198,6 +201,7 @@ class Server:
             _log.exception("%s: %s closed", self._name, session.peer_text)
         finally:
             self.sessions.discard(session)
+            self._newcomers.discard(session)
             self._unflushed.discard(session)
             self._partial_frames.forget(session)
             with trio.CancelScope(shield=True):
@@ -225,6 +229,7 @@ class Server:
         more = session.connection.more
         pace = self._dispatcher.pace()
         busy_poll = self._busy_poll
+        is_new = True
         while data:
             session.is_active = True
             if busy_poll is not None:
@@ -236,6 +241,9 @@ class Server:
                 await handle(session, commands, pace if len(commands) > 1 else None)
                 if commands := more():
                     await pace.step()
+            if is_new and session.is_known:
+                is_new = False
+                self._newcomers.discard(session)
             partial_frames.update(session)
             # Not what it took: on a busy machine a short request of a modest client takes long, too.
             is_long = len(data) >= EAGER_BYTES or pace.waits > 0

@@ -51,13 +51,14 @@ class Session:
     """A connection of a server, open until `closed`.
 
     `id` is unique in this process. `peer` and `local` are (host, port); `peer_text` is "ip:port", as in Java.
-    Long work for it takes `turns`.
+    Long work for it takes `turns`. `is_known` is True once a request of the peer was admitted.
     """
 
     __slots__ = (
         "_deferred",
         "_drained",
         "_draining",
+        "_is_over",
         "_limits",
         "_max_deferred",
         "_nursery",
@@ -72,6 +73,7 @@ class Session:
         "id",
         "in_batch",
         "is_active",
+        "is_known",
         "local",
         "outgoing_bytes",
         "peer",
@@ -110,6 +112,8 @@ class Session:
         self.closed = False
         self.in_batch = False
         self.is_active = False
+        self.is_known = False
+        self._is_over = False
         self._silent_since = trio.current_time()
         self.outgoing_bytes = 0
         self._limits = limits
@@ -209,7 +213,8 @@ class Session:
             self._on_close.append(callback)
 
     def close(self) -> None:
-        """Ends the connection. Queued bytes are dropped."""
+        """Ends the connection, before it begins if need be. Queued bytes are dropped."""
+        self._is_over = True
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
 
@@ -225,6 +230,8 @@ class Session:
     def attach(self, nursery: trio.Nursery) -> None:
         """Runs the tasks of the connection in `nursery` from now on."""
         self._nursery = nursery
+        if self._is_over:
+            nursery.cancel_scope.cancel()
 
     def detach(self) -> None:
         """Starts no more tasks: the nursery is about to close."""

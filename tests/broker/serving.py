@@ -8,6 +8,7 @@ from collections.abc import Callable
 import trio
 import trio.testing
 
+from broker.net.admission import Gate
 from broker.net.dispatch import HandlerTable
 from broker.net.limits import ServerLimits
 from broker.net.network import TCP
@@ -120,6 +121,7 @@ async def over_tcp(
     handlers: HandlerTable,
     limits: ServerLimits | None = None,
     tls: TlsAcceptor | None = None,
+    gate: Gate | None = None,
 ) -> tuple[Callable[[], trio.abc.Stream], Server]:
     listener = TCP.listen("127.0.0.1", 0)
 
@@ -127,7 +129,8 @@ async def over_tcp(
         sock = socket.create_connection(listener.address)
         return trio.SocketStream(trio.socket.from_stdlib_socket(sock))
 
-    return connect, await nursery.start(Server(handlers, limits=limits, tls=tls).serve, listener.sockets)
+    server = Server(handlers, limits=limits, tls=tls, gate=gate)
+    return connect, await nursery.start(server.serve, listener.sockets)
 
 
 def raising(error: Exception) -> Callable[[Session, RemotingCommand], RemotingCommand]:

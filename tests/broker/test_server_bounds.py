@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from broker.errors import Refusal
 from broker.net.limits import ServerLimits, SessionLimits
 from broker.net.server import Server
 from broker.net.session import Session
@@ -63,6 +64,36 @@ async def test_connections_over_the_limit_are_closed_and_the_others_served(nurse
         await trio.testing.wait_all_tasks_blocked(0.01)
     assert (await Client(connect()).ask(request(body=b"in"))).body == b"in"
     assert (await clients[1].ask(request())).code == 0
+
+
+async def test_those_who_say_nothing_keep_nobody_out(nursery: trio.Nursery) -> None:
+    """Each new connection takes the place of the oldest that has sent no request; a half one is none."""
+    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_connections=4))
+    known = Client(connect())
+    await known.ask(request())
+    silent = [Client(connect()) for _ in range(40)]
+    await silent[-1].stream.send_all(encode_frame(request())[:9])
+    late = [Client(connect()) for _ in range(3)]
+    for client in late:
+        assert (await client.ask(request(body=b"in"))).body == b"in"
+    assert await silent[0].is_closed() and await silent[-1].is_closed()
+    assert (await known.ask(request())).code == 0
+    assert await Client(connect()).is_closed(), "four have said who they are"
+    assert len(server.sessions) <= 5
+
+
+async def test_who_is_refused_by_the_gate_is_not_known(nursery: trio.Nursery) -> None:
+    def gate(session: Session, command: RemotingCommand) -> None:
+        if command.opaque:
+            raise Refusal(1, "no account")
+
+    connect, _ = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_connections=2), gate=gate)
+    strangers = [Client(connect()) for _ in range(2)]
+    for stranger in strangers:
+        assert (await stranger.ask(request(opaque=7))).code == 1
+    known = Client(connect())
+    assert (await known.ask(request(opaque=0))).code == 0
+    assert await strangers[0].is_closed()
 
 
 def open_descriptors() -> set[int]:

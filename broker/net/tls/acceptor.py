@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import trio
@@ -21,6 +20,7 @@ import trio
 from broker.config.tls import TlsConfig, load_tls
 from broker.disk import REAL, Disk, FileState
 from broker.errors import ConfigError
+from broker.net.limits import Newcomers
 from broker.net.tls.context import peer_context, server_context
 from broker.net.tls.transport import TlsTransport
 from broker.net.transport import Transport
@@ -60,10 +60,9 @@ class TlsAcceptor:
         self._disk = disk
         self._in_thread = in_thread
         self._handshake_seconds = handshake_seconds
-        self._most_handshakes = most_handshakes
         self._context: ssl.SSLContext | None = None
         self._files: dict[Any, FileState | None] = {}
-        self._handshakes: dict[trio.CancelScope, None] = {}
+        self._handshakes = Newcomers(most_handshakes, trio.CancelScope.cancel)
         self._one = trio.Lock()
 
     @property
@@ -110,24 +109,12 @@ class TlsAcceptor:
             raise RemoteProtocolError(f"it speaks TLS, which is not accepted: {wanted}")
         secured = TlsTransport(transport, self._context)
         with trio.CancelScope(deadline=trio.current_time() + self._handshake_seconds) as scope:
-            with self._counted(scope):
+            with self._handshakes.counting(scope):
                 await secured.handshake(data, self._in_turn)
             return secured
         if trio.current_time() >= scope.deadline:
             raise RemoteProtocolError(f"its TLS handshake took more than {self._handshake_seconds:g} s")
-        raise RemoteProtocolError(f"its TLS handshake made room: {self._most_handshakes} were unfinished")
-
-    @contextmanager
-    def _counted(self, scope: trio.CancelScope) -> Iterator[None]:
-        if len(self._handshakes) >= self._most_handshakes:
-            oldest = next(iter(self._handshakes))
-            del self._handshakes[oldest]
-            oldest.cancel()
-        self._handshakes[scope] = None
-        try:
-            yield
-        finally:
-            self._handshakes.pop(scope, None)
+        raise RemoteProtocolError(f"its TLS handshake made room: {self._handshakes.most} were unfinished")
 
     async def _in_turn(self, step: Any) -> Any:
         """One at a time in a worker: a step takes up to some milliseconds."""

@@ -76,6 +76,8 @@ class TlsStream:
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         while True:
             if (data := self._decrypted()) is not None:
+                if not data:  # who reads on at the end has to be cancelled
+                    await trio.lowlevel.checkpoint()
                 return data
             self._take(await self._inner.receive_some(max_bytes or READ_SIZE))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,24 @@ async def test_a_plain_slave_is_refused(
         seats = await admin.brokers.seats(brokers=[NAME])
         assert (await admin.replication.states(seats))[NAME].in_sync_slave_nums == 0
     assert "it does not speak TLS, which is required (haTlsRequired)" in caplog.text
+
+
+async def test_silent_connections_keep_no_slave_out_that_speaks_tls(
+    autojump_clock: Any, certificates: Certificates
+) -> None:
+    entries = certificates.server() | {"tls.client.trustCertPath": str(certificates.ca)}
+    async with (
+        broker.embedded_in_memory(tls=entries) as cluster,
+        cluster.broker(broker_name=NAME, listen_port=10951, ha_tls_required=True, ha_listen_port=10952),
+        AsyncExitStack() as open_ones,
+        Admin(tls=Tls(ca=certificates.ca), **cluster.client()) as admin,
+    ):
+        for _ in range(80):
+            await open_ones.enter_async_context(hand_slave(cluster, 10952))
+        async with slave_of(cluster, ha_tls_enable=True):
+            await trio.sleep(SETTLED)
+            seats = await admin.brokers.seats(brokers=[NAME])
+            assert (await admin.replication.states(seats))[NAME].in_sync_slave_nums == 1
 
 
 async def test_tls_without_a_certificate_is_refused(autojump_clock: Any, certificates: Certificates) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import broker
 from broker.testing.in_memory import MemoryCluster
@@ -77,6 +79,45 @@ async def test_a_slave_ahead_and_a_hostile_one(autojump_clock: Any) -> None:
                 await slave.stream.send_all(b"\xff" + rng.randbytes(rng.randrange(7, 60)))
                 assert not await slave.receive()
         assert (await send(cluster)).status is SendStatus.SLAVE_NOT_AVAILABLE
+
+
+async def connected(open_ones: AsyncExitStack, cluster: MemoryCluster) -> HandSlave:
+    slave = await open_ones.enter_async_context(hand_slave(cluster))
+    await trio.testing.wait_all_tasks_blocked()
+    return slave
+
+
+async def test_connections_that_report_nothing_keep_no_slave_out(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("broker.ha.master.MOST_SLAVES", 3)
+    caplog.set_level("INFO")
+    async with (
+        broker.embedded_in_memory(broker_role="SYNC_MASTER") as cluster,
+        AsyncExitStack() as open_ones,
+        Admin(**cluster.client()) as admin,
+    ):
+        await send(cluster)
+        silent = [await connected(open_ones, cluster) for _ in range(100)]
+        for slave in silent[::2]:
+            with suppress(trio.BrokenResourceError):
+                await slave.stream.send_all(b"\0\0\0")  # less than a report
+        assert (await send(cluster)).status is SendStatus.SLAVE_NOT_AVAILABLE
+        assert not await silent[0].receive() and await silent[-1].receive()
+        slaves = [await connected(open_ones, cluster) for _ in range(3)]
+        for slave in slaves:
+            await slave.report(0)
+            assert await slave.receive() and slave.log
+        more = [await connected(open_ones, cluster) for _ in range(100)]
+        assert not await silent[-1].receive() and await more[-1].receive()
+        assert all([await slave.receive() for slave in slaves])
+        await more[-1].report(0)
+        assert not await more[-1].receive() and not more[-1].log
+        states = await admin.replication.states(await admin.brokers.seats(brokers=["broker-a"]))
+        (state,) = states.values()
+        assert len(state.ha_connection_info) == 3
+    assert "it made room: 64 connections had reported nothing" in caplog.text
+    assert "it is not served: 3 others are" in caplog.text
 
 
 async def sent_with(cluster: MemoryCluster, answers: bool, **properties: str) -> tuple[SendStatus, float]:

@@ -42,3 +42,34 @@ async def test_an_empty_log_of_java() -> None:
 async def test_a_master_that_does_not_say(table: dict[str, str]) -> None:
     with pytest.raises(BrokerError, match="does not say"):
         await peer(**table).log_range()
+
+
+class Answers:
+    """Peers that answer every request with the same code and remark."""
+
+    def __init__(self, code: int, remark: str, body: bytes = b"") -> None:
+        self.reply = RemotingCommand(code, None, body, remark=remark)
+
+    async def request(self, *_: Any) -> RemotingCommand:
+        return self.reply
+
+
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (1, "org.apache.rocketmq.acl.common.AclException: No default permission for topic:T"),
+        (16, "User:k has no permission to access Cluster:C from 1.2.3.4, no matched policies."),
+    ],
+)
+async def test_a_refusal_is_not_a_record_that_is_missing(code: int, remark: str) -> None:
+    """The log would be cut where the master does not show it."""
+    refusing: Any = Answers(code, remark)
+    with pytest.raises(BrokerError, match=f"refused VIEW_MESSAGE_BY_ID with {code}"):
+        await MasterPeer(refusing, "m:1").record(4096)
+
+
+async def test_a_record_that_is_missing() -> None:
+    lost: Any = Answers(1, "can not find message by the offset, 4096")
+    assert await MasterPeer(lost, "m:1").record(4096) is None
+    there: Any = Answers(0, "", b"record")
+    assert await MasterPeer(there, "m:1").record(4096) == b"record"
