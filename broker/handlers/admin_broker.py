@@ -74,6 +74,8 @@ def told_properties(broker: BrokerContext) -> dict[str, str]:
         "storePathRootDir": str(store.root.absolute()),
         "storePathCommitLog": str(store.commit_log_folder.absolute()),
         "mappedFileSizeCommitLog": str(broker.store.commit_log_file_size),
+        # Java derives it from the two properties of the bloom filter, whatever its file says
+        "bitMapLengthConsumeQueueExt": str(broker.filters.bloom.bits),
         "haMaxGapNotInSync": str(config.ha_slave_fallbehind_max),  # its name in 5.x
         **({"rocketmqHome": str(expand_path(home).absolute())} if home else {}),
     }

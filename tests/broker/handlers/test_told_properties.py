@@ -46,6 +46,7 @@ async def test_addresses_and_paths_are_those_of_now(
             "storePathRootDir": str(tmp_path / "here"),
             "storePathCommitLog": str(tmp_path / "here" / "commitlog"),
             "haMaxGapNotInSync": "7",
+            "bitMapLengthConsumeQueueExt": "112",
             **FIXED_OF_BROKERS,
         }
         assert found.items() >= wanted.items()
