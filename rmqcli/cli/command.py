@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -146,10 +147,41 @@ class _Quick:
         found: list[str] = super().parse_args(ctx, present_words(self, ctx, args))  # type: ignore[misc]
         return found
 
+    def make_parser(self, ctx: Any) -> Any:
+        parser = super().make_parser(ctx)  # type: ignore[misc]
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            values, left, order = parse(args)
+            if not ctx.resilient_parsing:
+                _refuse_repeated(ctx, order)
+            return values, left, order
+
+        parser.parse_args = parse_args
+        return parser
+
     def get_help_option(self, ctx: Any) -> Any:
         option = super().get_help_option(ctx)  # type: ignore[misc]
         skip_when_absent(option)
         return option
+
+
+def _refuse_repeated(context: Any, order: Iterable[Any]) -> None:
+    """Raise a usage error if an option that holds one value was given twice: Click would drop the first.
+
+    `order` has a parameter as often as it was given on the command line, not what comes from defaults. Plain
+    flags may be repeated; those with a contrary (--tls/--no-tls) may not.
+    """
+    counts = Counter(one for one in order if one.param_type_name == "option")
+    for option, times in counts.items():
+        holds_one = not (option.multiple or option.count or (option.is_flag and not option.secondary_opts))
+        if times > 1 and holds_one:
+            names = "/".join([*option.opts[:1], *option.secondary_opts[:1]])
+            raise typer.BadParameter(
+                f"given {times} times, but it takes one value" if not option.is_flag else "given twice",
+                ctx=context,
+                param_hint=names,
+            )
 
 
 class SectionedCommand(_Quick, TyperCommand):

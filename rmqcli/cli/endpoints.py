@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codec.addresses import DEFAULT_NAMESRV, DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.profiles import load_file, load_profiles, profile, profile_in
+from rmqcli.grammar.pairs import by_name
 
 if TYPE_CHECKING:
     from rmqcli.cli.profile import Profile
@@ -117,4 +118,4 @@ def parse_map(rules: Sequence[str]) -> dict[str, str]:
     for rule, (source, _, target) in pairs.items():
         if not source.strip() or not target.strip() or "=" in target:
             raise usage_error(f"--map {rule!r}: expected HOST:PORT=HOST:PORT")
-    return {source.strip(): target.strip() for source, _, target in pairs.values()}
+    return by_name("--map", ((source.strip(), target.strip()) for source, _, target in pairs.values()))

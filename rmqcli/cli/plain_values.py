@@ -1,7 +1,8 @@
 """Converts the values of simple options without typer's validator, which is slow to build.
 
 Some versions of typer build a pydantic adapter for every parameter of a command that runs; this takes longer
-than most commands. Strings, numbers, paths and lists of these need none. A value that is not plainly valid
+than most commands. Strings, numbers, paths and lists of these need none; a path is one of this machine, also
+as a `file:` URI. A value that is not plainly valid
 (not a number, out of range, missing) goes to typer, which raises its usual error.
 """
 
@@ -17,9 +18,18 @@ from typing import Any, NamedTuple
 
 import typer
 
+from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.places import local_path
+
 _NAMES = frozenset({"TOPIC", "TOPIC...", "GROUP", "FROM", "TO", "KEY", "ID"})
 """Metavars of texts that are never empty: "" comes from an unset shell variable."""
-_CONVERT: Mapping[object, Callable[[Any], Any]] = {str: str, int: int, float: float, bool: bool, Path: Path}
+_CONVERT: Mapping[object, Callable[[Any], Any]] = {
+    str: str,
+    int: int,
+    float: float,
+    bool: bool,
+    Path: lambda value: local_path(value) if isinstance(value, str) else value,
+}
 
 
 class Plain(NamedTuple):
@@ -87,6 +97,8 @@ def _processor(
             return otherwise(context, value) if parameter.required else (() if plain.many else None)
         try:
             found = plain.accept(value)
+        except GrammarError as error:
+            raise typer.BadParameter(str(error), ctx=context, param=parameter) from None
         except ValueError:
             return otherwise(context, value)
         if (reason := _refused(found, parameter.metavar)) is not None:

@@ -25,7 +25,7 @@ QueryArgument = Annotated[
     str | None, Argument(metavar="[QUERY]", help="SQL of DuckDB; without it, a terminal gets a prompt.")
 ]
 StoreOption = Annotated[
-    list[str] | None,
+    list[Path] | None,
     Option(
         "--store",
         metavar="DIR",
@@ -112,14 +112,14 @@ def _require_terminal(settings: Settings, out: Path | None) -> None:
 
 
 def _source(
-    settings: Settings, store: list[str] | None, names: list[str], *, verify: bool, walk: bool
+    settings: Settings, store: list[Path] | None, names: list[str], *, verify: bool, walk: bool
 ) -> AbstractContextManager[Source]:
-    from rmqcli.export import store_path, store_sources
+    from rmqcli.export import store_sources
 
     if store:
         from rmqcli.sql.stores import Stores
 
-        sources = store_sources(list(map(store_path, store)), names)
+        sources = store_sources(store, names)
         return nullcontext(Stores(sources, verify=verify, walk=walk))
     from rmqcli.sql.cluster import ClusterTopics
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rmqcli.export.from_store.row_filter import RowFilter as RowFilter
     from rmqcli.export.from_store.source import StoreSource as StoreSource
     from rmqcli.export.from_store.source import broker_name_of as broker_name_of
-    from rmqcli.export.from_store.source import store_path as store_path
     from rmqcli.export.from_store.source import store_sources as store_sources
     from rmqcli.export.from_topic.batches import QueueRange as QueueRange
     from rmqcli.export.from_topic.ranges import find_ranges as find_ranges

@@ -13,6 +13,7 @@ from codec.codes import ResponseCode
 from codec.headers.acl import CreateAccessConfigRequestHeader, GetBrokerAclConfigResponseHeader
 from rmqcli.client import Admin, BrokerRefused, ClientError
 from rmqcli.flows.errors import InvalidInput
+from rmqcli.grammar.pairs import by_name
 
 OFF: Final = "access control is off (aclEnable=false)"
 SHORTEST_KEY: Final = 7
@@ -57,6 +58,8 @@ def account_of(
     for text in (*topics, *groups):
         name, _, permission = text.partition("=")
         _check_permission(permission if name.strip() and "," not in text else "", text)
+    for option, texts in (("--topic", topics), ("--group", groups)):
+        by_name(option, ((name.strip(), text) for text in texts for name in [text.partition("=")[0]]))
     return CreateAccessConfigRequestHeader(
         access_key=key,
         secret_key=secret,

@@ -13,6 +13,7 @@ from rmqcli.flows.errors import FlowError
 from rmqcli.flows.input_pieces import MAX_PIECE, Piece, read_pieces
 from rmqcli.flows.sending import Job
 from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.pairs import by_name
 from rmqcli.render.message_json import message_from_json, sendable
 
 STDIN = Path("-")
@@ -42,7 +43,7 @@ class Stamp:
         level: int | None = None,
     ) -> Stamp:
         """Return the stamp of the options; raise GrammarError for an invalid one."""
-        named = dict(_property(text) for text in properties)
+        named = by_name("--property", (_property(text) for text in properties))
         if any(not key or " " in key for key in keys):
             raise GrammarError("--key: a key must not be empty or contain spaces, which separate keys")
         if keys:

@@ -227,4 +227,4 @@ def test_the_stores_of_several_brokers(
     assert set(parquet.read_table(tmp_path / "out")["broker_name"].to_pylist()) == {"a"}
     missing = cli("export", *stores, "--store", "s3a://b/s", *names, "--out", str(tmp_path / "new"))
     assert (missing.code, missing.err.count("\n")) == (ExitCode.USAGE, 1)
-    assert missing.err.startswith("rmq: s3a://b/s: store folders are mapped into memory")
+    assert missing.err.startswith("rmq: Invalid value for '--store': s3a://b/s: expected a path")

@@ -12,6 +12,7 @@ from typer import Option
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.settings import Settings
+from rmqcli.grammar.pairs import by_name
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Configuration(OptionGroup):
 
     def given(self) -> dict[str, str]:
         """Return the properties of the file, overridden by those of `--set`."""
-        properties = dict(_property(text) for text in self.properties or [])
+        properties = by_name("--set", (_property(text) for text in self.properties or []))
         return (properties_of(self.config) if self.config else {}) | properties
 
 

@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly
+from rmqcli.grammar.pairs import by_name
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import Column, objects, show_rows
 
@@ -38,7 +39,7 @@ def values_of(texts: Sequence[str]) -> dict[str, str]:
     for name, equals, _ in entries:
         if not equals or not name.strip():
             raise usage_error(f"{name!r}: expected NAME=VALUE")
-    return {name.strip(): value for name, _, value in entries}
+    return by_name("property", ((name.strip(), value) for name, _, value in entries))
 
 
 class Servers(NamedTuple):

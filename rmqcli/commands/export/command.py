@@ -44,7 +44,7 @@ def export(
         Path | None, Option("--out", metavar="DIR", help="Output folder; must not exist yet.")
     ] = None,
     store: Annotated[
-        list[str] | None,
+        list[Path] | None,
         Option(
             "--store",
             metavar="DIR",

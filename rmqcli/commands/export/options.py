@@ -91,11 +91,15 @@ class SparkOptions(OptionGroup):
 
     def session(self, *, verbose: bool) -> Mapping[str, Any] | None:
         """Return the settings of the session; None without Spark."""
+        from rmqcli.grammar.pairs import by_name
+
         conf = self.conf or []
         wrong = next((item for item in conf if "=" not in item or item.startswith("=")), None)
         if wrong is not None:
             raise usage_error(f"--conf {wrong}: expected NAME=VALUE")
-        pairs = dict(item.split("=", 1) for item in conf)
+        pairs = by_name(
+            "--conf", ((name, value) for name, _, value in (item.partition("=") for item in conf))
+        )
         return {"master": self.master, "conf": pairs, "verbose": verbose} if self.spark else None
 
 

@@ -27,14 +27,14 @@ class Selection(NamedTuple):
     only_queued: bool
 
 
-def rows_of_stores(stores: Sequence[str], names: Sequence[str], chosen: Selection) -> list[StoreRows]:
+def rows_of_stores(stores: Sequence[Path], names: Sequence[str], chosen: Selection) -> list[StoreRows]:
     """Return the wanted rows of each store; `names` are those of their brokers, or empty.
 
     Raise CommandError if none has the topic.
     """
-    from rmqcli.export import StoreRows, store_path, store_sources
+    from rmqcli.export import StoreRows, store_sources
 
-    sources = store_sources(list(map(store_path, stores)), names)
+    sources = store_sources(stores, names)
     filters = _row_filters(sources, chosen)
     tags = _tags(chosen.tag)
     return [

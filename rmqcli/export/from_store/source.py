@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from codec.bodies.properties import parse_properties
 from codec.codes import Perm
@@ -30,19 +29,6 @@ class StoreSource(NamedTuple):
 
     path: Path
     broker_name: str | None
-
-
-def store_path(text: str) -> Path:
-    """Returns the folder of a path or a `file:` URI. Raises SourceError for other URIs."""
-    uri = urlsplit(text)
-    if len(uri.scheme) < 2 or text.startswith("/"):
-        return Path(text)
-    if uri.scheme == "file" and uri.netloc in ("", "localhost"):
-        return Path(unquote(uri.path))
-    raise SourceError(
-        f"{text}: store folders are mapped into memory, so they are read from local paths only: mount it, or copy "
-        "it to a disk; on Spark every executor needs it under the same path"
-    )
 
 
 def store_sources(paths: Sequence[Path], names: Sequence[str] = ()) -> list[StoreSource]:

@@ -24,7 +24,7 @@ from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.queue_check import has_topic
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_store.source import store_path, store_sources
+from rmqcli.export.from_store.source import store_sources
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.packing import mean_sizes
 from rmqcli.export.spark_source.columns import Columns
@@ -43,6 +43,8 @@ from rmqcli.export.spark_source.planning import (
     wanted_bytes,
 )
 from rmqcli.export.spark_source.pulling import read_ranges
+from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.places import local_path
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ class BatchReader(DataSourceReader):
 
     def _of_stores(self) -> list[InputPartition]:
         try:
-            sources = store_sources(list(map(store_path, self.options.paths)), self.options.broker_names)
-        except SourceError as error:
+            sources = store_sources(list(map(local_path, self.options.paths)), self.options.broker_names)
+        except (GrammarError, SourceError) as error:
             raise OptionError(str(error)) from None
         for topic in self.options.topics:
             if not any(has_topic(source.path, topic) for source in sources):

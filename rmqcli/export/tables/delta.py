@@ -12,9 +12,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from rmqcli.export.tables.progress import PROPERTY, Progress
 from rmqcli.export.tables.schema import columns, needed, require_partitions
 from rmqcli.export.tables.statistics import statistics
 from rmqcli.export.tables.table import REFRESH_MS, CommitConflict, TableFile, TablePlace, TableState
+from rmqcli.grammar.places import local_path
 
 PARTITIONS = ("day", "topic")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -69,12 +69,9 @@ class DeltaTable:
     """The table at a URI or a path."""
 
     def __init__(self, uri: str) -> None:
-        parts = urlsplit(uri)
-        is_path = len(parts.scheme) < 2 or uri.startswith("/")
+        is_elsewhere = "://" in uri and not uri.startswith(("/", "file:"))
         self.shown = f"delta:{uri}"
-        self._folder = (
-            Path(uri if is_path else unquote(parts.path)) if is_path or parts.scheme == "file" else None
-        )
+        self._folder = None if is_elsewhere else local_path(uri)
         self._uri = uri if self._folder is None else str(self._folder.resolve())
 
     @cached_property

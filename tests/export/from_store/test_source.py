@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.export import SourceError, StoreSource, broker_name_of, store_path, store_sources
+from rmqcli.export import SourceError, StoreSource, broker_name_of, store_sources
 from tests.support import JavaStore
 
 
@@ -64,26 +64,6 @@ def test_a_configuration_wins(tmp_path: Path, place: str, text: str, name: str) 
 def test_a_damaged_table_tells_nothing(tmp_path: Path) -> None:
     (registered(tmp_path) / "config" / "topics.json").write_text("{")
     assert broker_name_of(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ("/data/store", "/data/store"),
-        ("store", "store"),
-        ("file:///data/a%20store", "/data/a store"),
-        ("file:/data/store", "/data/store"),
-        ("C:store", "C:store"),
-    ],
-)
-def test_paths_and_uris(text: str, path: str) -> None:
-    assert store_path(text) == Path(path)
-
-
-@pytest.mark.parametrize("text", ["hdfs://name/store", "s3a://bucket/store", "file://host/store"])
-def test_folders_elsewhere(text: str) -> None:
-    with pytest.raises(SourceError, match=rf"^{text}: .*read from local paths only: mount it, or copy it"):
-        store_path(text)
 
 
 def test_several_folders_are_of_several_brokers(tmp_path: Path) -> None:
