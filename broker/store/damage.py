@@ -18,9 +18,10 @@ from typing import NamedTuple
 from broker.disk import Disk
 from broker.errors import StoreDamaged
 from broker.store.commit_log import CommitLog
+from broker.store.log_walk import scan_at
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
-from codec.store.record import RecordScan, scan_record
+from codec.store.record import RecordScan
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 MAGIC_AT = 4
@@ -48,7 +49,7 @@ def look_behind(log: CommitLog, end: int) -> Behind:
         for start, stop in segment.data_ranges(max(end - segment.start, 0)) if segment.end > end else ():
             data_end = _data_end(segment.view, start, stop)
             last = segment.start + data_end if data_end else last
-            found = found or _first_record(segment, max(start, end + 1 - segment.start), stop)
+            found = found or _first_record(segment, end + 1 - segment.start, start, stop)
     return Behind(last - end, *(found or ()))
 
 
@@ -63,14 +64,16 @@ def _data_end(view: memoryview, start: int, stop: int) -> int:
     return 0
 
 
-def _first_record(segment: Segment, start: int, stop: int) -> tuple[int, RecordScan] | None:
-    view, limit = segment.view, min(segment.size, segment.found_size)
-    for match in _MAGICS.finditer(view, start + MAGIC_AT, stop):
+def _first_record(segment: Segment, least: int, start: int, stop: int) -> tuple[int, RecordScan] | None:
+    """The first record from position `least` on with its magic in a range of data: its size may begin in the
+    hole before."""
+    limit = min(segment.size, segment.found_size)
+    for match in _MAGICS.finditer(segment.view, max(start, least + MAGIC_AT), stop):
         position = match.start() - MAGIC_AT
         try:
-            scan = scan_record(view, position, limit)
+            scan = scan_at(segment, position, limit)
             if scan.physical_offset == segment.start + position:
-                return segment.start + position, scan_record(view, position, limit, check_crc=True)
+                return segment.start + position, scan_at(segment, position, limit, check_crc=True)
         except CorruptionError:
             continue
     return None

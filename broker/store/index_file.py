@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
-from broker.disk import PAGE, Disk
+from broker.disk import Disk
 from broker.store.segment import Segment
 from codec.core.derived import IndexItem, chain_items
 from codec.store.index_file import (
@@ -73,10 +73,9 @@ class IndexFile:
 
         `stored_at` is that of `Index.drop_unsound`.
         """
-        if not 1 <= self.count <= self.capacity or not 0 <= self.used_slots < self.count:
+        # A file is created for its first item: the header of one without any is lost, or was not written.
+        if not 1 < self.count <= self.capacity or not 0 <= self.used_slots < self.count:
             return False
-        if self.count == 1:
-            return not any(self.segment.view[HEADER.size : PAGE]) and not any(self.segment.data_ranges(PAGE))
         ends = self._item(1)[1], self._item(self.count - 1)[1]
         is_in_order = before <= self.begin_offset <= self.end_offset
         if not is_in_order or ends != (self.begin_offset, self.end_offset):

@@ -8,13 +8,15 @@ from broker.disk import PAGE
 from broker.store.commit_log import CommitLog
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
-from codec.store.record import RecordScan, scan_record
-from codec.store.record_layout import MAGIC_FILLER
+from codec.store.record import RecordScan, peek_record, scan_record
+from codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES
 
 ZERO_BYTES = 8
 LENGTH_SIZE = 2
 """The length of the properties, between topic and properties."""
 RELEASED_BYTES = 16 << 20
+LONGEST_PREFIX = max(prefix.size for prefix in PREFIXES.values())
+MAGICS = (MAGIC_V1, MAGIC_V2, MAGIC_FILLER)
 
 Visit = Callable[[int, RecordScan], None] | None
 
@@ -35,13 +37,25 @@ def walk_whole(log: CommitLog, start: int, visit: Visit = None) -> None:
         raise LogBroken(reached)
 
 
+def scan_at(segment: Segment, position: int, limit: int, *, check_crc: bool = False) -> RecordScan:
+    """Checks the record at a position of a file, as `scan_record`. CorruptionError. Blocks.
+
+    A record may reach into a hole, as its last bytes may be zeros; a filler does, as it is its 8 bytes.
+    """
+    if position + LONGEST_PREFIX > segment.data_end:
+        head = segment.read(position, HEAD.size)
+        if peek_record(head).magic not in MAGICS:
+            raise CorruptionError("no record", position)
+    return scan_record(segment.view, position, limit, check_crc=check_crc)
+
+
 def stored_at(log: CommitLog, offset: int) -> int | None:
     """Store time in ms of the record at an offset; None if the log has none there."""
     segment = log.segments.find(offset) if offset < log.end else None
     if segment is None:
         return None
     try:
-        return scan_record(segment.view, offset - segment.start).store_timestamp
+        return scan_at(segment, offset - segment.start, segment.size).store_timestamp
     except CorruptionError:
         return None
 
@@ -91,7 +105,7 @@ def _walk_segment(
     released = position
     while position < limit:
         try:
-            scan = scan_record(view, position, limit, check_crc=check_crc)
+            scan = scan_at(segment, position, limit, check_crc=check_crc)
         except CorruptionError:
             return base + position, count, False
         if scan.magic == MAGIC_FILLER:

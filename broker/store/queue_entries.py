@@ -83,4 +83,5 @@ def has_entries_behind(segments: Iterable[Segment], end: int, sure_until: int) -
 
 
 def _found_end(segment: Segment) -> int:
-    return segment.found_size // ENTRY_SIZE * ENTRY_SIZE
+    """The position behind all entries: the last of them may end in a hole, as its tags code may be 0."""
+    return min(segment.found_size // ENTRY_SIZE, -(-segment.data_end // ENTRY_SIZE)) * ENTRY_SIZE

@@ -15,11 +15,11 @@ from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.log_walk import walk
+from broker.store.log_walk import scan_at, walk
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
 from codec.store.file_names import RECOVERED_FILES
-from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
+from codec.store.record import RecordScan, peek_record, store_timestamp_at
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 CHECKED_BYTES = 64 << 20
@@ -72,7 +72,7 @@ def _start_by_times(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint)
 
 def _first_timestamp(segment: Segment) -> int:
     """Store time in ms of a file's first record; 0 if there is none."""
-    if not segment.found_size:
+    if not segment.data_end:
         return 0
     _, magic = peek_record(segment.view, 0)
     if magic not in (MAGIC_V1, MAGIC_V2):
@@ -116,9 +116,7 @@ def has_record(log: CommitLog, queue: ConsumeQueue, number: int, *, check_crc: b
         return False
     position = offset - segment.start
     try:
-        scan = scan_record(
-            segment.view, position, min(position + size, segment.found_size), check_crc=check_crc
-        )
+        scan = scan_at(segment, position, min(position + size, segment.found_size), check_crc=check_crc)
     except CorruptionError:
         return False
     known = (offset, size, number, queue.queue_id, queue.topic.encode())

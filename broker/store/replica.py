@@ -254,8 +254,6 @@ class Replica:
         that know any of them: `index_again` is for the others. Blocks; no flush may run meanwhile. OSError."""
         self._appender.news.announce()
         self._appender.late.finish()
-        for segment in self._log.segments.segments:
-            segment.found_size = segment.size  # it was written since it was found
         flushed = self._log.flushed
         self._log.end_at(end)
         self._log.flushed = min(flushed, end)

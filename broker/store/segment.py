@@ -20,16 +20,20 @@ from broker.store.mappings import Mappings
 
 MOST_RESERVED = 4 << 20
 """Bytes that are reserved ahead at most; less in a file that does not hold as much."""
+CHUNK = 1 << 20
+"""Bytes that are looked at together."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Segment:
     """A mapped file; `view[position]` is the byte at queue offset `start + position`.
 
-    `found_size` is what of the file was written when it was loaded, `size` for a new one: behind it nothing
-    can be whole, and on a full disk nothing can be read. `fresh` says that the folder does not durably know
-    the file yet, `is_cleared` that bytes of it were zeroed and not synced since. What is before `reserved`
-    has its blocks; `step` bytes are reserved ahead at least.
+    Of a file that was found, until `forget_found`: `found_size` is the length that it had, behind which no
+    record can be whole; from `data_end` on it was a hole. The zeros of a hole may belong to a record, and a
+    page of it is not touched without need: a full disk has none for it. Both are `size` otherwise.
+
+    `fresh` says that the folder does not durably know the file yet, `is_cleared` that bytes of it were zeroed
+    and not synced since. What is before `reserved` has its blocks; `step` bytes are reserved ahead at least.
     """
 
     __slots__ = (
@@ -37,6 +41,7 @@ class Segment:
         "_file",
         "_mappings",
         "_read_around",
+        "data_end",
         "found_size",
         "fresh",
         "is_cleared",
@@ -79,6 +84,7 @@ class Segment:
         found = size if is_whole else self._map(may_create=True).found_size
         self.fresh = found == 0
         self.found_size = found or size
+        self.data_end = size
         self.is_cleared = False
         self.reserved = 0
         self.step = step
@@ -106,6 +112,14 @@ class Segment:
         if self._file is not None:
             return self._file.view[position : position + length]
         return memoryview(self._disk.read_part(self.path, position, length))
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes of the file, without a touch of its mapping. Blocks."""
+        return self._disk.read_part(self.path, position, length)
+
+    def forget_found(self) -> None:
+        """Notes that the file is written from now on."""
+        self.found_size = self.data_end = self.size
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
         """Starts and ends of the ranges behind `position` that may hold other bytes than zeros. Blocks."""
@@ -150,16 +164,19 @@ class Segment:
         Keeps the modification time, on which search by time and retention depend. Touches nothing if all is
         zero.
         """
-        if position >= self.size or not (self.is_mapped or self._has_data(position)):
+        if position >= self.size or not (self.is_mapped or self.has_data(position)):
             return
         if (self._file or self._map()).clear_from(position):
             self.is_cleared = True
             self.reserved = min(self.reserved, position // PAGE * PAGE)
 
-    def _has_data(self, position: int) -> bool:
-        page_end = min(-(-position // PAGE) * PAGE, self.size)
-        part = bytes(self.part(position, page_end - position))
-        return part.count(0) < len(part) or any(self.data_ranges(page_end))
+    def has_data(self, position: int) -> bool:
+        """True if any byte from `position` on is not zero. Blocks."""
+        return any(
+            bytes(self.part(at, min(CHUNK, stop - at))).strip(b"\0")
+            for start, stop in self.data_ranges(position)
+            for at in range(start, stop, CHUNK)
+        )
 
     def note_written(self, end: int) -> None:
         """Notes that everything before `end` was written once, and so has its blocks."""

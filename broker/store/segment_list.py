@@ -163,8 +163,7 @@ class SegmentList:
             self.read_ahead(False)
         for segment in self.segments:
             segment.fresh = True  # a process that was killed may have left it so
-            end = max((stop for _, stop in segment.data_ranges(0)), default=0)
-            segment.found_size = min(segment.found_size, end)
+            segment.data_end = max((stop for _, stop in segment.data_ranges(0)), default=0)
 
     def read_ahead(self, is_on: bool) -> None:
         """Has the system read ahead in the files, those to come too, or not. Safe in a worker thread."""
@@ -291,6 +290,8 @@ class SegmentList:
             self._has_removed = False
         for segment in self.segments[-2:]:
             segment.clear_from(max(end - segment.start, 0))
+        for segment in self.segments:
+            segment.forget_found()
 
     def drop_from(self, start: int) -> None:
         """Removes the last segment if it begins at `start`. Blocks."""

@@ -8,7 +8,8 @@ A power cut keeps what was synced, and of the rest a random part, which the kind
 (`broker.testing.power_cut.Journal`): single 4 KiB pages, lengths of files, and creations, renames and
 removals. A folder that is not kept takes with it what was in it. The seed decides. A sync that `on_call`
 fails with EIO drops the pages it should have written, as Linux does: a later sync succeeds without them.
-Files are sparse; time stamps are those of `now_ms`.
+Files are sparse. A page of zeros is a hole unless it has a block and is in the page cache: `forget_pages` and
+`make_sparse` make holes of pages, as the kernel, `fallocate` and `cp` do. Time stamps are those of `now_ms`.
 """
 
 from __future__ import annotations
@@ -176,8 +177,15 @@ class SimulatedDisk(DurableFolders):
         return self._files[path]
 
     def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
-        if any(memoryview(self._file(path).buffer)[position:size].tobytes().strip(b"\0")):
-            yield position, size
+        begin = end = position
+        for number in self._file(path).data_pages(position, size):
+            if number * PAGE > end:
+                if end > begin:
+                    yield begin, end
+                begin = number * PAGE
+            end = min((number + 1) * PAGE, size)
+        if end > begin:
+            yield begin, end
 
     def read(self, path: Path) -> bytes:
         self.call("read")
@@ -297,6 +305,11 @@ class SimulatedDisk(DurableFolders):
         """Empties the page cache: whatever is read next has to come from the disk."""
         for file in self._files.values():
             file.cold.update(range(-(-len(file.buffer) // PAGE)))
+
+    def make_sparse(self) -> None:
+        """Makes holes of all pages of zeros, as `cp --sparse=always` does in a copy."""
+        for file in self._files.values():
+            file.make_sparse()
 
     def cold_pages(self, path: Path) -> frozenset[int]:
         """The numbers of the pages of a file that are not in the page cache. KeyError."""

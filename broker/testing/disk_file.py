@@ -12,6 +12,14 @@ CHANGES_SEEN = 1 << 20
 """Up to this size a file's modification time follows writes through a mapping; that of a larger one its
 syncs."""
 
+PIECE = 1 << 20
+"""Bytes that are compared with zeros together, a multiple of a page."""
+_ZEROS = bytes(PIECE)
+
+
+def _is_blank(content: bytes) -> bool:
+    return content == (_ZEROS if len(content) == PIECE else bytes(len(content)))
+
 
 class File:
     """Content now, and as it is on the platter.
@@ -40,6 +48,22 @@ class File:
         content = self.content()
         pages = range(-(-len(content) // PAGE))
         return [n for n in pages if n not in self.blocks and any(content[n * PAGE : (n + 1) * PAGE])]
+
+    def data_pages(self, start: int, stop: int) -> Iterator[int]:
+        """The numbers of the pages of a range that a file system calls data: those that hold anything but zeros,
+        and of those that have blocks and nothing else, the ones in the page cache."""
+        warm = self.blocks - self.cold
+        for at in range(start // PAGE * PAGE, stop, PIECE):
+            pages = range(at // PAGE, -(-min(at + PIECE, stop) // PAGE))
+            is_blank = _is_blank(self.buffer[at : at + PIECE])
+            yield from (n for n in pages if n in warm or not (is_blank or self._is_blank(n)))
+
+    def _is_blank(self, number: int) -> bool:
+        return _is_blank(self.buffer[number * PAGE : (number + 1) * PAGE])
+
+    def make_sparse(self) -> None:
+        """Takes the blocks of pages of zeros."""
+        self.blocks = {number for number in self.blocks if not self._is_blank(number)}
 
     def content(self) -> bytes:
         return self.buffer[:]

@@ -114,7 +114,7 @@ def _reason(buffer: Buffer, position: int, limit: int) -> StopReason:
     if rest < FILLER_HEAD_SIZE:
         return StopReason.GARBAGE if any(buffer[position:limit]) else StopReason.ZERO
     size, magic = _size_and_magic(buffer, position)
-    if magic == MAGIC_FILLER and FILLER_HEAD_SIZE <= size <= rest:
+    if magic == MAGIC_FILLER and size >= FILLER_HEAD_SIZE:
         return StopReason.FILLER
     if magic in MAGICS and size >= MIN_RECORD_SIZE:
         return StopReason.CUT if size > rest else StopReason.LIMIT

@@ -151,13 +151,14 @@ def scan_record(
 ) -> RecordScan:
     """Checks the record at a position as Java's `checkMessageAndReturnSize` does; its texts stay bytes.
 
+    A filler is no more than its size and magic: nobody reads what follows, up to the end of the file.
     Raises CorruptionError for zeros, an unknown magic, lengths that do not add up, a record that extends
     past `end` (default: the end of the buffer), and with `check_crc` for a wrong CRC.
     """
     limit = len(buffer) if end is None else end
     size, magic = peek_record(buffer, position)
     if magic == MAGIC_FILLER:
-        if not HEAD.size <= size <= limit - position:
+        if size < HEAD.size:
             raise CorruptionError(f"a filler record of {size} bytes", position)
         return RecordScan(size, magic, *_FILLER_REST)
     fields, body_start, body_end, topic_start, topic_end, stop = _split(buffer, position, limit)

@@ -174,7 +174,7 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
             progress(following - position)
             position = following
             continue
-        scan.keep(base + position, base + position + record.total_size)
+        scan.keep(base + position, base + min(position + record.total_size, len(data)))
         progress(record.total_size)
         position += record.total_size
         if record.magic == MAGIC_FILLER:
@@ -200,7 +200,7 @@ def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
 def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
     record = scan_record(data, position, check_crc=True)
     if record.magic == MAGIC_FILLER:
-        if record.total_size != len(data) - position:
+        if record.total_size < len(data) - position:
             raise CorruptionError("a filler record that does not end its file", position)
     elif record.physical_offset != base + position:
         raise CorruptionError(f"a record with commit-log offset {record.physical_offset}", position)
