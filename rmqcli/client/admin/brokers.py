@@ -119,8 +119,8 @@ class BrokerAdmin(Area):
         reads = await self._read_queues(
             {queue.topic for by in tables.values() for one in by for queue in one}
         )
-        lacking = [key for key, found in tables.items() if any(_lacks(one, reads) for one in found)]
-        more, failed = await gather(lacking, lambda key: self._lags_of(seats[key[0]], key[1]))
+        shortened = [key for key, found in tables.items() if any(_lacks(one, reads) for one in found)]
+        more, failed = await gather(shortened, lambda key: self._lags_of(seats[key[0]], key[1]))
         for (label, _), error in failed.items():
             if failures is None:
                 raise error

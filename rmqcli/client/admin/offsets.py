@@ -113,7 +113,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         ]
 
     async def unread(self, topic: str, queues: Mapping[MessageQueue, int]) -> dict[str, int]:
-        """How many of the last messages of queues (their numbers) each group of the topic has yet to consume.
+        """Return how many of the last messages of queues each group of the topic has yet to consume.
 
         A queue for which brokers know no offset of a group counts in full.
         """

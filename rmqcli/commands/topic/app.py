@@ -95,7 +95,7 @@ def confirm_hidden(
 
 
 async def _unread(admin: Admin, topic: str, hidden: Mapping[MessageQueue, int]) -> dict[str, int]:
-    """How many of these messages each group has yet to consume; empty when a broker does not say."""
+    """Return how many of these messages each group has yet to consume; nothing when a broker does not say."""
     from rmqcli.client import ClientError
 
     with suppress(ClientError):
