@@ -1,4 +1,4 @@
-"""Deletions of a master that its slave follows: consume queues of topics, offsets of groups.
+"""Deletions of a master that its slave follows: consume queues of topics, offsets of topics and groups.
 
 The tables of configs are replaced as a whole, so nothing there needs this. A Java slave keeps its queues, and
 merges offsets. Here they go, but never anything that the master may still have:
@@ -69,4 +69,5 @@ class Departures:
 
     async def _delete(self, topic: str, end: int) -> None:
         if await self.store.delete_topic(topic, end):
+            self.offsets.remove_topic(topic)
             _log.info("the queues of the topic %s went with it, as at the master", topic)

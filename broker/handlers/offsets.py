@@ -61,7 +61,7 @@ def _starts_at_zero(broker: BrokerContext, topic: str, queue_id: int) -> bool:
 def update_offset(
     broker: BrokerContext, request: Request[UpdateConsumerOffsetRequestHeader, None]
 ) -> Reply[UpdateConsumerOffsetResponseHeader, None]:
-    """15: commits an offset. A smaller one is accepted too, and so are unknown names up to a limit."""
+    """15: commits an offset. A smaller one is accepted, too, and so are unknown groups up to a limit."""
     commit(broker, request.session, request.header)
     return COMMITTED
 
@@ -71,9 +71,13 @@ def commit(
     session: Session,
     header: UpdateConsumerOffsetRequestHeader | PullMessageRequestHeader,
 ) -> None:
-    """Stores an offset that a client commits. Refusal when there are too many new ones."""
+    """Stores an offset that a client commits. Refusal for an unknown topic, and for too many new ones."""
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     if not broker.offsets.replace(group, topic, queue_id, header.commit_offset):
+        if (
+            topic not in broker.topics
+        ):  # 5.3.3; else a client brings back the offset that its topic took along
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
         watch_session(broker, session)
         broker.new_offsets.admit(broker, session, group, topic, queue_id)
         broker.offsets.commit(group, topic, queue_id, header.commit_offset)

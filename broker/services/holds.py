@@ -152,6 +152,12 @@ class Holds:
         """Answers all held pulls now: those who sent them may be permitted less than they were."""
         self._start(self._expire({hold: None for holds in self._sessions.values() for hold in holds}))
 
+    def release_topic(self, topic: str) -> None:
+        """Answers the held pulls of a topic now: it is deleted."""
+        queues = [of_queue for key, of_queue in self._queues.items() if key[0] == topic]
+        holds = (one for of_queue in queues for of_session in of_queue.values() for one in of_session)
+        self._start(self._expire(dict.fromkeys(holds)))
+
     def drop_session(self, session: Hashable) -> None:
         """Drops the pulls of a session that closed."""
         held, ready = self._sessions.pop(session, {}), self._ready.pop(session, deque())

@@ -1,6 +1,5 @@
-"""Bounds on the offsets that clients add to the table, which accepts any name of a group and a topic, as in
-Java. A client that consumes has pulled before it commits, so that its group, topic and queue exist.
-"""
+"""Bounds on the offsets that clients add to the table, which accepts any name of a group, as in Java. A
+client that consumes has pulled before it commits, so that its group, topic and queue exist."""
 
 from __future__ import annotations
 

@@ -94,6 +94,16 @@ class OffsetTable:
                 del self._groups[topic]
             self.dirty = True
 
+    def remove_topic(self, topic: str) -> None:
+        for group in self._groups.pop(topic, ()):
+            self._count -= len(self._table.pop(f"{topic}@{group}"))
+            self._pulled.pop(f"{topic}@{group}", None)
+            topics = self._topics[group]
+            del topics[topic]
+            if not topics:
+                del self._topics[group]
+            self.dirty = True
+
     def wrapper(self) -> ConsumerOffsetSerializeWrapper:
         """The table as it is saved. The offsets in it change with the table."""
         return ConsumerOffsetSerializeWrapper(offset_table=dict(self._table))

@@ -287,7 +287,16 @@ async def _read_span(
 
 
 def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:
-    """Return the next offset; warn if messages were deleted in between."""
+    """Return the next offset; warn if messages were deleted in between, or the topic was created again."""
+    if _begins_again(offset, result):
+        warn(f"{queue} ends at {result.max_offset}, before offset {offset}, and is read from its start again")
+        return 0
     if result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset > offset:
         warn(f"{queue}: {gone(offset, result.next_begin_offset)}")
     return result.next_begin_offset
+
+
+def _begins_again(offset: int, result: PullResult) -> bool:
+    """Return whether the broker goes on at the end of a queue that begins at 0 and ends below the offset."""
+    is_moved = result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset == result.max_offset
+    return is_moved and result.min_offset == 0 and result.max_offset < offset

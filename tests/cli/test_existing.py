@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 
+from broker.testing.embedded import Cluster
+from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.client import PullConsumer
 from tests.cli.conftest import Run
 
 
@@ -144,24 +148,40 @@ def test_fewer_queues_without_messages_need_no_answer(rmq: Run, topic: str) -> N
     assert queues(rmq, topic) == ["2", "2"]
 
 
-def test_groups_with_offsets_of_a_former_topic_are_named(rmq: Run, topic: str) -> None:
+def commit_beyond(cluster: Cluster, group: str, topic: str) -> None:
+    """Commit offset 2, as if brokers of 4.9 had kept it of a former topic."""
+
+    async def commit() -> None:
+        async with PullConsumer(namesrv=cluster.namesrv) as consumer:
+            await consumer.commit(MessageQueue(topic, "broker-a", 0), 2, group)
+
+    trio.run(commit)
+
+
+def test_groups_with_offsets_of_a_former_topic_are_named(rmq: Run, cluster: Cluster, topic: str) -> None:
     group = f"G_{topic}"
-    rmq("send", topic, "-q", "0", stdin=b"a\nb\n")
-    rmq("offsets", "reset", group, topic, "--to", "end", "--yes")
-    rmq("topic", "delete", topic, "--yes")
-    made = rmq("topic", "create", topic, "--queues", "4")
+    commit_beyond(cluster, group, topic)
+    made = rmq("topic", "create", topic, "--queues", "4", "--replace")
     assert made.code == 0
     assert f"rmq: offsets of {group} are beyond the end of the new topic, " in made.err
     assert f"rmq offsets reset {group} {topic} --to start -n " in made.err
 
 
-def test_the_lag_behind_an_offset_beyond_the_end_is_unknown(rmq: Run, topic: str) -> None:
-    group = f"G_{topic}"
+def test_a_topic_takes_the_offsets_of_its_groups_along(rmq: Run, topic: str) -> None:
     rmq("send", topic, "-q", "0", stdin=b"a\nb\n")
-    rmq("offsets", "reset", group, topic, "--to", "end", "--yes")
-    rmq("topic", "delete", topic, "--yes")
+    rmq("consume", topic, "-g", f"G_{topic}", "--from", "start", "-c", "2")
+    deleted = rmq("topic", "delete", topic, "--yes")
+    assert (deleted.code, "are kept" in deleted.err) == (0, False)
     rmq("topic", "create", topic, "--queues", "4")
+    rmq("send", topic, "-q", "0", stdin=b"c\nd\n")
+    got = rmq("consume", topic, "-g", f"G_{topic}", "--from", "end", "-c", "2", "-f", r"%v\n")
+    assert got.out == b"c\nd\n"
+
+
+def test_the_lag_behind_an_offset_beyond_the_end_is_unknown(rmq: Run, cluster: Cluster, topic: str) -> None:
+    group = f"G_{topic}"
     rmq("send", topic, "x", "-q", "0")
+    commit_beyond(cluster, group, topic)
     unknown = [topic, "broker-a", "0", "2", "1", ""]
     for command in (("offsets", "show", group), ("group", "describe", group)):
         shown = rmq(*command)

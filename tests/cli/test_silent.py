@@ -245,7 +245,8 @@ def test_a_topic_is_deleted_where_it_can_be_and_groups_that_keep_offsets_are_nam
     one_is_silent: Run,
 ) -> None:
     deleted = one_is_silent(*DELETING, "topic", "delete", "orders", "--yes")
-    kept, lost = partly_done(deleted, "topic orders deleted from broker-a")
+    writers, kept, lost = partly_done(deleted, "topic orders deleted from broker-a")
+    assert writers.startswith("rmq: topic orders is written to, last ")
     assert kept.startswith("rmq: offsets of readers are kept; ")
     assert ": rmq offsets reset readers orders --to start -n 127.0.0.1:" in kept
     assert lost.startswith("rmq: broker-b: ") and "GET_TOPIC_STATS_INFO" in lost, "it was asked once"

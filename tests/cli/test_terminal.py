@@ -123,7 +123,8 @@ def test_a_question_about_a_protected_cluster(
     assert rmq("profile", "add", "prod", cluster.namesrv, "--protected").code == 0
     code, text = on_terminal(environment, "topic", "delete", topic, "--yes", typed=b"y\n")
     assert code == 1
-    assert text.splitlines()[:4] == [
+    assert text.splitlines()[0].startswith(f"rmq: topic {topic} is written to, last ")
+    assert text.splitlines()[1:5] == [
         f"cluster: prod ({cluster.namesrv}), which is protected",
         "lost: 1 message in 4 queues",
         "read by: G_asked",

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from codec.bodies.config import SubscriptionGroupConfig
 from codec.bodies.heartbeat import MessageModel
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from codec.bodies.pop import SetMessageRequestModeRequestBody
 from codec.headers.groups import DeleteSubscriptionGroupRequestHeader
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
@@ -18,6 +19,7 @@ from codec.operations.groups import (
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
 )
 from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
+from codec.operations.operation import Answer
 from codec.operations.pop import SET_MESSAGE_REQUEST_MODE
 from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.moved import FormerMethod
@@ -26,6 +28,11 @@ from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, Settings
 
 OF_5X = {"consume_message_orderly": "consumeMessageOrderly", "group_retry_policy": "groupRetryPolicy"}
 """The fields of SubscriptionGroupConfig that brokers keep from 5.0 on and that commands set, by Java's names."""
+
+OffsetTables = tuple[
+    dict[str, Answer[None, ConsumerOffsetSerializeWrapper]],
+    dict[str, ClientError],
+]
 
 
 class GroupAdmin(FormerMethod, Area):
@@ -63,12 +70,24 @@ class GroupAdmin(FormerMethod, Area):
         Keys are `topic@group`; 5.x keeps the least offset of broadcasting clients as `topic@group@broadcast`
         (BroadcastOffsetManager).
         """
-        targets = reachable(await self._admin.brokers.masters(), failures)
-        answers, _ = await gather(
-            targets, lambda name: self.instance.ask(targets[name], GET_ALL_CONSUMER_OFFSET, None, None)
-        )
+        answers, _ = await self._offset_tables(reachable(await self._admin.brokers.masters(), failures))
         keys = (key for answer in answers.values() for key in answer.body.offset_table)
         return {group for key in keys for group in key.split("@")[1:2]} - {""}
+
+    async def _offset_tables(self, targets: Mapping[str, str]) -> OffsetTables:
+        return await gather(
+            targets, lambda name: self.instance.ask(targets[name], GET_ALL_CONSUMER_OFFSET, None, None)
+        )
+
+    async def with_offsets_on(self, topic: str) -> list[str]:
+        """The groups of which a broker has offsets on a topic, whether the topic exists or not (code 43),
+        sorted. Brokers of 4.9 keep them when it is deleted. The first failure raises.
+        """
+        answers, failed = await self._offset_tables(await self._admin.brokers.masters())
+        for error in failed.values():
+            raise error
+        keys = [key.split("@") for answer in answers.values() for key in answer.body.offset_table]
+        return sorted({key[1] for key in keys if len(key) == 2 and key[0] == topic})
 
     async def summaries(
         self, *, system: bool = False, failures: dict[str, ClientError] | None = None

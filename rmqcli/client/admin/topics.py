@@ -39,7 +39,6 @@ from codec.operations.topics import (
 )
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
-from rmqcli.client.admin.queue_ends import ends_of, every_queue
 from rmqcli.client.admin.values import TopicChange, stored
 from rmqcli.client.errors import (
     UNREACHED,
@@ -129,6 +128,8 @@ class TopicAdmin(FormerMethod, Area):
         These are the queues from 0 to the larger of the numbers of read and of write queues, on the named
         brokers or on all: those that a broker leaves out are asked for one by one.
         """
+        from rmqcli.client.admin.queue_ends import ends_of, every_queue
+
         header = GetTopicStatsInfoRequestHeader(topic=topic)
         masters = await self.masters(topic)
         chosen = {name: masters[name] for name in masters if not brokers or name in brokers}

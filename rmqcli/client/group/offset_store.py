@@ -28,6 +28,7 @@ from rmqcli.client.functions import for_each_broker
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.group.settings import ConsumerSettings
 from rmqcli.client.instance import ClientInstance
+from rmqcli.client.pull.queue_life import is_younger
 from rmqcli.files import replace_file
 
 HALF_AN_HOUR = 30 * 60 * 1000  # ms
@@ -216,7 +217,12 @@ class StartOffsets(OffsetCalls):
         self.group = group
         self._offsets = offsets
         self._settings = settings
+        self._absent: dict[str, int] = {}
         self.started_ms = instance.now_ms()
+
+    def note_absent(self, topic: str) -> None:
+        """Notes that a topic does not exist: the queues that it gets are read from their first message on."""
+        self._absent.setdefault(topic, self.instance.now_ms())
 
     async def find(self, queue: MessageQueue) -> int:
         """The stored offset, else the one that the settings select; ClientError if no broker replies."""
@@ -228,9 +234,18 @@ class StartOffsets(OffsetCalls):
         is_retry, where = queue.topic.startswith(RETRY_PREFIX), self._settings.consume_from
         if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
             return 0
+        if await self._is_awaited(queue):
+            return 0
         if where is not ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
             return 0 if is_retry else await self.max_offset(queue)
         if is_retry:
             return await self.max_offset(queue)
         given = self._settings.from_timestamp
         return await self.search_offset(queue, self.started_ms - HALF_AN_HOUR if given is None else given)
+
+    async def _is_awaited(self, queue: MessageQueue) -> bool:
+        """True if all messages of the queue came after its topic was found to be absent."""
+        since = self._absent.get(queue.topic)
+        if since is None or await self.min_offset(queue) > 0:
+            return False
+        return is_younger(await self.earliest_store_time(queue), since)

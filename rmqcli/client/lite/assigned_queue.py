@@ -15,6 +15,7 @@ import trio
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.pull.next_pull import Idle
+from rmqcli.client.pull.queue_life import QueueLife
 
 
 class AssignedQueue:
@@ -26,6 +27,7 @@ class AssignedQueue:
         self.count = 0
         self.size = 0
         self.idle = Idle()
+        self.life = QueueLife()
         self.next_offset: int | None = None
         self.consumed: int | None = None
         self.done: int | None = None

@@ -334,7 +334,8 @@ class LitePullConsumer(Client):
     def _remember(self, queues: Collection[MessageQueue]) -> None:
         """Puts the offsets of consumed messages into the offset store."""
         for queue in queues:
-            done = self._held[queue].done
+            held = self._held[queue]
+            done = held.done if held.life.absent_since is None else None
             if done is not None:
                 self._offsets.update(queue, done, increase_only=False)
 

@@ -10,13 +10,14 @@ import trio
 from codec.codes import PullSysFlag, ResponseCode
 from codec.message_queue import MessageQueue
 from codec.operations.messages import LITE_PULL_MESSAGE, PULL_MESSAGE
-from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported
+from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported, TopicNotFound
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.settings import LiteSettings
 from rmqcli.client.group.subscription import MessageSelector
 from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.pull.consumer import PullConsumer
 from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset, why_moved
+from rmqcli.client.pull.queue_life import QueueLife
 from rmqcli.client.results import PullResult, PullStatus
 
 log = logging.getLogger("rmqcli.client.lite")
@@ -68,7 +69,9 @@ class Pulling:
                 held.begin(await self._starts.find(held.queue))
                 return 0.0
             begun, offset = trio.current_time(), held.next_offset
-            result = await self._pull(held.queue, offset)
+            result = await self._pull(held, offset)
+            if await self._begins_again(held, offset, result):
+                return 0.0
             if result.status is PullStatus.FOUND:
                 check_next_offset(result.next_begin_offset, held.queue.broker_name, above=offset)
         except ClientError as error:
@@ -86,12 +89,32 @@ class Pulling:
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
             return BUSY
         log.warning("pulling %s: %s", held.queue, error)
+        if isinstance(error, TopicNotFound):
+            held.life.vanish(self._consumer.instance.now_ms())
+            self._starts.note_absent(held.queue.topic)
         return FAILED
 
-    async def _pull(self, queue: MessageQueue, offset: int) -> PullResult:
-        size, suspend = self._settings.pull_batch_size, self._settings.suspend
+    async def _begins_again(self, held: AssignedQueue, offset: int, result: PullResult) -> bool:
+        """True if the topic was deleted and created again: the queue goes on at its first message."""
+        low, life = max(0, result.min_offset), held.life
+        if (
+            life.is_doubtful(offset, result.min_offset, result.max_offset, result.next_begin_offset)
+            and life.is_another(await self._starts.earliest_store_time(held.queue))
+            and not held.step.cancel_called
+        ):
+            log.warning("%s was created again; continuing at %d", held.queue, low)
+            held.life = QueueLife()
+            held.seek(low)
+            return True
+        life.absent_since = None
+        return False
+
+    async def _pull(self, held: AssignedQueue, offset: int) -> PullResult:
+        queue, size, suspend = held.queue, self._settings.pull_batch_size, self._settings.suspend
         selector = self._selectors.get(queue.topic, _EVERYTHING)
         timeout = self._settings.pull_timeout - suspend
+        if held.life.absent_since is not None:
+            suspend = 0.0  # to hear at once whether the topic is there again
         return await self._consumer.pull_as(
             self._operation, queue, offset, size, selector, suspend, timeout, PullSysFlag.LITE_PULL
         )
@@ -103,6 +126,7 @@ class Pulling:
             log.warning("offset %s of %s %s; continuing at %d", at, held.queue, why, next_offset)
         held.next_offset = result.next_begin_offset
         if result.messages:
+            held.life.see(result.messages)
             held.put(result.messages)
             self._arrived()
         elif not held.batches and held.consumed == held.done:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import trio
 
@@ -16,6 +17,7 @@ from codec.codes import MASTER_ID
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.pull.next_pull import Idle
+from rmqcli.client.pull.queue_life import QueueLife
 
 PULL_MAX_IDLE = 120.0
 LOCK_VALIDITY = 30.0
@@ -52,12 +54,19 @@ class ProcessQueue:
         # As in Java: mqadmin reports a queue with messages that was last consumed long ago as blocked
         self.last_pull_ms = self.last_consume_ms = self.last_lock_ms = now_ms
         self.idle = Idle()
+        self.life = QueueLife()
         self._quiet = trio.lowlevel.ParkingLot()
         self._arrival = trio.lowlevel.ParkingLot()
 
     @property
     def count(self) -> int:
         return len(self.messages) + len(self.taken)
+
+    @property
+    def consumed(self) -> int:
+        """The offset below which all messages are consumed."""
+        waiting = [*islice(self.messages, 1), *islice(self.taken, 1)]
+        return min(waiting, default=self.next_offset)
 
     @property
     def span(self) -> int:

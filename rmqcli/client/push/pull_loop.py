@@ -14,7 +14,7 @@ from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHead
 from codec.message import RETRY_PREFIX, MessageExt, PropertyName
 from codec.operations.messages import PULL_MESSAGE
 from codec.remoting.frame import RemotingCommand
-from rmqcli.client.errors import BrokerRefused, ClientError
+from rmqcli.client.errors import BrokerRefused, ClientError, TopicNotFound
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.subscription import Subscription
 from rmqcli.client.pull.next_pull import (
@@ -90,13 +90,11 @@ class PullLoop:
             await self._begin_locked(held)
             reply = await self._ask(held, subscription)
             header = read_answer(PULL_MESSAGE, reply, held.queue.broker_name).header
+            if await self._begins_again(held, header):
+                return 0.0
             header, messages = await self._messages(held, reply, header, subscription)
             if self._state.subscriptions.get(held.queue.topic) is not subscription:
                 return 0.0  # selected by the former subscription: pull from the same offset again
-        except BrokerRefused as error:
-            if error.code == ResponseCode.FLOW_CONTROL:
-                return BUSY
-            return self._failed(held, error)
         except ClientError as error:
             return self._failed(held, error)
         self._state.troubles.pop(held.queue, None)
@@ -110,9 +108,32 @@ class PullLoop:
         return pause
 
     def _failed(self, held: ProcessQueue, error: ClientError) -> float:
+        """Returns the seconds until the next pull."""
+        if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
+            return BUSY
         log.warning("pulling %s: %s", held.queue, error)
         self._state.troubles[held.queue] = error
+        if isinstance(error, TopicNotFound):
+            held.life.vanish(self._state.instance.now_ms())
+            self._starts.note_absent(held.queue.topic)
+            self._state.offsets.remove(
+                held.queue
+            )  # a broker of 4.9 would keep it for the next topic of the name
         return FAILED
+
+    async def _begins_again(self, held: ProcessQueue, header: PullMessageResponseHeader) -> bool:
+        """True if the topic was deleted and created again: a new queue begins at its first message."""
+        low, high, life = header.min_offset, header.max_offset, held.life
+        if life.is_doubtful(held.next_offset, low, high, header.next_begin_offset) and life.is_another(
+            await self._starts.earliest_store_time(held.queue)
+        ):
+            log.warning("%s was created again; continuing at %d", held.queue, max(0, low))
+            self._restart(held, max(0, low))
+            return True
+        if life.absent_since is not None:  # the topic was away, and is the same
+            life.absent_since = None
+            self._state.acknowledge(held, held.consumed)
+        return False
 
     async def _begin_locked(self, held: ProcessQueue) -> None:
         """Reads the offset again after the first lock: the last owner may have stored it meanwhile."""
@@ -133,7 +154,7 @@ class PullLoop:
 
     def _header(self, held: ProcessQueue, subscription: Subscription) -> PullMessageRequestHeader:
         settings, queue = self._state.settings, held.queue
-        flags = int(PullSysFlag.SUSPEND)
+        flags = 0 if held.life.absent_since is not None else int(PullSysFlag.SUSPEND)
         commit = self._state.offsets.memory(queue) or 0
         # A slave does not accept offsets
         if commit > 0 and not settings.broadcasting and held.suggested_broker == MASTER_ID:
@@ -173,6 +194,7 @@ class PullLoop:
         place(messages, first, end, name, header.offset_delta or 0)
         if cut_at is not None:
             header = replace(header, next_begin_offset=messages[-1].queue_offset + 1)
+        held.life.see(messages)
         if subscription.tags:
             messages = [message for message in messages if message.tags in subscription.tags]
         ends = {
@@ -217,7 +239,11 @@ class PullLoop:
         next_offset = header.next_begin_offset
         why = why_moved(held.next_offset, header.min_offset, header.max_offset)
         log.warning("offset %d of %s %s; continuing at %d", held.next_offset, held.queue, why, next_offset)
-        self._state.offsets.update(held.queue, next_offset, increase_only=False)
+        self._restart(held, next_offset)
+
+    def _restart(self, held: ProcessQueue, offset: int) -> None:
+        """Ends the work on a queue; a new one begins at `offset`."""
+        self._state.offsets.update(held.queue, offset, increase_only=False)
         held.closed = held.retiring = held.illegal = True
         held.drop()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import trio
 
 from codec.message_queue import MessageQueue
-from rmqcli.client.errors import ClientError
+from rmqcli.client.errors import ClientError, TopicNotFound
 from rmqcli.client.functions import for_each
 from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.rebalance import Rebalance, Share
@@ -70,6 +70,8 @@ class PushRebalance(Rebalance):
 
     def failed(self, topic: str, error: ClientError) -> None:
         self._state.troubles[topic] = error
+        if isinstance(error, TopicNotFound):
+            self._starts.note_absent(topic)
 
     @staticmethod
     def _broken(held: ProcessQueue) -> bool:

@@ -68,8 +68,8 @@ class GroupState:
         )
 
     def acknowledge(self, held: ProcessQueue, offset: int) -> None:
-        """Records that all messages before `offset` are consumed, unless the queue is closed."""
-        if offset >= 0 and not held.closed:
+        """Records that all messages before `offset` are consumed, unless the queue is closed or its topic away."""
+        if offset >= 0 and not held.closed and held.life.absent_since is None:
             self.offsets.update(held.queue, offset)
 
     def forget(self, held: ProcessQueue) -> None:

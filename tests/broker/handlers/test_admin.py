@@ -29,7 +29,7 @@ from codec.bodies.stats import (
 )
 from codec.message import MessageQueue
 from codec.store.record import decode_records
-from tests.broker.support import START_MS, Client, fake_broker
+from tests.broker.support import START_MS, Client, fake_broker, pull_header
 
 UNSUPPORTED = [39, 13, 22]
 
@@ -235,6 +235,33 @@ async def test_topic_stats(tmp_path: Path, autojump_clock: trio.abc.Clock) -> No
             assert len(table) == 5, "of 5.3.3, so that queues that are only read are among them"
 
 
+async def test_a_topic_takes_the_offsets_of_its_groups_along(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    """A new topic of the name begins at 0, which is below them. Its clients learn at once that it is gone."""
+    path = tmp_path / "config" / "consumerOffset.json"
+    async with fake_broker(tmp_path) as broker:
+        client, offsets = broker.client(), broker.context.offsets
+        for topic in ("T", "U"):
+            await client.send(topic)
+            await commit(client, "G", topic, 0, 1)
+        held = [client.post(11, pull_header(name, 0, 1, sys_flag=6, suspend_ms=9000)) for name in ("T", "U")]
+        await trio.sleep(1)
+        assert (await client.ask(215, {"topic": "T"})).code == 0
+        assert '"U@G"' in path.read_text() and '"T@G"' not in path.read_text(), (
+            "saved before it is acknowledged"
+        )
+        await trio.sleep(0.1)
+        assert [[one.code for one in client.replies(opaque)] for opaque in held] == [[17], []]
+        commits = {"sysFlag": "1", "commitOffset": "1"}
+        assert (await client.pull("T", 0, 1, **commits)).code == 17
+        header = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"}
+        assert (await client.ask(15, header)).code == 17, "a client brings no offset back"
+        assert (offsets.query("G", "T", 0), offsets.topics_of("G"), len(offsets)) == (-1, ["U"], 1)
+        await client.send("T")
+        assert offsets.groups_of("T") == []
+
+
 @pytest.mark.parametrize("flag", ["removeOffset", "cleanOffset"])
 async def test_groups(tmp_path: Path, flag: str) -> None:
     """5.x calls the flag of a deletion `cleanOffset`."""
@@ -251,6 +278,7 @@ async def test_groups(tmp_path: Path, flag: str) -> None:
             == 3
         )
         assert (await client.ask(352, {"group": "None"})).code == 26
+        broker.context.topics.ensure("T", 4)
         await commit(client, "G", "T", 0, 5)
         assert (await client.ask(207, {"groupName": "G"})).code == 0
         assert broker.context.offsets.query("G", "T", 0) == 5
@@ -280,6 +308,7 @@ async def test_who_consumes_a_topic(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         await client.heartbeat("Online", "T")
+        broker.context.topics.ensure("T", 4)
         await commit(client, "Offline", "T", 0, 1)
         groups = decode_body(GroupList, (await client.ask(300, {"topic": "T"})).body).group_list
         assert sorted(groups) == ["Offline", "Online"]
@@ -292,7 +321,7 @@ async def test_consume_stats(tmp_path: Path) -> None:
         for _ in range(3):
             await client.send("T")
         await commit(client, "G", "T", 0, 2)
-        await commit(client, "G", "Gone", 0, 2)
+        broker.context.offsets.commit("G", "Gone", 0, 2)
         table = (await stats(client, "G")).offset_table
         first = table[MessageQueue("T", "broker-a", 0)]
         assert (first.broker_offset, first.consumer_offset, len(table)) == (3, 2, 4)
@@ -313,8 +342,8 @@ async def test_consume_stats(tmp_path: Path) -> None:
         assert everything.broker_addr == "127.0.0.1:10911"
         ordered = decode_body(ConsumeStatsList, (await client.ask(317, {"isOrder": "true"})).body)
         assert ordered.total_diff == 0
-        await commit(client, "H", "T2", 0, 1)
         await client.ask(17, create("T2", 2) | {"readQueueNums": "1"})
+        await commit(client, "H", "T2", 0, 1)
         await client.heartbeat("H", "T2")
         everything = decode_body(ConsumeStatsList, (await client.ask(317, {"isOrder": "false"})).body)
         (of_h,) = [groups["H"] for groups in everything.consume_stats_list if "H" in groups]

@@ -88,6 +88,7 @@ async def test_offsets_are_saved_every_five_seconds_when_they_changed(
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         header = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "7"}
+        broker.context.topics.ensure("T", 4)
         await client.ask(15, header)
         await trio.sleep(4.9)
         assert not path.exists()
