@@ -13,7 +13,8 @@ from broker.auth.control import AccessControl
 from broker.errors import NotReady, Refusal
 from broker.net.turns import Turns
 from codec.bodies.base import encode_body
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from codec.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel, ProducerData, SubscriptionData
+from codec.bodies.pop import QueryAssignmentRequestBody
 from codec.codes import RequestCode as R
 from codec.codes import SerializeType
 from codec.headers.base import to_ext
@@ -59,6 +60,18 @@ def heartbeat(group: str, topic: str) -> bytes:
     )
 
 
+def assignment(topic: str, group: str) -> bytes:
+    return encode_body(
+        QueryAssignmentRequestBody(
+            topic=topic,
+            consumer_group=group,
+            client_id="c",
+            strategy_name="AVG",
+            message_model=MessageModel.CLUSTERING,
+        )
+    )
+
+
 def of_group(topic: str, group: str) -> dict[str, str]:
     return {"topic": topic, "consumerGroup": group, "queueId": "0", "commitOffset": "0"}
 
@@ -80,6 +93,10 @@ MATRIX: list[tuple[str, int, dict[str, str] | None, bytes, str]] = [
     ("heartbeat with a topic", R.HEART_BEAT, None, heartbeat("readers", "letters"), "topic:letters"),
     ("leave", R.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": "shut"}, b"", "group:shut"),
     ("members", R.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "shut"}, b"", "group:shut"),
+    ("assignment", R.QUERY_ASSIGNMENT, None, assignment("news", "readers"), ""),
+    ("assignment of a retry topic", R.QUERY_ASSIGNMENT, None, assignment("%RETRY%readers", "readers"), ""),
+    ("assignment elsewhere", R.QUERY_ASSIGNMENT, None, assignment("letters", "readers"), "topic:letters"),
+    ("assignment to a group", R.QUERY_ASSIGNMENT, None, assignment("news", "shut"), "group:shut"),
     ("commit", R.UPDATE_CONSUMER_OFFSET, of_group("news", "readers"), b"", ""),
     ("commit elsewhere", R.UPDATE_CONSUMER_OFFSET, of_group("other", "readers"), b"", "topic:other"),
 ]  # fmt: skip
