@@ -97,6 +97,7 @@ HANDLERS = by_code(
     serve(groups_ops.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, admin_groups.all_groups),
     serve(groups_ops.GET_SUBSCRIPTIONGROUP_CONFIG, admin_groups.group_config),
     serve(clients_ops.GET_CONSUMER_CONNECTION_LIST, admin_groups.consumer_connections),
+    serve(groups_ops.QUERY_SUBSCRIPTION_BY_CONSUMER, admin_groups.subscription),
     serve(clients_ops.GET_PRODUCER_CONNECTION_LIST, admin_groups.producer_connections),
     serve(clients_ops.GET_ALL_PRODUCER_INFO, admin_groups.all_producers),
     serve(groups_ops.GET_CONSUME_STATS, consume_stats.consume_stats),

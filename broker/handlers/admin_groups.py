@@ -1,4 +1,4 @@
-"""Consumer groups and connected clients: codes 200, 201, 203, 204, 207, 225, 328, 352 (Java class
+"""Consumer groups and connected clients: codes 200, 201, 203, 204, 207, 225, 328, 345, 352 (Java class
 `AdminBrokerProcessor`)."""
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ from codec.bodies.connections import (
     ProducerInfo,
     ProducerTableInfo,
 )
+from codec.bodies.heartbeat import QuerySubscriptionResponseBody
 from codec.codes import LanguageCode, ResponseCode
 from codec.headers.clients import (
     GetAllProducerInfoRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetProducerConnectionListRequestHeader,
 )
-from codec.headers.groups import DeleteSubscriptionGroupRequestHeader, GetSubscriptionGroupConfigRequestHeader
+from codec.headers.groups import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    QuerySubscriptionByConsumerRequestHeader,
+)
 
 T = TypeVar("T")
 
@@ -115,6 +120,16 @@ async def consumer_connections(
         consume_from_where=group.consume_from_where,
     )
     return Reply(body=body)
+
+
+def subscription(
+    broker: BrokerContext, request: Request[QuerySubscriptionByConsumerRequestHeader, None]
+) -> Reply[None, QuerySubscriptionResponseBody]:
+    """345 (5.x): what a group that is online subscribes to of one topic."""
+    name, topic = request.header.group, request.header.topic
+    group = broker.consumers.get(name)
+    found = group.subscriptions.get(topic or "") if group is not None else None
+    return Reply(body=QuerySubscriptionResponseBody(subscription_data=found, group=name, topic=topic))
 
 
 async def producer_connections(

@@ -66,10 +66,7 @@ REASONS: Final[Mapping[R, str]] = {
     ),
     **_because("the broker is no container of brokers", [R.ADD_BROKER, R.REMOVE_BROKER]),
     R.REGISTER_FILTER_SERVER: "there are no filter servers, as in 4.9",
-    **_because(
-        "mqadmin and the clients of 4.9 and 5.x do not send it",
-        [R.QUERY_SUBSCRIPTION_BY_CONSUMER, R.UPDATE_AND_GET_GROUP_FORBIDDEN],
-    ),
+    R.UPDATE_AND_GET_GROUP_FORBIDDEN: "the broker forbids no group a topic: see the permissions of accounts",
 }
 
 

@@ -28,8 +28,9 @@ class Checkpoint:
 
     `log_offset`: records before it, with their queue entries, are on the disk; `index_offset`: full index
     files that end at or before it are. `queues_crc` is `ConsumeQueues.crc` at a clean stop, else OPEN or
-    REBUILDING. `master_flushed` is told to slaves of 5.x, 0 if it was not. `is_current` is False if the times are not those that were saved with the offsets,
-    `is_damaged` True if the file, or what we add to it, could not be read.
+    REBUILDING. `master_flushed` is told to slaves of 5.x, 0 if it was not. `is_current` is False if the times
+    are not those that were saved with the offsets, `is_damaged` True if the file, or what we add to it, could
+    not be read.
     """
 
     __slots__ = (

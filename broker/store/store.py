@@ -156,7 +156,8 @@ class MessageStore:
 
     @property
     def master_flushed_offset(self) -> int:
-        """How far the master has flushed, as a slave was told; 0 is unknown. Saved with the checkpoint."""
+        """The offset up to which the master has flushed, as a slave was told; 0 is unknown. The checkpoint keeps
+        it."""
         return self._checkpoint.master_flushed
 
     @master_flushed_offset.setter

@@ -245,6 +245,9 @@ CASES: Mapping[RequestCode, Case] = {
     R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: case(None, says('"G":{')),
     R.GET_SUBSCRIPTIONGROUP_CONFIG: case({"group": "G"}, says('"groupName":"G"')),
     R.GET_CONSUMER_CONNECTION_LIST: case({"consumerGroup": "G"}, says('"client-40001"', '"127.0.0.1:40001"')),
+    R.QUERY_SUBSCRIPTION_BY_CONSUMER: case(
+        {"group": "G", "topic": "T"}, says('"group":"G"', '"topic":"T"', '"subscriptionData":{')
+    ),
     R.GET_PRODUCER_CONNECTION_LIST: case({"producerGroup": "PG"}, says('"client-40002"')),
     R.GET_ALL_PRODUCER_INFO: case(None, says('"PG":[', '"/127.0.0.1:40002"')),
     R.GET_CONSUME_STATS: case(
