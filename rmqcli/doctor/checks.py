@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from rmqcli.doctor import brokers, groups, servers
-from rmqcli.doctor.finding import Finding
+from rmqcli.doctor.finding import Finding, Status
+from rmqcli.doctor.members import detailed
+from rmqcli.doctor.progress import progress
 from rmqcli.doctor.survey import Survey
+from rmqcli.render.text import many
 
 Check = Callable[[Survey], Iterable[Finding]]
+
+
+def detailed_group(survey: Survey) -> Iterable[Finding]:
+    """The group of the survey, with its clients and queues."""
+    found = None if survey.group is None else survey.group.members
+    return () if found is None else detailed(found)
+
+
+def lagging_groups(survey: Survey) -> Iterator[Finding]:
+    """No consumer of another group stands still while messages wait."""
+    wrong = [
+        finding
+        for found in survey.lagging
+        if found.connection is not None
+        for finding in progress(found)
+        if finding.status is not Status.OK
+    ]
+    yield from wrong
+    if survey.lagging and not wrong:
+        text = f"no queue stands still of {many(len(survey.lagging), 'group')} with messages to consume"
+        yield Finding(Status.OK, "progress", "", text)
+
 
 CHECKS: tuple[Check, ...] = (
     servers.name_servers,
@@ -24,6 +49,8 @@ CHECKS: tuple[Check, ...] = (
     brokers.vip_ports,
     groups.group,
     groups.subscriptions,
+    detailed_group,
+    lagging_groups,
 )
 
 

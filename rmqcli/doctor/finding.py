@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from codec.message_queue import MessageQueue
+from rmqcli.render.text import number_ranges
+
 
 class Status(StrEnum):
     """WARN: it works, but not for everybody, or not for long. SKIP: it could not be looked at."""
@@ -30,3 +33,12 @@ def worst(findings: Sequence[Finding]) -> Status:
     """Return FAIL or WARN if there is one, else OK."""
     found = {finding.status for finding in findings}
     return next((status for status in (Status.FAIL, Status.WARN) if status in found), Status.OK)
+
+
+def named_queues(queues: Sequence[MessageQueue]) -> str:
+    """Return `queues broker-a:0-2, broker-b:1`."""
+    numbers: dict[str, list[int]] = {}
+    for queue in queues:
+        numbers.setdefault(queue.broker_name, []).append(queue.queue_id)
+    places = [f"{name}:{number_ranges(of).replace(', ', ',')}" for name, of in sorted(numbers.items())]
+    return f"{'queue' if len(queues) == 1 else 'queues'} {', '.join(places)}"

@@ -12,14 +12,10 @@ from rmqcli.render.text import many
 
 
 def group(survey: Survey) -> Iterator[Finding]:
-    """The group is known, may consume, and has clients, which subscribe to the topic."""
+    """The group is known and has clients, which subscribe to the topic."""
     found = survey.group
     if found is None:
         return
-    for name, settings in found.settings.items():
-        if not settings.consume_enable:
-            fix = f"rmq group update {found.name} --consume"
-            yield Finding(Status.FAIL, "group", found.name, f"must not consume on {name}", fix)
     yield _clients(found, survey.topic)
 
 
@@ -63,10 +59,12 @@ def alike(group: str, states: Mapping[str, ConsumerRunningInfo]) -> Iterator[Fin
         return
     for one in unlike:
         having = sorted(client for client, own in subscribed.items() if one in own)
-        text = f"{one[0]} {one[1]!r} is subscribed to by {', '.join(having)} only"
+        # a text means different things as a list of tags and as SQL92
+        kind = f" ({one[2]})" if any(same[:2] == one[:2] and same != one for same in every) else ""
+        text = f"{one[0]} {one[1]!r}{kind} is subscribed to by {', '.join(having)} only"
         fix = "give all clients of the group the same subscriptions, or use two groups"
         yield Finding(Status.FAIL, "subscriptions", group, text, fix)
 
 
-def _expressions(state: ConsumerRunningInfo) -> set[tuple[str, str]]:
-    return {(data.topic, data.sub_string) for data in state.subscription_set}
+def _expressions(state: ConsumerRunningInfo) -> set[tuple[str, str, str]]:
+    return {(data.topic, data.sub_string, data.expression_type) for data in state.subscription_set}

@@ -4,64 +4,66 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+from codec.bodies.config import SubscriptionGroupConfig
 from codec.bodies.connections import ConsumerConnection
-from codec.bodies.heartbeat import ConsumeType, MessageModel
-from codec.bodies.running import ConsumerRunningInfo
+from codec.bodies.heartbeat import ConsumeType
 from codec.message_queue import MessageQueue
+from codec.names import RETRY_PREFIX
 from codec.versions import version_name
-from rmqcli.client import Admin, ClientError, NoRoute
-from rmqcli.client.admin.area import gather
-from rmqcli.doctor.finding import Finding, Status
+from rmqcli.client import ClientError
+from rmqcli.doctor.alike import clocks, connections, known_to_brokers, modes
+from rmqcli.doctor.finding import Finding, Status, named_queues
+from rmqcli.doctor.group_facts import Members, is_divided, waiting_in
 from rmqcli.doctor.groups import alike
-from rmqcli.render.text import many, number_ranges
+from rmqcli.doctor.progress import progress
+from rmqcli.doctor.subscribed import settings, topics
+from rmqcli.render.text import duration, many
 
 Failures = dict[str, ClientError]
-
-
-class Members(NamedTuple):
-    """A group with its clients: what they report by client id, who is silent, the queues of its topics."""
-
-    group: str
-    connection: ConsumerConnection | None
-    states: Mapping[str, ConsumerRunningInfo] = {}
-    silent: Mapping[str, ClientError] = {}
-    queues: Mapping[str, Sequence[MessageQueue]] = {}
-
-
-async def members_of(admin: Admin, group: str, failures: Failures) -> Members:
-    """Ask brokers, clients and the name server; brokers that do not respond are added to `failures`."""
-    connection = await admin.clients.connected(group, failures)
-    if connection is None:
-        return Members(group, None)
-    ids = [client.client_id for client in connection.connection_set]
-    states, silent = await admin.clients.running_infos(group, ids, failures=failures)
-    routes, lost = await gather(sorted(connection.subscription_table), admin.instance.route)
-    for error in lost.values():
-        if not isinstance(error, NoRoute):
-            raise error
-    queues = {topic: list(route.subscribe) for topic, route in routes.items()}
-    return Members(group, connection, states, silent, queues)
+SILENT = "look at that client; the other checks leave it out"
+GroupTables = Mapping[str, Mapping[str, SubscriptionGroupConfig]]
 
 
 def judged(found: Members) -> Iterator[Finding]:
     """Yield the findings about a group, in the order of their lines."""
     if found.connection is None:
-        yield Finding(Status.SKIP, "clients", found.group, "no client is running")
+        waiting = sum(map(waiting_in, found.offsets.values()))
+        if waiting:
+            text = f"no client is running, and {many(waiting, 'message')} to consume"
+            if found.delays:
+                text += f", the first for {duration(max(found.delays.values()) / 1000)}"
+            yield Finding(Status.WARN, "clients", found.group, text, "start a consumer")
+        else:
+            yield Finding(Status.SKIP, "clients", found.group, "no client is running")
+        yield from settings(found)
+        yield from progress(found)
         return
     yield from _clients(found, found.connection)
     yield from _versions(found, found.connection)
     yield from alike(found.group, found.states)
     yield from _owners(found, found.connection)
+    yield from problems(found)
+    yield from progress(found)
+
+
+def detailed(found: Members) -> Iterator[Finding]:
+    """Yield the findings beside those about the number of clients and their subscriptions."""
+    return (
+        one for one in judged(found) if one.check not in ("clients", "subscriptions") or one.fix == SILENT
+    )
+
+
+def problems(found: Members) -> Iterator[Finding]:
+    """Yield what is wrong beside that; there is no line for what is not."""
+    for check in (connections, modes, known_to_brokers, clocks, topics, settings):
+        yield from check(found)
 
 
 def _clients(found: Members, connection: ConsumerConnection) -> Iterator[Finding]:
     for client, error in found.silent.items():
-        fix = "look at that client; the other checks leave it out"
-        yield Finding(
-            Status.WARN, "clients", found.group, f"{client} does not report its state: {error}", fix
-        )
+        text = f"{client} does not report its state: {error}"
+        yield Finding(Status.WARN, "clients", found.group, text, SILENT)
     if not found.silent:
         text = f"{many(len(connection.connection_set), 'client')} running"
         yield Finding(Status.OK, "clients", found.group, text)
@@ -94,7 +96,7 @@ def _owners(found: Members, connection: ConsumerConnection) -> Iterator[Finding]
 
 def _no_owners(found: Members, connection: ConsumerConnection) -> str | None:
     """Return why nobody needs to own a queue."""
-    if connection.message_model == MessageModel.BROADCASTING:
+    if not is_divided(found):
         return "each client of a broadcasting group consumes all queues"
     if connection.consume_type != ConsumeType.CONSUME_PASSIVELY:
         return "pull consumers choose their queues"
@@ -111,24 +113,16 @@ def _owned(
     shared = [queue for queue in queues if len(owners.get(queue, ())) > 1]
     idle = sorted(found.states.keys() - {name for queue in queues for name in owners.get(queue, ())})
     if free and found.silent:
-        text = f"{_named(free)} without an owner among the clients that report"
+        text = f"{named_queues(free)} without an owner among the clients that report"
         return Finding(Status.WARN, "queues", target, text, "see the silent clients")
     if free:
         fix = "nobody consumes them: wait for a rebalance (20 s), then look at subscriptions and client ids"
-        return Finding(Status.FAIL, "queues", target, f"{_named(free)} without an owner", fix)
+        return Finding(Status.FAIL, "queues", target, f"{named_queues(free)} without an owner", fix)
     if shared:
         fix = "wait for a rebalance (20 s); clients with one id take each other's queues"
-        return Finding(Status.WARN, "queues", target, f"{_named(shared)} with several owners", fix)
-    if idle and len(found.states) > len(queues):
+        return Finding(Status.WARN, "queues", target, f"{named_queues(shared)} with several owners", fix)
+    # a retry topic has one queue for all clients
+    if idle and len(found.states) > len(queues) and not topic.startswith(RETRY_PREFIX):
         text = f"{many(len(queues), 'queue')} for {many(len(found.states), 'client')}: {', '.join(idle)} without one"
         return Finding(Status.WARN, "queues", target, text, "add queues, or stop clients")
     return Finding(Status.OK, "queues", target, f"{many(len(queues), 'queue')}, each with an owner")
-
-
-def _named(queues: Sequence[MessageQueue]) -> str:
-    """Return `queues broker-a:0-2, broker-b:1`."""
-    numbers: dict[str, list[int]] = {}
-    for queue in queues:
-        numbers.setdefault(queue.broker_name, []).append(queue.queue_id)
-    places = [f"{name}:{number_ranges(of).replace(', ', ',')}" for name, of in sorted(numbers.items())]
-    return f"{'queue' if len(queues) == 1 else 'queues'} {', '.join(places)}"

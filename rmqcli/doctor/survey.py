@@ -18,12 +18,17 @@ from codec.bodies.route import ClusterInfo, TopicRouteData
 from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import MASTER_ID
 from codec.headers.routes import GetRouteInfoRequestHeader
+from codec.names import is_system_group
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 from rmqcli.client import UNREACHED, Admin, ClientError
+from rmqcli.client.admin.area import gather
 from rmqcli.client.wire.pool import vip_address
+from rmqcli.doctor.group_facts import Members, members_of
 from rmqcli.doctor.seen import LostBroker, Place, seat_label
 
 T = TypeVar("T")
+MAX_GROUPS = 200
+"""Groups with messages to consume whose clients are asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class GroupSurvey:
-    """A group: its settings by broker, its clients (None: none is connected), their states by client id."""
+    """A group: its settings by broker, its clients (None: none is connected), their states by client id;
+    `members` has all that is known of it.
+    """
 
     name: str
     settings: Mapping[str, SubscriptionGroupConfig]
     connection: ConsumerConnection | ClientError | None
     states: Mapping[str, ConsumerRunningInfo]
+    members: Members | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,8 @@ class Survey:
     """The questions and answers. `views` and `routes` are by name server, `readings` and `vip` by address.
 
     `vip` holds masters whose VIP port was tried: None if it answers. `group` is None without a group. `gone`
-    are brokers that were registered before, as of `now_ms` (epoch ms).
+    are brokers that were registered before, as of `now_ms` (epoch ms). `lagging` are other groups with
+    messages to consume.
     """
 
     views: Mapping[str, ClusterInfo | ClientError]
@@ -73,6 +82,7 @@ class Survey:
     group: GroupSurvey | None = None
     gone: Sequence[LostBroker] = ()
     now_ms: int = 0
+    lagging: Sequence[Members] = ()
 
     @property
     def answered(self) -> bool:
@@ -120,8 +130,13 @@ class Survey:
         }
 
 
-async def examine(admin: Admin, topic: str | None = None, group: str | None = None) -> Survey:
-    """Ask everything. Errors of single servers are part of the survey; none is raised."""
+async def examine(
+    admin: Admin, topic: str | None = None, group: str | None = None, *, lagging: bool = False
+) -> Survey:
+    """Ask everything, with `lagging` also about the groups that have messages to consume.
+
+    Errors of single servers are part of the survey; none is raised.
+    """
     views: dict[str, ClusterInfo | ClientError] = {}
     await _fill(views, admin.instance.name_servers.addresses, partial(_view, admin))
     found = Survey(views, topic)
@@ -142,7 +157,25 @@ async def examine(admin: Admin, topic: str | None = None, group: str | None = No
             answering = [server for server, view in views.items() if not isinstance(view, UNREACHED)]
             nursery.start_soon(_fill, routes, answering, partial(_route, admin, topic))
     surveyed = Survey(views, topic, routes, readings, vip)
-    return surveyed if group is None else replace(surveyed, group=await _group(admin, surveyed, group))
+    if group is not None:
+        surveyed = replace(surveyed, group=await _group(admin, surveyed, group))
+    return replace(surveyed, lagging=await _lagging(admin, surveyed)) if lagging else surveyed
+
+
+async def _lagging(admin: Admin, survey: Survey) -> list[Members]:
+    """Ask about the groups with messages to consume, those with the most first, but not the one surveyed."""
+    failures = _lost(survey)
+    own = survey.group.name if survey.group is not None else ""
+    lags: dict[str, int] = {}
+    try:
+        for one in await admin.brokers.lags(survey.masters, failures=failures):
+            lags[one.group] = lags.get(one.group, 0) + (one.lag or 0)
+    except ClientError:
+        return []  # why is a line of its broker
+    names = [name for name, lag in lags.items() if lag and name != own and not is_system_group(name)]
+    names = sorted(names, key=lambda name: (-lags[name], name))[:MAX_GROUPS]
+    found, _ = await gather(names, lambda name: members_of(admin, name, failures))
+    return list(found.values())
 
 
 async def _fill(
@@ -204,18 +237,13 @@ async def _group(admin: Admin, survey: Survey, name: str) -> GroupSurvey:
     """Ask the masters that answered about a group, and its clients for their subscriptions."""
     failures = _lost(survey)
     settings: dict[str, SubscriptionGroupConfig] = {}
-    connection: ConsumerConnection | ClientError | None
     try:
         tables = await admin.groups.all_settings(failures=failures)
         settings = {broker: table[name] for broker, table in tables.items() if name in table}
-        connection = await admin.clients.connected(name, failures)
-    except ClientError as error:
-        connection = error
-    if not isinstance(connection, ConsumerConnection):
+        members = await members_of(admin, name, failures, tables)
+    except ClientError as connection:
         return GroupSurvey(name, settings, connection, {})
-    ids = [client.client_id for client in connection.connection_set]
-    states, _ = await admin.clients.running_infos(name, ids, failures=failures)
-    return GroupSurvey(name, settings, connection, states)
+    return GroupSurvey(name, settings, members.connection, members.states, members)
 
 
 def _lost(survey: Survey) -> dict[str, ClientError]:

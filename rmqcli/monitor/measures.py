@@ -9,10 +9,13 @@ from dataclasses import replace
 
 from codec.codes import MASTER_ID
 from codec.message import DLQ_PREFIX
+from codec.names import is_system_group
 from rmqcli.client import Admin, ClientError, Producer
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import lag_of, stored
 from rmqcli.doctor.brokers import disk_ratio
+from rmqcli.doctor.group_facts import members_of
+from rmqcli.doctor.progress import standing_still
 from rmqcli.doctor.seen import LostBroker, seat_label
 from rmqcli.flows.pinging import own_queues, ping, queues_of
 from rmqcli.monitor.verdict import Figure, Measure, Measured, State
@@ -22,6 +25,7 @@ BROKERS = Measure(
     "brokers", "lost", "rmq_brokers_lost", "brokers that do not answer:", lost_state=State.CRITICAL
 )
 DISK = Measure("disk", "used", "rmq_broker_disk_used_percent", "fullest disk", "broker", "%")
+STUCK = Measure("stuck", "still", "rmq_group_stuck_seconds", "longest standstill", "group", "s")
 DLQ = Measure("dlq", "dead", "rmq_group_dead_letters", "most dead letters", "group")
 SEND = Measure("send", "send", "rmq_send_milliseconds", "slowest send", "broker", "ms", State.CRITICAL)
 PING_SIZE = 16  # bytes
@@ -100,6 +104,32 @@ async def disk(admin: Admin, names: Collection[str] = ()) -> Measured:
     silent = {name: "does not say" for name, ratio in ratios.items() if ratio is None}
     figures = [Figure(round(ratio * 100, 1), name) for name, ratio in ratios.items() if ratio is not None]
     return Measured(figures, lost | silent)
+
+
+async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
+    """The seconds for which a queue of each group has not moved while messages wait, 0 if all of them move.
+
+    Without names, the groups with running clients and messages to consume. A client that does not report what it
+    holds counts with the time for which the next message waits.
+    """
+    failures: Failures = {}
+    names = list(groups) or await _lagging(admin, failures)
+    found, errors = await gather(names, lambda name: members_of(admin, name, failures))
+    for name in groups:
+        if name in found and found[name].connection is None and not found[name].offsets:
+            await admin.groups.check_known(name, failures)
+    chosen = {name: one for name, one in found.items() if groups or one.connection is not None}
+    still = {
+        name: max((queue.ms for queue in standing_still(one)), default=0) for name, one in chosen.items()
+    }
+    figures = [Figure(round(ms / 1000), name) for name, ms in still.items()]
+    return _measured(figures, failures | errors)
+
+
+async def _lagging(admin: Admin, failures: Failures) -> list[str]:
+    masters = await admin.brokers.masters()
+    lags = await admin.brokers.lags(masters, failures=failures)
+    return sorted({one.group for one in lags if one.lag and not is_system_group(one.group)})
 
 
 async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:

@@ -211,9 +211,7 @@ def state(**topics: str) -> ConsumerRunningInfo:
 
 
 def test_groups() -> None:
-    allowed, not_allowed = (
-        SubscriptionGroupConfig(group_name="g", consume_enable=enabled) for enabled in (True, False)
-    )
+    allowed = SubscriptionGroupConfig(group_name="g")
     running = ConsumerConnection(
         connection_set=[ClientConnection(client_id="1"), ClientConnection(client_id="2")],
         subscription_table={"orders": SubscriptionData(topic="orders")},
@@ -222,10 +220,6 @@ def test_groups() -> None:
     unlike = {"1": state(orders="*"), "2": state(orders="paid")}
     assert lines(about(GroupSurvey("g", {}, None, {}))) == [(Status.FAIL, "no broker knows the group")]
     assert lines(about(GroupSurvey("g", {"a": allowed}, None, {}))) == [(Status.WARN, "no client is running")]
-    assert lines(about(GroupSurvey("g", {"a": not_allowed}, None, {})))[0] == (
-        Status.FAIL,
-        "must not consume on a",
-    )
     assert lines(about(GroupSurvey("g", {}, DOWN, {})))[0][0] is Status.SKIP
     assert [one.status for one in about(GroupSurvey("g", {}, running, same), "orders")] == [Status.OK] * 2
     assert lines(about(GroupSurvey("g", {}, running, same), "bills"))[0] == (

@@ -14,7 +14,7 @@ from codec.bodies.stats import OffsetWrapper, TopicOffset
 from codec.message_queue import MessageQueue
 from rmqcli.client import RequestTimeout
 from rmqcli.client.admin.values import BrokerLag
-from rmqcli.doctor.members import Members
+from rmqcli.doctor.group_facts import Members
 from rmqcli.doctor.survey import Reading, Survey
 from rmqcli.report.cluster.reading import ClusterReading
 from rmqcli.report.cluster.sections import cluster_page

@@ -52,6 +52,37 @@ class ClientAdmin(Area):
 
         The failure of a broker is raised only when no other broker has a client.
         """
+        broken: dict[str, ClientError] = {} if failures is None else failures
+        answers = await self._connections(group, broken)
+        connections = [answer for answer in answers.values() if isinstance(answer, ConsumerConnection)]
+        if connections:
+            return merged(connections)
+        offline = [answer for answer in answers.values() if isinstance(answer, ConsumerOffline)]
+        raise [*broken.values(), *offline][0]
+
+    async def connections(
+        self, group: str, *, failures: dict[str, ClientError]
+    ) -> dict[str, ConsumerConnection]:
+        """The clients of a group as each broker knows them (code 203); {} if none is connected anywhere.
+
+        Adds to `failures`, even if all brokers fail.
+        """
+        try:
+            answers = await self._connections(group, failures)
+        except ClientError:
+            if not failures:
+                raise
+            return {}
+        nobody = ConsumerConnection()
+        found = {
+            name: answer if isinstance(answer, ConsumerConnection) else nobody
+            for name, answer in answers.items()
+        }
+        return found if any(one is not nobody for one in found.values()) else {}
+
+    async def _connections(
+        self, group: str, failures: dict[str, ClientError]
+    ) -> dict[str, ConsumerConnection | ConsumerOffline]:
         header = GetConsumerConnectionListRequestHeader(consumer_group=group)
 
         async def ask(address: str) -> ConsumerConnection | ConsumerOffline:
@@ -60,13 +91,7 @@ class ClientAdmin(Area):
             except ConsumerOffline as error:
                 return error
 
-        broken: dict[str, ClientError] = {} if failures is None else failures
-        answers = await self.ask_all(await self._admin.brokers.masters(), ask, broken)
-        connections = [answer for answer in answers.values() if isinstance(answer, ConsumerConnection)]
-        if connections:
-            return _merged(connections)
-        offline = [answer for answer in answers.values() if isinstance(answer, ConsumerOffline)]
-        raise [*broken.values(), *offline][0]
+        return await self.ask_all(await self._admin.brokers.masters(), ask, failures)
 
     async def connected(
         self, group: str, failures: dict[str, ClientError] | None
@@ -227,7 +252,7 @@ class ClientAdmin(Area):
         return (await self.instance.ask(address, operation, header, b"", timeout=timeout)).body
 
 
-def _merged(answers: list[ConsumerConnection]) -> ConsumerConnection:
+def merged(answers: list[ConsumerConnection]) -> ConsumerConnection:
     """One list, with a client that is connected to several brokers once."""
     connections: dict[str, ClientConnection] = {}
     subscriptions: dict[str, SubscriptionData] = {}
@@ -235,7 +260,7 @@ def _merged(answers: list[ConsumerConnection]) -> ConsumerConnection:
         for connection in answer.connection_set:
             connections.setdefault(connection.client_id, connection)
         subscriptions |= answer.subscription_table
-    first = answers[0]
+    first = next((answer for answer in answers if answer.connection_set), answers[0])
     return ConsumerConnection(
         connection_set=[connections[client_id] for client_id in sorted(connections)],
         subscription_table=subscriptions,

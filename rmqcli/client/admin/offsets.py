@@ -6,10 +6,12 @@ from collections.abc import Collection, Mapping
 
 from codec.bodies.connections import ConsumerConnection
 from codec.bodies.heartbeat import ConsumeType, MessageModel
-from codec.bodies.stats import ConsumeStats, TopicOffset
+from codec.bodies.stats import ConsumeStats, QueueTimeSpan, TopicOffset
 from codec.headers.groups import GetConsumeStatsRequestHeader
+from codec.headers.topics import QueryConsumeTimeSpanRequestHeader
 from codec.message_queue import MessageQueue
 from codec.operations.groups import GET_CONSUME_STATS
+from codec.operations.topics import QUERY_CONSUME_TIME_SPAN
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import QueueLag, ResetPlan, ResetResult, ResetTarget
@@ -17,6 +19,7 @@ from rmqcli.client.errors import ClientError, NotFound
 from rmqcli.client.group.offsets import OffsetCalls
 
 _NO_OFFSET = TopicOffset(min_offset=0, max_offset=0, last_update_timestamp=0)
+DAWN_MS = 1_000_000_000_000  # 2001: no message is older
 SETTLE = 30.0  # seconds for running consumers to move; Java's need 10, and up to 1 per orderly queue
 
 
@@ -48,6 +51,23 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
             consume_tps=sum(stats.consume_tps for stats in answers.values()),
             offset_table=dict(sorted(table.items())),
         )
+
+    async def delays(
+        self, group: str, topic: str, *, failures: dict[str, ClientError] | None = None
+    ) -> dict[MessageQueue, int]:
+        """The age of the next message to consume of each queue in ms, 0 without one (code 303).
+
+        That of the first message where nothing is committed: brokers say 0 there, Java's a time since 1970.
+        """
+        header = QueryConsumeTimeSpanRequestHeader(topic=topic, group=group)
+        targets = await self._admin.topics.masters(topic)
+        answers = await self.bodies(targets, QUERY_CONSUME_TIME_SPAN, header, failures)
+        return {
+            span.message_queue: _age(span, self.instance.now_ms())
+            for answer in answers.values()
+            for span in answer.consume_time_span_set
+            if span.message_queue is not None
+        }
 
     async def lags(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
@@ -181,3 +201,9 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         from rmqcli.client.admin.resets import Resets
 
         return await Resets(self._admin).apply(plan, settle)
+
+
+def _age(span: QueueTimeSpan, now_ms: int) -> int:
+    if 0 < span.delay_time < now_ms - DAWN_MS:
+        return span.delay_time
+    return max(0, now_ms - span.consume_time_stamp) if span.consume_time_stamp > 0 else 0

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rmqcli.commands.check.app import app as app
 
-VERBS = ("lag", "brokers", "disk", "dlq", "send")
+VERBS = ("lag", "brokers", "disk", "dlq", "stuck", "send")

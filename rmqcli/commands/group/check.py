@@ -27,12 +27,12 @@ GroupsArgument = Annotated[
 
 @command(app, "check", example="rmq group check\nrmq group check billing\nrmq group check | grep -v ^ok")
 def check(settings: Settings, groups: GroupsArgument = None) -> None:
-    """Check the running clients of groups: subscriptions, owners of queues, versions.
+    """Check the running clients of groups: subscriptions, owners of queues, progress, settings.
 
-    One line for each check: ok, warn, FAIL or skip. A check fails if the clients of a group have unlike
-    subscriptions, or if a queue has no owner, and the exit code is 1. Clients that do not report, several
-    owners, idle clients and several versions are warnings. Piped output: status, check, target, text, remedy.
-    Brokers that do not respond are reported, and the exit code is 3.
+    One line for each check: ok, warn, FAIL or skip. A check fails if clients are unlike, if a queue has no
+    owner or stands still while messages wait, or if what is sent cannot be read, and the exit code is 1. Piped
+    output: status, check, target, text, remedy. Brokers that do not respond are reported, and the exit code
+    is 3.
     """
     from rmqcli.commands.common.findings import show_findings
     from rmqcli.doctor.finding import Status, worst
@@ -49,10 +49,12 @@ def check(settings: Settings, groups: GroupsArgument = None) -> None:
 
 async def _findings(admin: Admin, groups: list[str], failures: Failures) -> list[Finding]:
     from rmqcli.client.admin.area import gather_all
-    from rmqcli.doctor.members import judged, members_of
+    from rmqcli.doctor.group_facts import members_of
+    from rmqcli.doctor.members import judged
 
     names = groups or await admin.groups.names(failures=failures)
-    found = await gather_all(names, lambda group: members_of(admin, group, failures))
+    tables = await admin.groups.all_settings(failures=failures)
+    found = await gather_all(names, lambda group: members_of(admin, group, failures, tables))
     for group in groups:
         if found[group].connection is None:
             await admin.groups.check_known(group, failures)

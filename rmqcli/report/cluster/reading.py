@@ -15,7 +15,7 @@ from codec.names import DLQ_PREFIX
 from rmqcli.client import Admin, ClientError, NoBrokers
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
-from rmqcli.doctor.members import Members, members_of
+from rmqcli.doctor.group_facts import Members, members_of
 from rmqcli.doctor.seen import seat_label
 from rmqcli.doctor.survey import Reading, Seat, Survey, examine
 from rmqcli.flows.topic_names import application_topics
