@@ -319,7 +319,7 @@ _rmq_describe() {
             arguments="topics"
             ;;
         "check")
-            commands="lag brokers disk dlq send"
+            commands="lag brokers disk dlq stuck send"
             ;;
         "check lag")
             options+=" -T --topic --warn --crit -f --format"
@@ -338,6 +338,12 @@ _rmq_describe() {
             specs+=" -b:brokers --broker:brokers -f:=nagios,prometheus,json --format:=nagios,prometheus,json"
             ;;
         "check dlq")
+            options+=" --warn --crit -f --format"
+            values+=" --warn --crit -f --format"
+            specs+=" -f:=nagios,prometheus,json --format:=nagios,prometheus,json"
+            arguments="groups..."
+            ;;
+        "check stuck")
             options+=" --warn --crit -f --format"
             values+=" --warn --crit -f --format"
             specs+=" -f:=nagios,prometheus,json --format:=nagios,prometheus,json"
