@@ -22,8 +22,9 @@ from broker.config.fixed import FIXED
 from broker.config.servers import NamesrvConfig
 from broker.disk import REAL, Disk, save_table
 from broker.errors import ConfigError, Refusal
-from codec.bodies.properties import format_properties, parse_properties, store_properties
+from codec.bodies.properties import format_properties, load_properties_file, store_properties
 from codec.codes import ResponseCode
+from codec.errors import BodyError
 
 __all__ = [
     "SECRETS",
@@ -96,13 +97,13 @@ class ConfigUpdate(NamedTuple):
 
 
 def read_properties(path: Path, disk: Disk = REAL) -> dict[str, str]:
-    """The entries of a file. Raises ConfigError when it cannot be read or is not UTF-8. Blocks."""
+    """The entries of a file. Raises ConfigError when it cannot be read. Blocks."""
     try:
-        return parse_properties(disk.read(path).decode())
+        return load_properties_file(disk.read(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from error
+    except BodyError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def write_properties(path: Path, entries: Mapping[str, str], disk: Disk = REAL) -> None:

@@ -9,8 +9,6 @@ be set by its snake_case name: `embedded(message_delay_level="1s 2s", auto_creat
 from __future__ import annotations
 
 import random
-import shutil
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
@@ -25,6 +23,7 @@ import trio
 from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig, NamesrvConfig
 from broker.disk import REAL, Disk
+from broker.disk.temporary import temporary_folder
 from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
 from broker.net.tls.acceptor import TlsAcceptor
@@ -110,11 +109,8 @@ def store_folder(store: str | Path | None) -> Iterator[Path]:
     if store is not None:
         yield Path(store).absolute()
         return
-    temporary = Path(tempfile.mkdtemp(prefix="rmq-"))
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with temporary_folder() as temporary:
+        yield temporary / "store"
 
 
 def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:

@@ -7,6 +7,7 @@ nine characters. Unknown members are ignored and kept. A file with a wrong membe
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from enum import IntFlag
 from typing import Any, Final
@@ -27,6 +28,7 @@ MAX_PERMISSIONS: Final = 200_000
 MAX_MERGED: Final = 1000
 """Members of a map with `<<`, and maps that it merges: each level of a short file could double them."""
 PLAIN: Final = "tag:yaml.org,2002:"
+NOT_A_CHARACTER: Final = "\ufffd"
 
 
 class Permission(IntFlag):
@@ -109,8 +111,9 @@ def parse_file(path: str, content: bytes, loaded_ms: int = 0) -> AccountFile:
 def _document(content: bytes) -> dict[str, Any]:
     if len(content) > MAX_FILE:
         raise AclError(f"{len(content)} bytes, {MAX_FILE} is the limit")
+    text, is_utf8 = _read(content)
     try:
-        found = yaml.load(content, _Loader)
+        found = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:  # its text would show lines of the file
         at = error.problem_mark or error.context_mark
         place = "" if at is None else f" at line {at.line + 1}, column {at.column + 1}"
@@ -121,7 +124,20 @@ def _document(content: bytes) -> dict[str, Any]:
         return {}
     if not isinstance(found, dict):
         raise AclError("a map with globalWhiteRemoteAddresses and accounts is expected")
+    if not is_utf8 and NOT_A_CHARACTER in str(found):
+        raise AclError("not UTF-8, and not only in comments")
     return found
+
+
+def _read(content: bytes) -> tuple[bytes | str, bool]:
+    """The text for the reader of YAML, which knows UTF-16; comments may be in another encoding. False if it is
+    not UTF-8."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        is_utf16 = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        return content if is_utf16 else content.decode("utf-8", "replace"), is_utf16
+    return content, True
 
 
 def _file(path: str, document: dict[str, Any], loaded_ms: int) -> AccountFile:

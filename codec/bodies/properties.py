@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from codec.edited import unmarked
 from codec.errors import BodyError
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
@@ -23,6 +24,8 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _LETTERS: Final = {character: letter for letter, character in _CONTROLS.items()}
 _IN_NAME: Final = re.compile(r"[\\\s=:]|^[#!]")
 _IN_VALUE: Final = re.compile(r"[\\\r\n]|^[ \t\f]")
+_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
+"""Bytes that `surrogateescape` has left."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -46,6 +49,22 @@ def store_properties(entries: Mapping[str, str]) -> str:
 def load_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
     """The entries of a body, as `Properties.load` reads it. Raises BodyError when it is not UTF-8."""
     return parse_properties(_decoded(data))
+
+
+def load_properties_file(data: bytes) -> dict[str, str]:
+    """The entries of a file. Comments may be in any encoding. BodyError when a name or value is not UTF-8."""
+    try:
+        text = unmarked(data).decode("utf-8", "surrogateescape")
+    except ValueError as error:
+        raise BodyError(str(error)) from None
+    for line in _logical_lines(text):
+        if _NOT_UTF8.search(line):
+            match = _ENTRY.fullmatch(line)
+            name = "" if match is None or _NOT_UTF8.search(match[1]) else _unescape(match[1])
+            raise BodyError(
+                f"the value of {name} is not UTF-8" if name else "the name of a property is not UTF-8"
+            )
+    return parse_properties(text)
 
 
 def decode_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:

@@ -17,11 +17,11 @@ import msgspec
 from codec.bodies.base import decode_plain
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
 from codec.bodies.reading import reader_of
+from codec.edited import unmarked
 from codec.errors import BodyError
 
 T = TypeVar("T")
 
-BYTE_ORDER_MARK = "\ufeff".encode()
 _NEVER_EMPTY: dict[Any, str] = {
     TopicConfigSerializeWrapper: "topicConfigTable",
     SubscriptionGroupWrapper: "subscriptionGroupTable",
@@ -34,7 +34,10 @@ def decode_table(cls: Callable[..., T], data: bytes) -> T | None:
 
     None for a file that holds nothing: a blank one, `{}`, or one without the topics or groups of every broker.
     """
-    data = data.removeprefix(BYTE_ORDER_MARK)
+    try:
+        data = unmarked(data)
+    except ValueError as error:
+        raise BodyError(str(error)) from None
     if not data.strip():
         return None
     plain = decode_plain(data)

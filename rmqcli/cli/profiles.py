@@ -45,7 +45,7 @@ def load_file() -> ProfilesFile:
 
     path = profiles_path()
     try:
-        tables = tomllib.loads(path.read_text("utf-8"))
+        tables = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         tables = {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -101,15 +101,16 @@ def is_on(found: Mapping[str, Any], java: Mapping[str, str] = {}) -> bool:
 
 def java_file(path: str) -> dict[str, str]:
     """Return the properties of TLS in Java's file; CommandError if it cannot be read."""
-    from codec.bodies.properties import parse_properties
+    from codec.bodies.properties import load_properties_file
+    from codec.errors import BodyError
 
     try:
-        entries = parse_properties(Path(path).read_text("utf-8"))
+        entries = load_properties_file(Path(path).read_bytes())
     except OSError as error:
         code = ExitCode.NOT_FOUND if isinstance(error, FileNotFoundError) else ExitCode.USAGE
         raise CommandError(f"--tls-config {path}: {error.strerror}", code) from error
-    except UnicodeDecodeError as error:
-        raise usage_error(f"--tls-config {path}: not UTF-8 at byte {error.start}") from error
+    except BodyError as error:
+        raise usage_error(f"--tls-config {path}: {error}") from error
     return {name: value.strip() for name, value in entries.items()}
 
 

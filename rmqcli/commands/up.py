@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -70,13 +69,16 @@ def up(
     line when both accept connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
     from broker.config.servers import java_name
+    from broker.disk.temporary import remove_abandoned, temporary_folder
     from broker.testing.embedded import light_file_sizes
 
     if metrics is not None:
         require(*REQUIRED)
     log_to_stderr(settings)
     with ExitStack() as stack:
-        folder = store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-")))
+        if store is None:
+            remove_abandoned()
+        folder = store or stack.enter_context(temporary_folder()) / "store"
         # Java opens a folder only with its configured file sizes, so a store that is kept has Java's sizes.
         sizes = {} if store else light_file_sizes(folder)
         defaults = _DEFAULTS | {java_name(name): str(value) for name, value in sizes.items()}

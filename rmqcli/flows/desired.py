@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from codec.edited import unmarked
 from codec.message import check_group, check_topic
 from codec.names import is_system_group, is_system_topic
 from rmqcli.flows.errors import InvalidInput
@@ -85,7 +86,10 @@ def read_entries(path: Path, kind: Kind) -> list[Entry]:
 
 
 def _content(path: Path) -> Any:
-    data = path.read_bytes()
+    try:
+        data = unmarked(path.read_bytes())
+    except ValueError as error:
+        raise InvalidInput(f"{path}: {error}") from None
     if data.lstrip()[:1] in (b"[", b"{"):
         try:
             return msgspec.json.decode(data)

@@ -13,6 +13,7 @@ from msgspec import field
 
 from codec.bodies.base import Body, decode_body, encode_body
 from codec.bodies.config import TopicConfigAndQueueMapping
+from codec.edited import BYTE_ORDER_MARK
 from codec.errors import BodyError
 from codec.headers.topics import GetTopicStatsInfoRequestHeader
 from codec.operations.topics import GET_TOPIC_STATS_INFO
@@ -52,7 +53,7 @@ def save(plan: Plan, folder: Path) -> Path:
 def load(path: Path, topic: str, kind: str) -> Plan:
     """Read a plan; InvalidInput for one of another topic or another change."""
     try:
-        plan = decode_body(Plan, path.read_bytes())
+        plan = decode_body(Plan, path.read_bytes().removeprefix(BYTE_ORDER_MARK))
     except BodyError as error:
         raise InvalidInput(f"{path} is no plan of a static topic: {error}") from None
     if (plan.topic, plan.type) != (topic, kind):

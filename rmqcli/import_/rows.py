@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from codec.edited import BYTE_ORDER_MARK
 from codec.message import Message
 from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
 from rmqcli.grammar.errors import GrammarError
@@ -97,6 +98,8 @@ def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
 def _read_lines(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines):
+            if number == 0:
+                line = line.removeprefix(BYTE_ORDER_MARK)
             if line.strip():
                 yield _of_line(name, number, line, topic)
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from codec.edited import unmarked
 from rmqcli.flows.desired import GROUPS, TOPICS, Kind, entry_of
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.metadata.mqadmin import export_of
@@ -53,8 +54,8 @@ def encoded(metadata: Metadata) -> bytes:
 def read_metadata(path: Path) -> Metadata:
     """Return what a dump or an export of mqadmin holds. InvalidInput names what is wrong; OSError."""
     try:
-        content = msgspec.json.decode(path.read_bytes())
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        content = msgspec.json.decode(unmarked(path.read_bytes()))
+    except ValueError as error:  # msgspec's, too
         raise InvalidInput(f"{path}: {error}") from None
     if not isinstance(content, dict):
         raise InvalidInput(f"{path}: no object, so neither a dump nor an export of mqadmin")

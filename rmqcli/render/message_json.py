@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from codec.edited import BYTE_ORDER_MARK
 from codec.message import Message, MessageExt
 from codec.properties import CLOSED_TO_SENDERS, PropertyName, split_keys
 from rmqcli.grammar.errors import GrammarError
@@ -94,7 +95,7 @@ def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
     Raise GrammarError, which says what is wrong with the line.
     """
     try:
-        found = _decode(line)
+        found = _decode(line.removeprefix(BYTE_ORDER_MARK) if isinstance(line, bytes) else line)
         if not isinstance(found, dict):
             raise ValueError("expected an object")
         target = topic if topic is not None else found.get("topic")

@@ -333,3 +333,13 @@ async def test_what_a_name_server_refuses_at_its_start_a_change_refuses() -> Non
         check_values(config)
         ServerLimits.of(config)
     assert len(changed) > 20
+
+
+def test_files_that_were_edited_on_windows(tmp_path: Path) -> None:
+    path = tmp_path / "server.conf"
+    path.write_bytes(b"\xef\xbb\xbflistenPort=9999\r\n" + "# 端口\r\n".encode("gbk"))
+    assert load_config(NamesrvConfig, path) == (NamesrvConfig(listen_port=9999), [])
+    assert load_config(BrokerConfig, path)[0].listen_port == 9999
+    path.write_bytes(b"brokerName=caf\xe9\n")
+    with pytest.raises(ConfigError, match=r"server\.conf: the value of brokerName is not UTF-8"):
+        load_config(BrokerConfig, path)

@@ -19,6 +19,9 @@ from rmqcli.client.wire.key_files import Keys, credentials_of, is_exposed, read_
         ("SecretKey=a=b\nAccessKey=k\nSecurityToken=t\n", Keys("k", "a=b", "t")),
         ("accessKey: rocketmq2\nsecretKey: 12345678\n", Keys("rocketmq2", "12345678")),
         ("secretKey: 'with: colon'\n", Keys(None, "with: colon")),
+        ("\ufeffs3cret-key\r\n", Keys(secret_key="s3cret-key")),
+        ("\ufeffAccessKey=k\r\nSecretKey=s\r\n", Keys("k", "s")),
+        ("\ufeffaccessKey: k\r\nsecretKey: s\r\n", Keys("k", "s")),
     ],
 )
 def test_the_forms(tmp_path: Path, text: str, keys: Keys) -> None:
@@ -35,6 +38,8 @@ def test_the_forms(tmp_path: Path, text: str, keys: Keys) -> None:
         (b"accessKey: hidden\n", "holds no secret key"),
         (b"secretKey: [hidden\n", "not a YAML file of keys"),
         (b"hidden\xff", "not a text in UTF-8"),
+        (b"AccessKey=k\nSecretKey=hidden\xff", "not a text in UTF-8"),
+        ("hidden".encode("utf-16"), "not a text in UTF-8"),
     ],
 )
 def test_what_cannot_be_read(tmp_path: Path, content: bytes, reason: str) -> None:
@@ -44,6 +49,12 @@ def test_what_cannot_be_read(tmp_path: Path, content: bytes, reason: str) -> Non
         read_keys(path)
     assert "hidden" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_comment_may_be_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes("# 密钥\nAccessKey=k\nSecretKey=s\n".encode("gbk"))
+    assert read_keys(path) == Keys("k", "s")
 
 
 def test_a_file_that_others_may_read_is_exposed(tmp_path: Path) -> None:

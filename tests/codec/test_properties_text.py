@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.bodies.properties import format_properties, parse_properties, store_properties
+from codec.bodies.properties import (
+    format_properties,
+    load_properties_file,
+    parse_properties,
+    store_properties,
+)
+from codec.errors import BodyError
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,43 @@ def test_continued_lines_take_linear_time() -> None:
 @given(st.text())
 def test_any_text_is_read_without_failing(text: str) -> None:
     assert all(isinstance(value, str) for value in parse_properties(text).values())
+
+
+COMMENT = "# 代理名称".encode("gbk") + b"\n"
+NAME = b"brokerName=a\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        NAME,
+        COMMENT + NAME,
+        NAME + COMMENT,
+        b"  ! caf\xe9\r\n" + NAME,
+        b"\xef\xbb\xbf" + NAME,
+        b"\xef\xbb\xbf" + COMMENT + NAME,
+        b"\xef\xbb\xbf\n" + NAME,
+    ],
+)
+def test_a_file_of_windows_is_read(data: bytes) -> None:
+    assert load_properties_file(data) == {"brokerName": "a"}
+
+
+def test_characters_of_a_file_are_what_they_were() -> None:
+    text = "a=é中\nb=\\uD83D\\uDC80\n"
+    assert load_properties_file(text.encode()) == parse_properties(text)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"a=1\nbrokerName=caf\xe9\n", "the value of brokerName is not UTF-8"),
+        (b"a=1\\\n  # no comment \xe9\n", "the value of a is not UTF-8"),
+        (b"caf\xe9=1\n", "the name of a property is not UTF-8"),
+        ("brokerName=a\n".encode("utf-16"), "UTF-16: save it as UTF-8"),
+        (b"\xfe\xff\0a", "UTF-16"),
+    ],
+)
+def test_what_is_read_is_utf8(data: bytes, text: str) -> None:
+    with pytest.raises(BodyError, match=text):
+        load_properties_file(data)

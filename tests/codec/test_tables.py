@@ -11,7 +11,8 @@ from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWr
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.bodies.route import KVConfigSerializeWrapper
-from codec.bodies.tables import BYTE_ORDER_MARK, decode_table
+from codec.bodies.tables import decode_table
+from codec.edited import BYTE_ORDER_MARK
 from codec.errors import BodyError
 from tests.support import JavaStore
 

@@ -16,9 +16,10 @@ from typing import Protocol
 
 import trio
 
-from codec.bodies.base import decode_body, encode_body
+from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.bodies.offsets import OffsetSerializeWrapper
+from codec.bodies.tables import decode_table
 from codec.errors import CodecError
 from codec.fastjson_writer import FASTJSON
 from codec.message import RETRY_PREFIX
@@ -166,7 +167,10 @@ class LocalFileOffsetStore(_Memory):
         damaged = False
         for path in (self.path, self._backup):
             try:
-                return decode_body(OffsetSerializeWrapper, path.read_bytes()).offset_table
+                table = decode_table(OffsetSerializeWrapper, path.read_bytes())
+                if table is not None:
+                    return table.offset_table
+                damaged = True
             except FileNotFoundError:
                 continue
             except (OSError, CodecError):

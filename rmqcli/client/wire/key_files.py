@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.bodies.properties import parse_properties
+from codec.bodies.properties import load_properties_file
+from codec.edited import unmarked
+from codec.errors import BodyError
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.wire.credentials import Credentials
 
-_OF_YAML = re.compile(r"^\s*(accessKey|secretKey)\s*:", re.MULTILINE)
-_OF_JAVA = re.compile(r"^\s*(AccessKey|SecretKey)\s*=", re.MULTILINE)
+_OF_YAML = re.compile(rb"^\s*(accessKey|secretKey)\s*:", re.MULTILINE)
+_OF_JAVA = re.compile(rb"^\s*(AccessKey|SecretKey)\s*=", re.MULTILINE)
 
 
 class Keys(NamedTuple):
@@ -31,12 +33,14 @@ def read_keys(path: str | os.PathLike[str] | int) -> Keys:
     """The keys in a file or open descriptor. OSError; InvalidRequest, without any text of it, when it cannot
     be read."""
     name = "standard input" if isinstance(path, int) else os.fspath(path)
+    with open(path, "rb", closefd=not isinstance(path, int)) as file:
+        data = file.read()
     try:
-        with open(path, encoding="utf-8", closefd=not isinstance(path, int)) as file:
-            text = file.read()
-    except UnicodeDecodeError:
+        found = _keys_in(unmarked(data), name)
+    except InvalidRequest:
+        raise
+    except (ValueError, BodyError):  # its text would show some of the file
         raise InvalidRequest(f"{name}: not a text in UTF-8") from None
-    found = _keys_in(text, name)
     if not found.secret_key:
         raise InvalidRequest(f"{name} holds no secret key")
     return found
@@ -55,11 +59,13 @@ def credentials_of(access_key: str | None, keys: Keys, security_token: str | Non
     return Credentials(access_key, keys.secret_key or "", security_token or keys.security_token)
 
 
-def _keys_in(text: str, name: str) -> Keys:
-    if _OF_YAML.search(text):
+def _keys_in(data: bytes, name: str) -> Keys:
+    """The keys in a text. Comments of Java's form may be in any encoding. ValueError, BodyError."""
+    if _OF_JAVA.search(data):
+        return Keys(*_texts(load_properties_file(data), "AccessKey", "SecretKey", "SecurityToken"))
+    text = data.decode()
+    if _OF_YAML.search(data):
         return Keys(*_texts(_of_yaml(text, name), "accessKey", "secretKey", "securityToken"))
-    if _OF_JAVA.search(text):
-        return Keys(*_texts(parse_properties(text), "AccessKey", "SecretKey", "SecurityToken"))
     return Keys(secret_key=text.partition("\n")[0].rstrip("\r") or None)
 
 

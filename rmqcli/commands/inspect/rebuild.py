@@ -79,11 +79,15 @@ def rebuild(
 
 def _shape(path: Path, config: Path | None, sets: list[str]) -> Any:
     """Return the shape of the new files; raise a usage error if a size is unknown or wrong."""
-    from codec.bodies.properties import load_properties_text
+    from codec.bodies.properties import load_properties_file
+    from codec.errors import BodyError
     from rmqcli.grammar.pairs import by_name
     from rmqcli.store.repair.shape import shape_of
 
-    given = {} if config is None else load_properties_text(config.read_bytes())
+    try:
+        given = {} if config is None else load_properties_file(config.read_bytes())
+    except BodyError as error:
+        raise usage_error(f"--config {config}: {error}") from None
     given |= by_name("--set", ((name, value) for name, _, value in (one.partition("=") for one in sets)))
     try:
         shape = shape_of(path, given)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from codec.edited import unmarked
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
@@ -70,8 +71,8 @@ def load_undo(path: Path, settings: Settings) -> tuple[tuple[str, str, ResetTarg
     same name elsewhere.
     """
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=UndoFile)
-    except msgspec.DecodeError as error:
+        found = msgspec.json.decode(unmarked(path.read_bytes()), type=UndoFile)
+    except ValueError as error:  # msgspec's, too
         raise CommandError(f"{path}: not an undo file: {error}", ExitCode.USAGE) from error
     home = Home(found.namesrv, tuple(found.clusters))
     if not set(name_servers(found.namesrv)) & set(name_servers(settings.namesrv)):

@@ -183,3 +183,23 @@ def test_changes_that_are_refused(given: dict[str, Any], reason: str) -> None:
     with pytest.raises(AclError) as caught:
         with_account({}, whole)
     assert reason in str(caught.value) and "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbf" + TEXT,
+        TEXT.decode().encode("utf-16"),
+        "# 账号\n".encode("gbk") + TEXT,
+        TEXT + "# 账号".encode("gbk"),
+        TEXT.replace(b"\n", b"\r\n"),
+    ],
+    ids=["mark", "UTF-16", "comment", "last comment", "CRLF"],
+)
+def test_a_file_of_windows_is_read(content: bytes) -> None:
+    assert parse_file("f", content, 7).accounts == parse_file("f", TEXT, 7).accounts
+
+
+def test_an_account_in_another_encoding_is_refused() -> None:
+    with pytest.raises(AclError, match=r"^f: not UTF-8, and not only in comments$"):
+        parse_file("f", TEXT.replace(b"topicA", b"caf\xe9"))

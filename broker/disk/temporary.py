@@ -1,0 +1,63 @@
+"""Temporary folders that outlive no process for long: those of killed ones go with a later start.
+
+Each is locked (flock) by the process that uses it for as long as it lives, from before it has the name by which
+the others are found. What is in such a folder may have locks of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "rmq-up-"
+_NEW = "rmq-new-"
+"""The prefix of a folder that is not locked yet."""
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A new folder for the block, removed at its end. OSError."""
+    new = Path(tempfile.mkdtemp(prefix=_NEW))
+    lock = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
+    folder = new.with_name(PREFIX + new.name.removeprefix(_NEW))
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: nobody will remove it
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        new.rename(folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def remove_abandoned() -> list[Path]:
+    """Removes the temporary folders of this user whose processes have died, and returns them. Blocks."""
+    removed = []
+    with contextlib.suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):
+                if _remove_unlocked(folder):
+                    _log.info("removed %s, which a process that was killed has left", folder)
+                    removed.append(folder)
+    return removed
+
+
+def _remove_unlocked(folder: Path) -> bool:
+    """Removes a folder of ours that nobody has locked. OSError if somebody has, or it is no folder."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(lock).st_uid != os.getuid():
+            return False
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+    finally:
+        os.close(lock)
