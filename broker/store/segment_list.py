@@ -271,6 +271,8 @@ class SegmentList:
         """Keeps a file that was built ahead for `append`; closes it if it is not wanted any more."""
         if self.wants(segment.start):
             self._spare = segment
+            if not self._read_ahead:  # it may have been turned off meanwhile
+                segment.read_ahead(False)
         else:
             segment.close()
 
