@@ -58,6 +58,7 @@ def route(survey: Survey) -> Iterator[Finding]:
     for server, found in survey.routes.items():
         if isinstance(found, TopicRouteData):
             yield from _judged(survey.topic, server, found)
+            yield from _on_one_broker(survey, server, found)
         elif isinstance(found, NotFound):
             fix = topic_remedy(survey.topic)
             if survey.gone:
@@ -65,6 +66,25 @@ def route(survey: Survey) -> Iterator[Finding]:
             yield Finding(Status.FAIL, "route", server, f"has no topic {survey.topic}", fix)
         else:
             yield Finding(Status.FAIL, "route", server, str(found))
+
+
+def _on_one_broker(survey: Survey, server: str, found: TopicRouteData) -> Iterator[Finding]:
+    """A topic that its first message has created is on the broker that this message went to, and stays there:
+    producers learn of no other one.
+    """
+    holders = {data.broker_name: data.cluster for data in found.broker_datas}
+    masters = {
+        name
+        for name, data in survey.view.broker_addr_table.items()
+        if MASTER_ID in data.broker_addrs and data.cluster in holders.values()
+    }
+    others = sorted(masters - holders.keys())
+    if len(holders) == 1 and others:
+        text = (
+            f"topic {survey.topic} is on {next(iter(holders))} only: nothing is sent to {', '.join(others)}"
+        )
+        fix = f"if the load shall be shared: rmq topic create {survey.topic} --if-missing"
+        yield Finding(Status.WARN, "route", server, text, fix)
 
 
 def _judged(topic: str, server: str, found: TopicRouteData) -> Iterator[Finding]:

@@ -115,6 +115,27 @@ def test_routes() -> None:
     ]
 
 
+def test_a_topic_on_one_broker_of_several() -> None:
+    """As its first message leaves it that creates it."""
+    queues = [
+        QueueData(broker_name=name, read_queue_nums=4, write_queue_nums=4, perm=Perm.READ | Perm.WRITE)
+        for name in ("a", "b")
+    ]
+    both = view({"a": {0: A}, "b": {0: B}})
+    data = both.broker_addr_table
+    one = TopicRouteData(queue_datas=queues[:1], broker_datas=[data["a"]])
+    two = TopicRouteData(queue_datas=queues, broker_datas=[data["a"], data["b"]])
+    fine = (Status.OK, "topic orders: 4 queues to send to, 4 to read from")
+    alone = (Status.WARN, "topic orders is on a only: nothing is sent to b")
+    for info, found, expected in (
+        (both, one, [fine, alone]),
+        (both, two, [(Status.OK, "topic orders: 8 queues to send to, 8 to read from")]),
+        (ONE, one, [fine]),
+        (view({"a": {0: A}, "b": {1: B}}), one, [fine]),
+    ):
+        assert lines(servers.route(survey(info, topic="orders", routes={"1": found}))) == expected
+
+
 def test_brokers_that_do_not_answer() -> None:
     refused = NotPermitted(16, "no", A, "GET_BROKER_RUNTIME_INFO")
     found = list(brokers.brokers(survey(readings={A: DOWN})))
