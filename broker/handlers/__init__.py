@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from broker.context import BrokerContext
 from broker.handlers import (
@@ -31,6 +30,7 @@ from broker.handlers.send_run import send_run
 from broker.net.dispatch import Handler, RunHandler
 from broker.net.handling import by_code, serve
 from codec.codes import RequestCode
+from codec.headers.base import Header
 from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.headers.signed import SignedSendV2
@@ -42,8 +42,7 @@ from codec.operations import messages as messages_ops
 from codec.operations import offsets as offsets_ops
 from codec.operations import pop as pop_ops
 from codec.operations import topics as topics_ops
-from codec.remoting.frame import DirectReader, DirectReaders
-from codec.remoting.varying import VARYING
+from codec.remoting.frame import DirectReaders
 
 __all__ = ["HANDLERS", "direct_readers", "handler_table", "run_table"]
 
@@ -136,9 +135,8 @@ def direct_readers(*, gated: bool = False) -> DirectReaders:
     send = SendMessageRequestHeaderV2 if gated else SignedSendV2
     sends = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
     pulls = messages_ops.PULL_MESSAGE, messages_ops.LITE_PULL_MESSAGE
-    readers: list[DirectReader[Any]] = [DirectReader(operation.code, send) for operation in sends]
-    readers += [DirectReader(operation.code, PullMessageRequestHeader) for operation in pulls]
-    return DirectReaders(readers, VARYING)
+    headers: dict[int, type[Header]] = {operation.code: send for operation in sends}
+    return DirectReaders(headers | {operation.code: PullMessageRequestHeader for operation in pulls})
 
 
 def handler_table(broker: BrokerContext) -> dict[int, Handler]:

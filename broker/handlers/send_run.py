@@ -16,13 +16,19 @@ from broker.handlers.send import MULTI_TAG
 from broker.net.session import Session
 from broker.services.put import begin_flush, put_run, safely_stored
 from broker.store.values import StoreMessage
-from codec.codes import ResponseCode, SerializeType
+from codec.codes import RequestCode, ResponseCode, SerializeType
 from codec.core.text import TextReader, joined_text
+from codec.errors import HeaderError
+from codec.headers.base import Header, from_ext
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
 from codec.remoting.frame import RemotingCommand
 
 HEADERS = SendMessageRequestHeaderV2, SendMessageRequestHeader
+_TYPES: dict[int, type[Header]] = {
+    RequestCode.SEND_MESSAGE: SendMessageRequestHeader,
+    RequestCode.SEND_MESSAGE_V2: SendMessageRequestHeaderV2,
+}
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> int:
@@ -100,7 +106,7 @@ def _plain(
     messages: list[StoreMessage] = []
     known, queues = "", 0
     for request in requests:
-        header = request.header
+        header = request.header or _header(request)
         if not isinstance(header, HEADERS) or request.flag or header.batch:
             break
         topic, queue_id = header.topic, header.queue_id
@@ -126,6 +132,15 @@ def _plain(
             )
         )
     return messages
+
+
+def _header(request: RemotingCommand) -> Header | None:
+    """Return the header of a request that was not read into one, such as a signed one; None if it is not a send's."""
+    header_type = _TYPES.get(request.code)
+    try:
+        return None if header_type is None else from_ext(header_type, request.ext_fields)
+    except HeaderError:
+        return None
 
 
 def _open_queues(broker: BrokerContext, topic: str) -> int:

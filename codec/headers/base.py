@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_typ
 
 import msgspec
 
+from codec.core.heads import BOOL, INT32, INT64, TEXT
 from codec.errors import HeaderError
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -121,6 +122,15 @@ def bool_names(cls: type[Header]) -> frozenset[str]:
 def bool_attributes(cls: type[Header]) -> tuple[str, ...]:
     """The names of the bool fields of a class."""
     return tuple(field.name for field in _fields(cls) if field.parse is _parse_bool)
+
+
+_KINDS: Final[dict[Any, int]] = {str: TEXT, bool: BOOL, Int32: INT32, Int64: INT64}
+
+
+def kinds_of(cls: type[Header]) -> dict[bytes, tuple[str, int]]:
+    """Return the name and the kind (`codec.core.heads`) of each field of a class, by its wire name."""
+    kinds = {parse: _KINDS[hint] for hint, parse in _PARSERS.items()}
+    return {field.wire.encode(): (field.name, kinds[field.parse]) for field in _fields(cls)}
 
 
 def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:

@@ -8,9 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from codec.headers.base import Header
-from codec.headers.offsets import UpdateConsumerOffsetRequestHeader
-from codec.headers.pull import PullMessageRequestHeader
-from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.headers.send import SendMessageRequestHeaderV2
 
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
@@ -27,7 +25,4 @@ def _signed(header: type[Header]) -> type[Header]:
     return struct  # type: ignore[no-any-return]
 
 
-SignedSend: Final = _signed(SendMessageRequestHeader)
 SignedSendV2: Final = _signed(SendMessageRequestHeaderV2)
-SignedPull: Final = _signed(PullMessageRequestHeader)
-SignedOffsetUpdate: Final = _signed(UpdateConsumerOffsetRequestHeader)

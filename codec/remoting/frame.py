@@ -9,15 +9,21 @@ All integers are big-endian. A frame, with its length field, has at most 16 MiB.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from construct import Int32sb, Int32ub, Struct
 
 from codec.codes import RPC_RESPONSE, SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.headers.base import Header
 from codec.layout import fused
-from codec.remoting.binary_header import decode_binary_header, encode_binary_header
+from codec.remoting.binary_header import (
+    CODE_SIZE,
+    BinaryReader,
+    decode_binary_header,
+    encode_binary_header,
+)
 from codec.remoting.command import RemotingCommand
 from codec.remoting.json_header import (
     DirectReader,
@@ -26,9 +32,6 @@ from codec.remoting.json_header import (
     end_of_header,
     write_json,
 )
-from codec.remoting.learned import Layouts
-from codec.remoting.teaching import KEY_END, KEY_START
-from codec.remoting.varying import Varying
 
 __all__ = [
     "FRAME_HEAD",
@@ -52,19 +55,19 @@ MAX_FRAME: Final = 16 * 1024 * 1024
 
 
 class DirectReaders:
-    """Readers of the most frequent requests, which make their typed header: of JSON by how a header begins;
-    of both kinds what `layouts` have learned about the requests of some codes.
-
-    Connections of one server share them.
+    """Readers of the most frequent requests, which make their typed header: of JSON by how a header begins, of binary
+    headers by their code. Connections of one server share them.
     """
 
-    __slots__ = ("layouts", "readers")
+    __slots__ = ("binary", "json")
 
-    def __init__(
-        self, readers: Iterable[DirectReader[Any]] = (), varying: Mapping[int, Varying] = {}
-    ) -> None:
-        self.readers = {reader.beginning: reader for reader in readers}
-        self.layouts = Layouts(varying)
+    def __init__(self, headers: Mapping[int, type[Header]] = {}) -> None:
+        """Prepare for requests of some codes. A header class must forbid unknown fields (TypeError)."""
+        readers = [DirectReader(code, header) for code, header in headers.items()]
+        self.json = {reader.beginning: reader for reader in readers}
+        self.binary = {
+            code.to_bytes(CODE_SIZE, "big"): BinaryReader(header) for code, header in headers.items()
+        }
 
 
 NO_DIRECT: Final = DirectReaders()
@@ -146,25 +149,18 @@ def decode_marked(
     body_at = header_at + (mark & 0xFFFFFF)
     if body_at > end:
         raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - header_at + 4}")
-    if isinstance(data, bytes):
-        key = mark, data[header_at + KEY_START : header_at + KEY_END]
-        for layout in direct.layouts.alike.get(key, ()):
-            learned = layout.read(data, header_at, body_at, end)
-            if learned is not None:
-                return learned
-        header, body = data[header_at:body_at], data[body_at:end]
-    else:
-        header, body = bytes(data[header_at:body_at]), bytes(data[body_at:end])
-    command = decode_parts(mark, header, body, direct)
-    direct.layouts.learn(mark, header, command.code)
-    return command
+    header, body = data[header_at:body_at], data[body_at:end]
+    if not isinstance(header, bytes) or not isinstance(body, bytes):  # a part of a buffer
+        header, body = bytes(header), bytes(body)
+    return decode_parts(mark, header, body, direct)
 
 
 def decode_parts(mark: int, header: bytes, body: bytes, direct: DirectReaders) -> RemotingCommand:
     """Reads the frame whose parts are known."""
     if mark < _BINARY_MARK:
-        reader = direct.readers.get(header[:_BEGINNING_SIZE])
+        reader = direct.json.get(header[:_BEGINNING_SIZE])
         return (reader and reader.decode(header, body)) or decode_json_header(header, body)
     if mark < 2 * _BINARY_MARK:
-        return decode_binary_header(header, body)
+        binary = direct.binary.get(header[:CODE_SIZE])
+        return (binary and binary.decode(header, body)) or decode_binary_header(header, body)
     raise RemoteProtocolError(f"unknown serialize type {mark >> 24}")

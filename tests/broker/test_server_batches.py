@@ -12,7 +12,7 @@ from broker.net.server import Server
 from broker.net.session import Session
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
-from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand, encode_frame
+from codec.remoting.frame import DirectReaders, RemotingCommand, encode_frame
 from tests.broker.serving import ECHO, Wire, echo, request
 from tests.broker.support import send_header
 
@@ -71,8 +71,7 @@ async def test_a_direct_reader_gives_handlers_the_typed_header() -> None:
     def handler(_session: Session, command: RemotingCommand) -> None:
         seen.append(command.header)
 
-    reader = DirectReader(310, SendMessageRequestHeaderV2)
-    server = Server({310: handler}, direct=DirectReaders([reader]))
+    server = Server({310: handler}, direct=DirectReaders({310: SendMessageRequestHeaderV2}))
     frame = encode_frame(RemotingCommand(310, to_ext(header), opaque=1))
     await server.serve_transport(Wire(frame))
     assert seen == [header]

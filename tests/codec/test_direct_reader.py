@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec.codes import SerializeType
 from codec.errors import RemoteProtocolError
 from codec.headers.base import from_ext, to_ext
 from codec.headers.pull import PullMessageRequestHeader, QueryMessageRequestHeader
@@ -18,9 +19,8 @@ from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand, d
 from tests.codec.values import structs
 
 CODE = 310
-READER = DirectReader(CODE, SendMessageRequestHeaderV2)
 PULL_CODE = 11
-DIRECT = DirectReaders([READER, DirectReader(PULL_CODE, PullMessageRequestHeader)])
+DIRECT = DirectReaders({CODE: SendMessageRequestHeaderV2, PULL_CODE: PullMessageRequestHeader})
 EXT = {
     "a": "group",
     "b": "Topic",
@@ -127,6 +127,63 @@ def test_damaged_headers_are_read_the_same_either_way() -> None:
                     SendMessageRequestHeaderV2, decode_frame(frame[4:]).ext_fields
                 )
     assert direct > 500
+
+
+@given(structs(SendMessageRequestHeaderV2))
+def test_any_binary_header_that_can_be_written(header: SendMessageRequestHeaderV2) -> None:
+    command = _received(_binary(to_ext(header)))
+    assert (command.header or from_ext(SendMessageRequestHeaderV2, command.ext_fields)) == header
+
+
+def test_a_usual_binary_header_is_read_into_its_typed_header() -> None:
+    command, plain = _received(_binary(EXT)), decode_frame(_binary(EXT)[4:])
+    assert command.header == from_ext(SendMessageRequestHeaderV2, EXT)
+    assert command.ext_fields is None
+    command.header, command.ext_fields = None, plain.ext_fields
+    assert command == plain
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"e": "007"},
+        {"e": "-1"},
+        {"e": "+1"},
+        {"e": ""},
+        {"e": "1" * 10},
+        {"g": "1" * 19},
+        {"e": "٣"},
+        {"k": "TRUE"},
+        {"m": "1"},
+        {"AccessKey": "RocketMQ"},
+    ],
+)
+def test_what_only_the_general_binary_reader_can_tell_is_left_to_it(changes: dict[str, str]) -> None:
+    frame = _binary({**EXT, **changes})
+    assert _received(frame).header is None
+    assert _received(frame) == decode_frame(frame[4:])
+
+
+def test_damaged_binary_headers_are_read_the_same_either_way() -> None:
+    whole, direct = _binary(EXT), 0
+    for position in range(8, len(whole) - 2):
+        for byte in b"\x00\x01\x02\x7f\x80\xffa019-":
+            frame = whole[:position] + bytes((byte,)) + whole[position + 1 :]
+            try:
+                command = _received(frame)
+            except RemoteProtocolError:
+                with pytest.raises(RemoteProtocolError):
+                    decode_frame(frame[4:])
+                continue
+            if command.header is not None:
+                direct += 1
+                ext = decode_frame(frame[4:]).ext_fields
+                assert command.header == from_ext(SendMessageRequestHeaderV2, ext)
+    assert direct > 400
+
+
+def _binary(ext: dict[str, str]) -> bytes:
+    return encode_frame(RemotingCommand(CODE, ext, b"hi", 7, serialize_type=SerializeType.ROCKETMQ))
 
 
 def test_other_codes_are_not_read_that_way() -> None:

@@ -79,7 +79,7 @@ def read(connection: Connection, data: bytes) -> RemotingCommand | None:
 
 
 def variants(data: bytes) -> Iterator[bytes]:
-    """The frame with each byte behind the lengths replaced in turn, so that a layout may read it."""
+    """The frame with each byte behind the lengths replaced in turn."""
     for position in range(8, len(data)):
         for byte in BYTES:
             yield data[:position] + bytes((byte,)) + data[position + 1 :]
@@ -90,19 +90,15 @@ def variants(data: bytes) -> Iterator[bytes]:
 def test_every_byte_has_a_part_in_the_decision(code: int, kind: SerializeType) -> None:
     rules, direct = access(), direct_readers(gated=True)
     whole = signed(code, kind)
-    read(Connection(direct=direct), whole)
-    fast = read(Connection(direct=direct), whole)
     slow: RemotingCommand | None = decode_frame(whole[4:])
-    assert fast is not None and fast.header is not None
-    assert refusal(rules, fast) is refusal(rules, slow) is None
-    typed = 0
+    assert refusal(rules, slow) is None
+    refused = 0
     for changed in variants(whole):
-        direct.layouts._credit = -1000  # what is changed teaches nothing
         fast = read(Connection(direct=direct), changed)
         slow = None if fast is None else decode_frame(changed[4:])
         assert refusal(rules, fast) == refusal(rules, slow)
-        typed += fast is not None and fast.header is not None
-    assert typed > 100
+        refused += refusal(rules, fast) is not None
+    assert refused > len(whole)
 
 
 @pytest.mark.parametrize("kind", SerializeType)

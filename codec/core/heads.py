@@ -1,0 +1,113 @@
+"""The ext fields of a binary header (`RocketMQSerializable`), whose layout `codec.remoting.binary_header` declares.
+
+Text that is not UTF-8 is read with replacement characters. What comes after the block of ext fields is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i16_be, read_i32_be
+from mypy_extensions import i64
+
+from codec.errors import RemoteProtocolError
+
+TEXT: Final = 0
+"""Kinds of fields, for `read_typed`: any text, whole numbers of at most 9 or 18 digits, `true` or `false`."""
+INT32: Final = 1
+INT64: Final = 2
+BOOL: Final = 3
+
+_NAME_LENGTH: Final[i64] = 2
+_VALUE_LENGTH: Final[i64] = 4
+_DIGITS: Final[i64] = 9
+_ZERO: Final[i64] = ord("0")
+
+
+def _block_end(header: bytes, at: i64) -> i64:
+    """Return where the block of ext fields ends whose length is at a position. Raises RemoteProtocolError."""
+    limit: i64 = len(header)
+    if at + _VALUE_LENGTH > limit:
+        raise RemoteProtocolError(f"a binary header of {limit} bytes ends too early")
+    end: i64 = at + _VALUE_LENGTH + i64(read_i32_be(header, at))
+    if not at + _VALUE_LENGTH <= end <= limit:
+        raise RemoteProtocolError(f"ext fields end at {end} in a binary header of {limit} bytes")
+    return end
+
+
+def _next_entry(header: bytes, at: i64, end: i64) -> tuple[i64, i64, i64]:
+    """Return where the name of the ext field at a position ends, and where its value begins and ends.
+
+    Raises RemoteProtocolError unless all is before the end of the block.
+    """
+    name_at: i64 = at + _NAME_LENGTH
+    if name_at > end:
+        raise RemoteProtocolError(f"a binary header of {len(header)} bytes ends too early")
+    name_end: i64 = name_at + i64(read_i16_be(header, at))
+    value_at: i64 = name_end + _VALUE_LENGTH
+    if name_end < name_at:
+        raise RemoteProtocolError(f"the name of an ext field has {name_end - name_at} bytes")
+    if value_at > end:
+        raise RemoteProtocolError(f"a binary header of {len(header)} bytes ends too early")
+    value_end: i64 = value_at + i64(read_i32_be(header, name_end))
+    if not value_at <= value_end <= end:
+        raise RemoteProtocolError(f"an ext field ends at {value_end}, their block at {end}")
+    return name_end, value_at, value_end
+
+
+def read_entries(header: bytes, at: i64) -> dict[str, str]:
+    """Return the ext fields of the block whose length is at a position. Raises RemoteProtocolError."""
+    end: i64 = _block_end(header, at)
+    found: dict[str, str] = {}
+    at += _VALUE_LENGTH
+    while at < end:
+        name_end, value_at, value_end = _next_entry(header, at, end)
+        name = header[at + _NAME_LENGTH : name_end].decode("utf-8", "replace")
+        found[name] = header[value_at:value_end].decode("utf-8", "replace")
+        at = value_end
+    return found
+
+
+def read_typed(header: bytes, at: i64, fields: dict[bytes, tuple[str, int]]) -> dict[str, object] | None:
+    """Return the values of the ext fields that `read_entries` finds, by the Python name of each.
+
+    `fields` has Python name and kind by wire name. Returns None for what only the general reader can tell: an unknown or
+    repeated name, a number or a bool in another form than Java writes. Raises RemoteProtocolError.
+    """
+    end: i64 = _block_end(header, at)
+    found: dict[str, object] = {}
+    count: i64 = 0
+    at += _VALUE_LENGTH
+    while at < end:
+        name_end, value_at, value_end = _next_entry(header, at, end)
+        field = fields.get(header[at + _NAME_LENGTH : name_end])
+        if field is None:
+            return None
+        name, kind = field
+        if kind == TEXT:
+            found[name] = header[value_at:value_end].decode("utf-8", "replace")
+        else:
+            value = _value(header, value_at, value_end, kind)
+            if value is None:
+                return None
+            found[name] = value
+        count += 1
+        at = value_end
+    return found if len(found) == count else None
+
+
+def _value(text: bytes, begin: i64, end: i64, kind: int) -> object:
+    """Return the bool or the number that some bytes are the usual text of; None if they are not."""
+    if kind == BOOL:
+        value = text[begin:end]
+        return value == b"true" if value in {b"true", b"false"} else None
+    digits: i64 = _DIGITS if kind == INT32 else 2 * _DIGITS
+    if not begin < end <= begin + digits or (text[begin] == _ZERO and end > begin + 1):
+        return None
+    number: i64 = 0
+    for at in range(begin, end):
+        digit: i64 = i64(text[at]) - _ZERO
+        if not 0 <= digit <= 9:
+            return None
+        number = number * 10 + digit
+    return number
