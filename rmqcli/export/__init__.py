@@ -3,7 +3,7 @@ schema.
 
 Needs the extra `export` (NumPy, PyArrow), for Spark the extra `spark`. The source of an export is never
 changed. Files are written under temporary names and renamed when they are whole; `_SUCCESS` comes last.
-`_rmq/manifest.json` lists the content, and where a resumed export continues.
+`manifest.json` in `_NAME.rmq` beside the folder lists the content, and where a resumed export continues.
 """
 
 from __future__ import annotations

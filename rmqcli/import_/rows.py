@@ -19,7 +19,7 @@ import msgspec
 
 from codec.edited import BYTE_ORDER_MARK
 from codec.message import Message
-from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
+from rmqcli.export.output.manifest import MANIFEST, Manifest, books_of, read_json
 from rmqcli.grammar.errors import GrammarError
 from rmqcli.grammar.offset_range import epoch_ms
 from rmqcli.import_.errors import ImportFailed, InputDamaged, InputError, InputNotFound
@@ -58,7 +58,7 @@ def import_files(path: Path) -> list[tuple[str, Path]]:
     )
     if not names:
         raise InputNotFound(f"{path}: no .parquet or .jsonl file is in this folder")
-    listed: Manifest | None = read_json(path / MANIFEST, Manifest)
+    listed: Manifest | None = read_json(books_of(path) / MANIFEST, Manifest)
     order = {file.path: place for place, file in enumerate(listed.files if listed else [])}
     names.sort(key=lambda name: order.get(name, len(order)))
     return [(name, path / name) for name in names]

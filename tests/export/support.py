@@ -18,7 +18,7 @@ from codec.store.record import decode_record
 from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
+from rmqcli.export.output.manifest import MANIFEST, Manifest, books_of, read_json
 from rmqcli.export.output.parquet import Output
 from rmqcli.export.output.places import LocalPlace
 from rmqcli.store import CommitLogFiles
@@ -116,6 +116,8 @@ def write_batches(store: Path, out: Path, rows: RowFilter, layout: Layout, batch
         for file in CommitLogFiles(store).files:
             for batch in scan_batches(file.path.read_bytes(), encoded=True, batch_rows=batch_rows):
                 files.write(rows.apply(batch))
+    for name in files.names:
+        LocalPlace(out).finish(name)
     return files.names
 
 
@@ -155,6 +157,6 @@ def write_timed(store: Path, moments: list[int]) -> dict[int, int]:
 
 
 def manifest_of(out: Path) -> Manifest:
-    found = read_json(out / MANIFEST, Manifest)
+    found = read_json(books_of(out) / MANIFEST, Manifest)
     assert isinstance(found, Manifest)
     return found

@@ -10,6 +10,7 @@ import pytest
 from codec.errors import CorruptionError
 from codec.scan.schema import schema
 from rmqcli.export import Layout, OutputExists, RowFilter, export_store
+from rmqcli.export.output.manifest import books_of
 from tests.export.support import by_place, java_rows, rows_of, table_of, write_batches
 from tests.support import JavaStore
 
@@ -22,7 +23,7 @@ def test_every_column_of_every_record(java_store: JavaStore, tmp_path: Path) -> 
     assert rows_of(tmp_path / "out") == expected
     assert sum(told) == sum(path.stat().st_size for path in java_store.commit_logs)
     made = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert made == ["_SUCCESS", "_rmq", "part-00000.parquet"]
+    assert made == ["_SUCCESS", "part-00000.parquet"]
     assert summary.size == (tmp_path / "out/part-00000.parquet").stat().st_size
 
 
@@ -95,9 +96,9 @@ def test_an_export_is_not_mixed_with_another(store_clean: JavaStore, tmp_path: P
 
 
 def test_what_a_killed_export_left_is_named(store_clean: JavaStore, tmp_path: Path) -> None:
-    (tmp_path / "_temporary-1").mkdir()
-    with pytest.raises(OutputExists, match=f"{tmp_path}: _temporary-1 belongs to an export that"):
-        export_store(store_clean.root, tmp_path, RowFilter())
+    (tmp_path / "_out.rmq" / "temporary-1").mkdir(parents=True)
+    with pytest.raises(OutputExists, match=f"out: {tmp_path}/_out.rmq belongs to an export that"):
+        export_store(store_clean.root, tmp_path / "out", RowFilter())
 
 
 def test_an_error_of_the_writing_thread_comes_out(store_clean: JavaStore, tmp_path: Path) -> None:
@@ -105,10 +106,10 @@ def test_an_error_of_the_writing_thread_comes_out(store_clean: JavaStore, tmp_pa
     out = tmp_path / "out"
 
     def remove_folder(size: int) -> None:
-        for folder in out.glob("_temporary-*"):
+        for folder in books_of(out).glob("temporary-*"):
             folder.rmdir()
 
-    with pytest.raises(FileNotFoundError, match=r"_temporary-.*/store-000-00000\.parquet"):
+    with pytest.raises(FileNotFoundError, match=r"/temporary-.*/store-000-00000\.parquet\.tmp"):
         export_store(store_clean.root, out, RowFilter(), remove_folder, layout=Layout(row_group_bytes=1))
     assert not out.exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
+from pyarrow.dataset import dataset
 
 from broker.testing.embedded import Cluster
 from codec.codes import ResponseCode
@@ -30,7 +32,7 @@ from rmqcli.export import (
     export_topic,
 )
 from rmqcli.export.output import folder
-from rmqcli.export.output.manifest import MANIFEST, Origin, StoreEntry
+from rmqcli.export.output.manifest import MANIFEST, Origin, StoreEntry, books_of
 from tests.cli.conftest import Run
 from tests.client.scripted import refuse
 from tests.export.support import java_rows, manifest_of, rows_of
@@ -57,7 +59,7 @@ def test_a_store_that_grew(copy_java_store: Callable[[str], JavaStore], tmp_path
     third = export_store(store.root, out, RowFilter(), resume=True)
     assert (first.rows > 0, second.rows > 0, third.rows, third.files) == (True, True, 0, 0)
     assert rows_of(out) == java_rows(store)
-    assert names(out) == ["_SUCCESS", "_rmq", "part-00000.parquet", "part-00001.parquet"]
+    assert names(out) == ["_SUCCESS", "part-00000.parquet", "part-00001.parquet"]
     assert manifest_of(out).rows == 3090 == sum(span.rows for span in manifest_of(out).queues)
 
 
@@ -165,7 +167,7 @@ def test_only_the_same_is_resumed(
     export_store(store_clean.root, tmp_path, RowFilter())
     with pytest.raises(OutputExists, match=said):
         export_store(store_clean.root, tmp_path, rows, layout=layout, resume=True)
-    assert names(tmp_path) == ["_SUCCESS", "_rmq", "part-00000.parquet"]
+    assert names(tmp_path) == ["_SUCCESS", "part-00000.parquet"]
 
 
 def test_a_file_that_is_not_as_long_as_it_was(store_clean: JavaStore, tmp_path: Path) -> None:
@@ -185,16 +187,75 @@ def test_a_file_that_is_not_as_long_as_it_was(store_clean: JavaStore, tmp_path: 
 
 def test_what_is_no_export_is_not_touched(store_clean: JavaStore, tmp_path: Path) -> None:
     (tmp_path / "part-00000.parquet").write_bytes(b"mine")
-    with pytest.raises(OutputExists, match=r"has no _rmq/manifest\.json to resume from"):
+    with pytest.raises(OutputExists, match=r"is not empty, and .*\.rmq/manifest\.json is missing"):
         export_store(store_clean.root, tmp_path, RowFilter(), resume=True)
     assert (tmp_path / "part-00000.parquet").read_bytes() == b"mine"
 
 
 def test_a_manifest_that_is_none(store_clean: JavaStore, tmp_path: Path) -> None:
-    (tmp_path / "_rmq").mkdir()
-    (tmp_path / MANIFEST).write_text("{}")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "part-00000.parquet").touch()
+    books_of(tmp_path / "out").mkdir()
+    (books_of(tmp_path / "out") / MANIFEST).write_text("{}")
     with pytest.raises(ExportError, match="not written by rmq export"):
-        export_store(store_clean.root, tmp_path, RowFilter(), resume=True)
+        export_store(store_clean.root, tmp_path / "out", RowFilter(), resume=True)
+
+
+def test_a_folder_holds_nothing_that_a_reader_takes_for_data(store_clean: JavaStore, tmp_path: Path) -> None:
+    """Polars reads every file of a folder that is not empty, whatever its name; others skip names with `_`."""
+    out = tmp_path / "lake" / "orders"
+    for resume in (False, True):
+        export_store(store_clean.root, out, RowFilter(), resume=resume)
+    files = [path for path in out.rglob("*") if path.is_file() and path.stat().st_size]
+    assert {path.suffix for path in files} == {".parquet"}
+    assert {path.name for path in out.parent.iterdir()} == {"orders", "_orders.rmq"}
+    for place in (out, out.parent):
+        assert dataset(place).count_rows() == len(java_rows(store_clean))
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_unfinished_files_are_found_by_no_pattern(
+    store_clean: JavaStore, tmp_path: Path, resume: bool
+) -> None:
+    seen: list[Path] = []
+
+    def look(size: int) -> None:
+        seen.extend(tmp_path.rglob("*.parquet.tmp"))
+        assert not list(tmp_path.rglob("*.parquet"))
+
+    layout = Layout(partition_by=("queue",), row_group_bytes=1, file_bytes=100_000)
+    export_store(store_clean.root, tmp_path / "out", RowFilter(), look, layout=layout, resume=resume)
+    assert seen
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_files_that_were_removed_are_not_taken_for_exported(store_clean: JavaStore, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_store(store_clean.root, out, RowFilter())
+    shutil.rmtree(out)
+    for prepared in (False, True):
+        if prepared:
+            out.mkdir()
+        with pytest.raises(
+            OutputExists, match=rf"its files are gone, but {tmp_path}/_out\.rmq is there; remove it"
+        ):
+            export_store(store_clean.root, out, RowFilter(), resume=True)
+    assert export_store(store_clean.root, out, RowFilter()).rows == len(java_rows(store_clean))
+
+
+def test_a_folder_that_is_a_mount(
+    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rename(source: Path, target: Path, rename: Any = os.rename) -> Any:
+        if target.parent != tmp_path / "out":
+            return rename(source, target)
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(OutputExists, match=rf"is mounted, .* --out {tmp_path}/out/messages"):
+        export_store(store_clean.root, tmp_path / "out", RowFilter())
+    assert names(tmp_path) == ["out"] and names(tmp_path / "out") == []
 
 
 def test_two_at_once_are_kept_apart(store_clean: JavaStore, tmp_path: Path) -> None:
@@ -263,7 +324,7 @@ def test_killed_anywhere(store_clean: JavaStore, tmp_path: Path, place: str, cou
         for file in sorted(manifest_of(out).files, key=lambda file: file.path)
         if (out / file.path).exists()
     ]
-    assert not any(name.startswith("_temporary") for name in names(out))
+    assert names(books_of(out)) == ["manifest.json"]
 
 
 def test_a_record_that_a_consume_queue_misses(
@@ -344,11 +405,11 @@ def test_the_command(rmq: Run, topic: str, tmp_path: Path) -> None:
     for count in (5, 3, 0):
         rmq("send", topic, stdin=b"x\n" * count)
         assert rmq(*export).json["rows"] == count
-    said = json.loads((tmp_path / "out" / MANIFEST).read_bytes())
+    said = json.loads((books_of(tmp_path / "out") / MANIFEST).read_bytes())
     assert (said["version"], said["topic"], said["stores"], said["rows"]) == (1, topic, [], 8)
     assert [file["rows"] for file in said["files"]] == [5, 3]
     assert sum(queue["end"] - queue["begin"] for queue in said["queues"]) == 8
-    assert names(tmp_path / "out" / "_rmq") == ["manifest.json"]
+    assert names(books_of(tmp_path / "out")) == ["manifest.json"]
 
 
 def test_a_full_disk_is_named(store_clean: JavaStore, tmp_path: Path) -> None:

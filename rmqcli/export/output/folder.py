@@ -1,13 +1,15 @@
 """The folder of an export, in which the files of a run appear whole and together, or not at all.
 
-Files are written below `_temporary-…`, which readers of Parquet skip. A commit first writes its plan
-(`_rmq/commit.json`), then renames the files and writes the manifest; `_SUCCESS` comes last. An export killed
-before the commit leaves only temporary files, one killed during it leaves `_rmq/commit.json`: resuming
-removes the first and completes the second. A lock on the folder keeps two exports on this machine apart.
+The folder has Parquet files only, and an empty `_SUCCESS`. What else there is stands beside it, in the folder of
+`books_of`: files are written below `temporary-…`, under names that are not those of Parquet files. A commit first writes
+its plan (`commit.json`), then renames the files and writes the manifest; `_SUCCESS` comes last. An export killed before the
+commit leaves only temporary files, one killed during it leaves the plan: resuming removes the first and completes the
+second. A lock on the folder keeps two exports on this machine apart.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -23,20 +25,28 @@ import msgspec
 
 from rmqcli.export.errors import OutputExists
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.manifest import FOLDER, MANIFEST, FileEntry, Manifest, Origin, read_json, write_json
+from rmqcli.export.output.manifest import (
+    MANIFEST,
+    FileEntry,
+    Manifest,
+    Origin,
+    books_of,
+    read_json,
+    write_json,
+)
 from rmqcli.export.output.places import LocalPlace
 from rmqcli.export.output.spans import QueueSpan
 from rmqcli.store.read.files import naming_full_disk
 
 SUCCESS = "_SUCCESS"
-JOURNAL = f"{FOLDER}/commit.json"
-_TEMPORARY = "_temporary-"
+JOURNAL = "commit.json"
+_TEMPORARY = "temporary-"
 _OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
 """One of these beside a commit log makes a store folder."""
 
 
 class _Commit(msgspec.Struct, frozen=True):
-    """The plan of a commit: (from, to) of files, relative to the folder, then this manifest."""
+    """The plan of a commit: (from, to) of files, relative to the books and the folder, then this manifest."""
 
     moves: list[tuple[str, str]]
     manifest: Manifest
@@ -45,21 +55,28 @@ class _Commit(msgspec.Struct, frozen=True):
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
     """Raises OutputExists if a new or resumed export cannot use `out`, or it lies in a store folder."""
     refuse_store(out)
-    if not out.exists():
-        return
-    found = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
-    ours = FOLDER in found or all(name.startswith(_TEMPORARY) for name in found)
-    if not found or (resume and ours and out.is_dir()):
-        return
-    if not resume and all(name.startswith(_TEMPORARY) for name in found):
+    books = books_of(out)
+    kept = {path.name for path in books.iterdir()} if books.is_dir() else set()
+    if out.exists() and not out.is_dir():
+        raise OutputExists(f"{out}: is a file; name a new folder with --out")
+    if out.is_dir() and any(out.iterdir()):
+        if not resume:
+            raise OutputExists(f"{out}: exists and is not empty; name a new folder with --out")
+        if kept.isdisjoint((MANIFEST, JOURNAL)):
+            raise OutputExists(
+                f"{out}: is not empty, and {books / MANIFEST} is missing, from which to resume; move that folder here, "
+                "too, or name a new folder with --out"
+            )
+    elif kept - {MANIFEST} and not resume:
         raise OutputExists(
-            f"{out}: {found[0]} belongs to an export that is running or was killed; "
+            f"{out}: {books} belongs to an export that is running or was killed; "
             "remove it, continue with --resume, or name a new folder with --out"
         )
-    what = (
-        "is not empty and has no _rmq/manifest.json to resume from" if resume else "exists and is not empty"
-    )
-    raise OutputExists(f"{out}: {what}; name a new folder with --out")
+    elif kept == {MANIFEST} and resume:
+        raise OutputExists(
+            f"{out}: its files are gone, but {books} is there; remove it to export everything again, "
+            "or name a new folder with --out"
+        )
 
 
 def refuse_store(out: Path) -> None:
@@ -80,7 +97,8 @@ class ExportFolder:
         """Raises OutputExists as `refuse_existing` does, and LayoutError."""
         layout.check()
         refuse_existing(out, resume=resume)
-        self.temporary = out / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        self._books = books_of(out)
+        self.temporary = self._books / f"{_TEMPORARY}{uuid.uuid4().hex}"
         self.previous: Manifest | None = None
         self.place = LocalPlace(self.temporary, str(out))
         self.layout = layout
@@ -99,19 +117,38 @@ class ExportFolder:
         self._lock = _locked(self._out)
         try:
             self._recover()
-            self.temporary.mkdir()
+            self.temporary.mkdir(parents=True)
+            self._require_renames()
         except BaseException:
-            os.close(self._lock)
+            self._leave()
             raise
         return self
 
+    def _require_renames(self) -> None:
+        """Tries now what the commit will do, with a file that is not there: one in another mount is another error."""
+        try:
+            (self.temporary / "probe").rename(self._out / "probe")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            raise OutputExists(
+                f"{self._out}: is mounted, so files cannot be renamed into it; name a folder in it: "
+                f"--out {self._out / 'messages'}"
+            ) from None
+
     def _recover(self) -> None:
         """Removes or completes what a killed export left."""
-        if (journal := read_json(self._out / JOURNAL, _Commit)) is not None:
+        if (journal := read_json(self._books / JOURNAL, _Commit)) is not None:
             self._carry_out(journal)
-        for left in self._out.glob(f"{_TEMPORARY}*"):
+        for left in self._books.glob(f"{_TEMPORARY}*"):
             shutil.rmtree(left)
-        self.previous = read_json(self._out / MANIFEST, Manifest)
+        for half in self._books.glob(".*.tmp"):  # of `write_json`
+            half.unlink()
+        if not any(self._out.iterdir()):  # of an export whose files were removed
+            (self._books / MANIFEST).unlink(missing_ok=True)
+        self.previous = read_json(self._books / MANIFEST, Manifest)
         if self.previous is not None:
             self.previous.require_same(self._base, self._out)
             self.previous.require_whole(self._out)
@@ -124,7 +161,7 @@ class ExportFolder:
             folder = name.rpartition("/")[0]
             path = f"{folder}/" * bool(folder) + f"part-{self._numbers[folder]:05d}.parquet"
             self._numbers[folder] += 1
-            file = self.temporary / name
+            file = self.place.unfinished(name)
             entries.append(footer_entry(file, file.stat().st_size, path)[0])
             self._names[path] = name
         return entries
@@ -142,9 +179,12 @@ class ExportFolder:
         if not added and self.previous is None and not self.layout.partition_by:
             added = self.measure([self._empty_file()])
         manifest = (self.previous or self._base).extended(added, list(reached), ends)
-        moves = [(f"{self.temporary.name}/{self._names[file.path]}", file.path) for file in added]
+        moves = [
+            (str(self.place.unfinished(self._names[file.path]).relative_to(self._books)), file.path)
+            for file in added
+        ]
         commit = _Commit(moves, manifest)
-        write_json(self._out / JOURNAL, commit)
+        write_json(self._books / JOURNAL, commit)
         self._carry_out(commit)
         return added
 
@@ -153,32 +193,39 @@ class ExportFolder:
         (self._out / SUCCESS).unlink(missing_ok=True)
         for before, after in commit.moves:
             (self._out / after).parent.mkdir(parents=True, exist_ok=True)
-            if (self._out / before).exists():
-                (self._out / before).replace(self._out / after)
-        write_json(self._out / MANIFEST, commit.manifest)
-        (self._out / JOURNAL).unlink()
+            if (self._books / before).exists():
+                (self._books / before).replace(self._out / after)
+        write_json(self._books / MANIFEST, commit.manifest)
+        (self._books / JOURNAL).unlink()
         (self._out / SUCCESS).touch()
 
     def _empty_file(self) -> str:
         from pyarrow import parquet
 
         schema = self.layout.schema(self._source)
-        parquet.write_table(schema.empty_table(), self.temporary / "empty.parquet")
+        parquet.write_table(schema.empty_table(), self.place.unfinished("empty.parquet"))
         return "empty.parquet"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if not (self._out / JOURNAL).exists():
-                self._drop_temporary()
-            if kind is not None and self._is_new and not any(self._out.iterdir()):
-                self._out.rmdir()
-        finally:
-            os.close(self._lock)
+        self._leave()
         if error is not None:
             with naming_full_disk(self._out):
                 raise error
+
+    def _leave(self) -> None:
+        """Removes what this run has not committed, and folders of its own that are empty then."""
+        try:
+            if not (self._books / JOURNAL).exists():
+                self._drop_temporary()
+            if not any(self._books.glob("*")):
+                with suppress(FileNotFoundError):
+                    self._books.rmdir()
+            if self._is_new and not any(self._out.iterdir()):
+                self._out.rmdir()
+        finally:
+            os.close(self._lock)
 
     def _drop_temporary(self) -> None:
         """Renames the folder first: late attempts of Spark tasks cannot create files there then."""

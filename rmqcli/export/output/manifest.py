@@ -1,6 +1,7 @@
-"""The manifest of an export folder, `_rmq/manifest.json`: its content, and where `--resume` continues.
+"""The manifest of an export folder: its content, and where `--resume` continues.
 
-It has its own folder because Spark and PyArrow read every file as Parquet unless its path starts with `_`.
+It stands beside the folder `orders`, in `_orders.rmq`: some readers (Polars) take every file in a folder for data. Names
+that start with `_` are skipped by others (Spark, PyArrow) that read the folder above.
 
 An export of a topic continues at `end` of each queue, one of stores at `commitLogOffset` of each; where that
 is null (the last export had an end, so it left out records in between) at `end` of each queue, too.
@@ -19,8 +20,13 @@ from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.spans import QueueSpan, merged
 from rmqcli.files import replace_file
 
-FOLDER = "_rmq"
-MANIFEST = f"{FOLDER}/manifest.json"
+MANIFEST = "manifest.json"
+
+
+def books_of(out: Path) -> Path:
+    """Returns the folder beside `out` that holds its manifest, and files that are not finished."""
+    there = out.resolve()
+    return there.with_name(f"_{there.name}.rmq")
 
 
 class StoreEntry(msgspec.Struct, frozen=True, rename="camel"):

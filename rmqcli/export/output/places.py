@@ -6,6 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+UNFINISHED = ".tmp"
+"""Ends the names of files on a disk until a commit renames them: `**/*.parquet` does not find them."""
+
 
 class Place(Protocol):
     """A place for new files. Picklable: worker processes write to it, too."""
@@ -29,16 +32,22 @@ class LocalPlace(NamedTuple):
 
         for parent in reversed(Path(name).parents[:-1]):
             (self.folder / parent).mkdir(exist_ok=True)
-        return LocalFileSystem().open_output_stream(str(self.folder / name))
+        return LocalFileSystem().open_output_stream(str(self.unfinished(name)))
+
+    def unfinished(self, name: str) -> Path:
+        return self.folder / f"{name}{UNFINISHED}"
 
     def open(self, name: str) -> Any:
-        """Opens a file for reading."""
+        """Opens an unfinished file for reading."""
         from pyarrow.fs import LocalFileSystem
 
-        return LocalFileSystem().open_input_file(str(self.folder / name))
+        return LocalFileSystem().open_input_file(str(self.unfinished(name)))
 
     def size(self, name: str) -> int:
-        return (self.folder / name).stat().st_size
+        return self.unfinished(name).stat().st_size
+
+    def finish(self, name: str) -> None:
+        self.unfinished(name).rename(self.folder / name)
 
     def drop(self, prefix: str) -> None:
         drop_files(self.folder, prefix)

@@ -61,6 +61,9 @@ class StoragePlace(NamedTuple):
             found: int = self._files.get_file_info(name).size
         return found
 
+    def finish(self, name: str) -> None:
+        """Does nothing: in a storage a file appears when it is whole."""
+
     def drop(self, prefix: str) -> None:
         """Does nothing: to list a table takes long, and VACUUM removes the files."""
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from rmqcli.export.errors import ExportError, TableError, TableMismatch
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.places import drop_files
+from rmqcli.export.output.places import UNFINISHED, drop_files
 from rmqcli.export.tables.progress import PROPERTY, Progress
 from rmqcli.export.tables.schema import columns, needed, require_partitions
 from rmqcli.export.tables.table import REFRESH_MS, CommitConflict, TableFile, TablePlace, TableState
@@ -51,21 +51,37 @@ class DataPlace(NamedTuple):
 
     def create(self, name: str) -> Any:
         with explained(self.shown):
-            return self._io.new_output(self.path(name)).create()
+            return self._io.new_output(self._unfinished(name)).create()
 
     def open(self, name: str) -> Any:
         with explained(self.shown):
-            return self._io.new_input(self.path(name)).open()
+            return self._io.new_input(self._unfinished(name)).open()
 
     def size(self, name: str) -> int:
         with explained(self.shown):
-            return len(self._io.new_input(self.path(name)))
+            return len(self._io.new_input(self._unfinished(name)))
+
+    @property
+    def _is_local(self) -> bool:
+        return urlsplit(self.location).scheme in ("", "file")
+
+    def _unfinished(self, name: str) -> str:
+        """Returns the path until `finish`; in a storage a file appears when it is whole."""
+        return self.path(name) + UNFINISHED * self._is_local
+
+    def finish(self, name: str) -> None:
+        if self._is_local:
+            path = _local(self.path(name))
+            path.with_name(path.name + UNFINISHED).rename(path)
 
     def drop(self, prefix: str) -> None:
         """Removes files of a local folder; those in a storage are left to `remove_orphan_files`."""
-        uri = urlsplit(self.location)
-        if uri.scheme in ("", "file"):
-            drop_files(Path(uri.path), prefix)
+        if self._is_local:
+            drop_files(_local(self.location), prefix)
+
+
+def _local(uri: str) -> Path:
+    return Path(urlsplit(uri).path)
 
 
 class IcebergTable:

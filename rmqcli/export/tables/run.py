@@ -115,6 +115,8 @@ class TableRun:
         spans = [*(span for file in files for span in file.queues), *reached]
         before = self._state.progress if self._state else None
         after = advanced(before, self.prefix, self._origin, spans, ends, self.layout.transform)
+        for file in files:
+            self.place.finish(file.path)
         if files or not after.same_offsets(before) or (self._state and self._state.is_fading):
             self._commit([self._footers[file.path] for file in files], after)
         self.added = self._files

@@ -45,6 +45,9 @@ class TablePlace(Place, Protocol):
 
     def size(self, name: str) -> int: ...
 
+    def finish(self, name: str) -> None:
+        """Gives a whole file its name, once; it is read and measured before. A commit comes next."""
+
     def drop(self, prefix: str) -> None:
         """Removes files whose names start so, wherever that is possible at little cost."""
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from rmqcli.export import RowFilter, export_store_on_spark
 from rmqcli.export.from_store.parts import scan_part
+from rmqcli.export.output.manifest import books_of
 from rmqcli.export.spark.job import ReadParts, Tasks
 from rmqcli.export.spark.session import spark_session
 from tests.export.spark.cluster import SMALL
@@ -45,7 +46,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def no_temporary(out: Path) -> bool:
-    return (out / "_SUCCESS").exists() and not any(out.glob("_temporary-*"))
+    return (out / "_SUCCESS").exists() and not any(books_of(out).glob("temporary-*"))
 
 
 def kill_executor() -> None:

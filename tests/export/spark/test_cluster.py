@@ -100,4 +100,4 @@ def test_attempts_that_fail_die_or_come_late_change_nothing(
     export_store(store_clean.root, here, RowFilter())
     assert rows_of(there) == rows_of(here)
     names = {path.name for path in there.iterdir()}
-    assert names == {"_SUCCESS", "_rmq", *(f"part-{number:05d}.parquet" for number in range(7))}
+    assert names == {"_SUCCESS", *(f"part-{number:05d}.parquet" for number in range(7))}

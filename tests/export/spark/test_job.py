@@ -62,7 +62,7 @@ def test_a_store_cut_into_parts(store_clean: JavaStore, tmp_path: Path) -> None:
     assert summary.files == 14  # of 16 parts; two are behind the last record
     assert rows == java_rows(store_clean)
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["_SUCCESS", "_rmq", *(f"part-{number:05d}.parquet" for number in range(14))]
+    assert names == ["_SUCCESS", *(f"part-{number:05d}.parquet" for number in range(14))]
 
 
 def test_a_filter_reaches_the_tasks(store_killed: JavaStore, tmp_path: Path) -> None:
@@ -171,11 +171,9 @@ OSError: [Errno 28] No space left on device: '/lake/o'
 
 def test_a_full_disk_is_named_by_its_task(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    (out / "_temporary-1").mkdir(parents=True)
+    (out / "temporary-1").mkdir(parents=True)
     with pytest.raises(OSError, match=rf"No space left on device: '{out}'$"):
-        spark_export._run_task(
-            _full, Output(LocalPlace(out / "_temporary-1", str(out)), "topic", Layout()), 0
-        )
+        spark_export._run_task(_full, Output(LocalPlace(out / "temporary-1", str(out)), "topic", Layout()), 0)
 
 
 def test_damage_names_file_and_byte_and_leaves_nothing(

@@ -72,8 +72,8 @@ class Lake(ABC):
         return [(row["topic"], row["queue_id"], row["queue_offset"]) for row in self.rows()]
 
     def data_files(self) -> list[Path]:
-        """Returns the files under the table, whether a commit knows of them or not."""
-        return sorted(self.folder.rglob("rmq-*.parquet"))
+        """Returns the files under the table, finished or not, whether a commit knows of them or not."""
+        return sorted(self.folder.rglob("rmq-*.parquet*"))
 
     def _fields(self, columns: dict[str, Any]) -> Any:
         schema = table_of(self.name).schema(Layout())

@@ -193,6 +193,7 @@ def test_killed_anywhere(lake: Lake, store_clean: JavaStore, place: str, count: 
     assert subprocess.run(command, check=False).returncode == -9
     assert len(lake.places()) == (1500 if place == "committed" else 40)
     assert len(lake.data_files()) > 2
+    assert (sum(path.suffix == ".parquet" for path in lake.data_files()) == 1) is (place == "write")
     add_rows(table, rows_of(store_clean), resume=True)
     assert lake.rows() == [row for row in expected(store_clean) if row["topic"] == TOPIC]
 
