@@ -7,11 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import trio
+from msgspec.structs import replace
+
 from broker.auth.control import AccessControl
-from broker.auth.files import Loaded, read_files
-from broker.disk import save_table
-from broker.errors import ConfigError
-from codec.acl.account_file import AccountFile, FileVersion, parse_file
+from broker.auth.files import Loaded
+from broker.disk import Disk, save_table
+from codec.acl.account_file import FileVersion, file_of, parse_file
 from codec.acl.addresses import parse_rule
 from codec.acl.errors import AclError
 from codec.acl.rewriting import file_text, with_account, with_white, without_account
@@ -70,18 +72,27 @@ async def _change(
 ) -> None:
     """Changes the file that `choose` names, None: plain_acl.yml, and puts it into force."""
     async with access.changing:
-        try:
-            contents = await access.in_thread(read_files, access.disk, access.default)
-        except ConfigError as error:
-            raise AclError(str(error)) from None
-        found = Loaded(contents, now_ms)
+        found = access.current
         path = choose(found) or access.default
-        old = found.file(str(path)) or AccountFile(str(path))
-        text = file_text(change(old.document), FileVersion(old.version.counter + 1, now_ms))
-        parse_file(str(path), text)
-        fresh = {**contents, path: text}
-        if path == access.default:  # it is the last one
-            fresh[path] = fresh.pop(path)
-        after = Loaded(fresh, now_ms)
-        await access.in_thread(save_table, access.disk, path, text, OWNER_ONLY)
-        access.use(after)
+        before = await access.in_thread(_content, access.disk, path)
+        known = found.file(str(path))
+        if known is None or found.contents[path] != before:
+            known = await access.in_thread(parse_file, str(path), before)
+        version = FileVersion(known.version.counter + 1, now_ms)
+        document = change(known.document)
+        fresh = await access.in_thread(file_of, str(path), document)
+        # It takes seconds to write thousands of accounts: what they may do from now on does not wait for that.
+        await access.put(path, before, replace(fresh, version=version))
+        try:
+            text = await access.in_thread(file_text, document, version)
+            file = await access.in_thread(parse_file, str(path), text)
+            await access.in_thread(save_table, access.disk, path, text, OWNER_ONLY)
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await access.put(path, before, known)
+            raise
+        await access.put(path, text, file)
+
+
+def _content(disk: Disk, path: Path) -> bytes:
+    return b"" if disk.state(path) is None else disk.read(path)

@@ -1,7 +1,8 @@
 """The gate before all handlers of a broker, and its rules, which follow the files of accounts.
 
-The files are read again every `WATCH_SECONDS`, and compared by content. A change that cannot be used is
-logged and the rules stay as they were; a file that becomes empty, as while an editor writes it, keeps its
+The files are read again every `WATCH_SECONDS`, and compared by content. Each that has changed is parsed in a
+thread, so that one which takes long does not hold up the others. A change that cannot be used is logged and the
+accounts of that file stay as they were; a file that becomes empty, as while an editor writes it, keeps its
 accounts.
 """
 
@@ -25,7 +26,7 @@ from broker.net.session import Session
 from broker.net.turns import LongWork, Steps
 from broker.store.readiness import InThread
 from broker.tables import ClientChannel
-from codec.acl.account_file import Account, Permission
+from codec.acl.account_file import Account, AccountFile, Permission, parse_file
 from codec.acl.addresses import read_address
 from codec.acl.decision import Attempt, Decision, Identified, Need, identify, on_group, on_topic, permit
 from codec.acl.errors import AclError
@@ -41,7 +42,9 @@ from codec.operations.permissions import ANY_ACCOUNT, RULES, Rule
 from codec.remoting.command import RemotingCommand
 from codec.remoting.signature import PIECE, Mac, is_signed, is_signed_in_steps, received_ext_fields
 
-WATCH_SECONDS: Final = 0.5
+WATCH_SECONDS: Final = 0.4
+TOGETHER_SECONDS: Final = 0.2
+"""Files that change together are put into force together, unless reading one of them takes longer."""
 EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
 """The beginning of Java's remark, by which clients know a refusal by access control."""
 LONG_NAMES: Final = 4 * 1024
@@ -90,11 +93,15 @@ class AccessControl:
         self.disk = disk
         self.in_thread = in_thread
         self.changing = trio.Lock()
+        self.applying = trio.Lock()
         self._now_ms = now_ms
         self._loaded = NOTHING
         self._macs: dict[str, Mac] = {}
         self._permitted: set[tuple[str, int | None, tuple[Need, ...]]] = set()
-        self._refused: dict[Path, bytes] | None = None
+        self._order: list[Path] = []
+        self._reading: dict[Path, bytes] = {}
+        self._ready: dict[Path, tuple[bytes, AccountFile]] = {}
+        self._refused: dict[Path, bytes] = {}
         self._reply_topic = reply_topic
         self.topics_at: TopicsAt = _knows_nothing
         self.on_change: Callable[[], None] = _nothing
@@ -119,18 +126,18 @@ class AccessControl:
         """Puts rules into force."""
         self._loaded = found
         self._permitted.clear()
-        self._macs = {key: Mac(account.secret_key) for key, (account, _) in found.rules.accounts.items()}
+        self._macs.clear()
         self.on_change()
 
     async def watch(self) -> None:
         """Follows changes of the files. OSError when they cannot be read."""
-        while True:
-            await trio.sleep(WATCH_SECONDS)
-            async with self.changing:
-                await self.follow()
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(WATCH_SECONDS)
+                await self._follow(nursery)
 
-    async def follow(self) -> None:
-        """Reads the files once more. OSError."""
+    async def _follow(self, nursery: trio.Nursery) -> None:
+        """Reads the files once more; those that have changed are parsed in the background. OSError."""
         try:
             contents = await self.in_thread(read_files, self.disk, self.default)
         except ConfigError as error:
@@ -140,16 +147,55 @@ class AccessControl:
         for path, content in contents.items():
             if not content.strip() and before.get(path):
                 contents[path] = before[path]
-        if contents in (before, self._refused):
-            return
+        self._order = list(contents)
+        for path in [path for path in self._reading if path not in contents]:
+            del self._reading[path]
+        found = False
+        for path, content in contents.items():
+            if content not in (before.get(path), self._refused.get(path), self._reading.get(path)):
+                self._reading[path] = content
+                nursery.start_soon(self._read, path, content, trio.current_time() + TOGETHER_SECONDS)
+                found = True
+        if found:
+            await trio.sleep(TOGETHER_SECONDS)
+        if self._ready or any(path not in contents for path in before):
+            await self._apply()
+
+    async def _read(self, path: Path, content: bytes, together_until: float) -> None:
+        """Parses a file that has changed. One that takes long is put into force by itself."""
         try:
-            self.use(await self.in_thread(Loaded, contents, self._now_ms()))
+            file = await self.in_thread(parse_file, str(path), content, self._now_ms())
         except AclError as error:
-            self._refused = contents
-            _log.error("%s; the accounts stay as they were", error)
+            if self._reading.get(path) is content:
+                del self._reading[path]
+                self._refused[path] = content
+                _log.error("%s; its accounts stay as they were", error)
             return
-        self._refused = None
-        _log.info("%d accounts in %d files", len(self._loaded.rules.accounts), len(contents))
+        if self._reading.get(path) is not content:
+            return  # it has changed again, or is gone
+        self._ready[path] = content, file
+        if trio.current_time() >= together_until or len(self._ready) == len(self._reading):
+            await self._apply()
+
+    async def _apply(self) -> None:
+        """Puts what is ready into force."""
+        async with self.applying:
+            ready, self._ready = self._ready, {}
+            for path in ready:
+                self._reading.pop(path, None)
+                self._refused.pop(path, None)
+            self.use(await self.in_thread(self._loaded.changed, self._order, ready))
+        _log.info("%d accounts in %d files", len(self._loaded.rules.accounts), len(self._loaded.contents))
+
+    async def put(self, path: Path, content: bytes, file: AccountFile) -> None:
+        """Puts one file into force, as a request has changed it."""
+        async with self.applying:
+            self._reading.pop(path, None)
+            self._ready.pop(path, None)
+            self._refused.pop(path, None)
+            order = sorted({*self._loaded.contents, path} - {self.default})
+            order += [self.default] if self.default in self._loaded.contents or path == self.default else []
+            self.use(await self.in_thread(self._loaded.changed, order, {path: (content, file)}))
 
     def gate(self, session: Session, command: RemotingCommand) -> None:
         """Admits a request or raises Refusal; NotReady for one whose check takes turns or needs the disk."""
@@ -249,9 +295,9 @@ class AccessControl:
     def _checked(self, session: Session, command: RemotingCommand, rule: Rule, attempt: Attempt) -> Steps:
         """Decides about a request with a long body, in steps."""
         found: Identified | None = None
-        mac = self._macs.get(attempt.access_key or "")
-        if mac is not None:
-            signed = yield from is_signed_in_steps(mac, command)
+        known = self._loaded.rules.accounts.get(attempt.access_key or "")
+        if known is not None:
+            signed = yield from is_signed_in_steps(self._mac(known[0]), command)
             attempt = attempt._replace(signed=lambda _account: signed)
             if signed and rule.in_body:
                 in_header = rule.needs(received_ext_fields(command))
@@ -276,7 +322,13 @@ class AccessControl:
         return (*needs, *rule.needs_of_body(rule.operation.decode_request(command)[1]))
 
     def _is_signed(self, command: RemotingCommand, ext: Mapping[str, str], account: Account) -> bool:
-        return is_signed(self._macs[account.access_key], command, ext)
+        return is_signed(self._mac(account), command, ext)
+
+    def _mac(self, account: Account) -> Mac:
+        mac = self._macs.get(account.access_key)
+        if mac is None:
+            mac = self._macs[account.access_key] = Mac(account.secret_key)
+        return mac
 
     def _refusal(self, session: Session, command: RemotingCommand, decision: Decision) -> Refusal:
         _log.debug("%s: code %d: %s", session.peer_text, command.code, decision.refusal)

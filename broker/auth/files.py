@@ -86,26 +86,41 @@ def _found(disk: Disk, folder: Path, depth: int) -> list[Path]:
 
 
 class Loaded:
-    """The files as they were read, and their rules."""
+    """The files as they were read, in their order, and their rules."""
 
-    def __init__(self, contents: Contents, now_ms: int) -> None:
-        """Reads the files. AclError for one that is wrong."""
+    def __init__(self, contents: Contents, files: Mapping[Path, AccountFile]) -> None:
+        """`files` are those of the contents."""
         self.contents = dict(contents)
-        self.files = [parse_file(str(path), content, now_ms) for path, content in contents.items()]
+        self.files = [files[path] for path in contents]
         self.rules: Rules = merged(self.files)
         for key, path in duplicates(self.files):
             _log.warning("%s: account %s is ignored: an earlier file has it", path, key)
+
+    @classmethod
+    def read(cls, contents: Contents, now_ms: int) -> Loaded:
+        """Reads the files. AclError for one that is wrong."""
+        return cls(contents, {path: parse_file(str(path), data, now_ms) for path, data in contents.items()})
+
+    def changed(self, order: Iterable[Path], ready: Mapping[Path, tuple[bytes, AccountFile]]) -> Loaded:
+        """The files of `order`, of which those that are `ready` have changed; without those that were never read."""
+        known = dict(zip(self.contents, zip(self.contents.values(), self.files, strict=True), strict=True))
+        known.update(ready)
+        wanted = {path: known[path] for path in order if path in known}
+        return Loaded(
+            {path: content for path, (content, _) in wanted.items()},
+            {path: file for path, (_, file) in wanted.items()},
+        )
 
     def file(self, path: str) -> AccountFile | None:
         return next((one for one in self.files if one.path == path), None)
 
 
-NOTHING: Final = Loaded({}, 0)
+NOTHING: Final = Loaded({}, {})
 
 
 def loaded(contents: Contents, now_ms: int) -> Loaded:
     """The files at the start. ConfigError for one that is wrong: the broker must not run unprotected."""
     try:
-        return Loaded(contents, now_ms)
+        return Loaded.read(contents, now_ms)
     except AclError as error:
         raise ConfigError(f"aclEnable=true: {error}") from None

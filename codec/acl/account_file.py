@@ -17,6 +17,7 @@ import yaml
 
 from codec.acl.addresses import AddressRule, parse_rule
 from codec.acl.errors import AclError
+from codec.acl.quick_yaml import Unusual, read_quickly
 from codec.names import RETRY_PREFIX
 
 MAX_FILE: Final = 4 * 1024 * 1024
@@ -113,7 +114,7 @@ def _document(content: bytes) -> dict[str, Any]:
         raise AclError(f"{len(content)} bytes, {MAX_FILE} is the limit")
     text, is_utf8 = _read(content)
     try:
-        found = yaml.load(text, _Loader)
+        found = _loaded(text)
     except yaml.MarkedYAMLError as error:  # its text would show lines of the file
         at = error.problem_mark or error.context_mark
         place = "" if at is None else f" at line {at.line + 1}, column {at.column + 1}"
@@ -129,6 +130,13 @@ def _document(content: bytes) -> dict[str, Any]:
     return found
 
 
+def _loaded(text: bytes | str) -> Any:
+    try:
+        return read_quickly(text)
+    except Unusual:
+        return yaml.load(text, _Loader)
+
+
 def _read(content: bytes) -> tuple[bytes | str, bool]:
     """The text for the reader of YAML, which knows UTF-16; comments may be in another encoding. False if it is
     not UTF-8."""
@@ -138,6 +146,14 @@ def _read(content: bytes) -> tuple[bytes | str, bool]:
         is_utf16 = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         return content if is_utf16 else content.decode("utf-8", "replace"), is_utf16
     return content, True
+
+
+def file_of(path: str, document: dict[str, Any]) -> AccountFile:
+    """The accounts of a document that is to be a file. AclError."""
+    try:
+        return _file(path, document, 0)
+    except AclError as error:
+        raise AclError(f"{path}: {error}") from None
 
 
 def _file(path: str, document: dict[str, Any], loaded_ms: int) -> AccountFile:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.auth.control import AccessControl
 from broker.auth.files import default_file
 from broker.config import BrokerConfig, update_config
 from broker.errors import ConfigError, Refusal
 from broker.testing.embedded import embedded
+from codec.acl.account_file import AccountFile, parse_file
 from codec.codes import RequestCode as R
 from rmqcli.client import Credentials
 from tests.broker.auth.support import (
@@ -122,7 +126,7 @@ async def test_a_broken_change_is_not_followed(
         assert (await ask(R.GET_BROKER_RUNTIME_INFO))[0] == 1
         errors = [one.message for one in caplog.records if one.levelno == logging.ERROR]
         if broken.strip():
-            assert len(errors) == 1 and "the accounts stay as they were" in errors[0]
+            assert len(errors) == 1 and "its accounts stay as they were" in errors[0]
         disk.write(PLAIN, OF_ANOTHER)
         await files_are_followed()
         assert await remark_of(ask, ANOTHER) == ""
@@ -175,3 +179,55 @@ def test_what_no_request_changes(change: str) -> None:
     config = BrokerConfig(acl_enable=True)
     with pytest.raises(Refusal):
         update_config(config, {name: value})
+
+
+async def test_a_file_that_takes_long_does_not_hold_up_the_others(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 4 MiB that only PyYAML reads takes half a minute."""
+    disk = disk_with({PLAIN: ACCOUNTS, FOLDER / "a.yml": OF_ANOTHER})
+    created: list[AccessControl] = []
+
+    class Access(AccessControl):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            created.append(self)
+
+    monkeypatch.setattr("broker.node.AccessControl", Access)
+    async with guarded(disk) as cluster, asking(cluster) as ask:
+        taken: list[str] = []
+
+        def parse(path: str, content: bytes, now_ms: int = 0) -> AccountFile:
+            taken.append(path)
+            return parse_file(path, content, now_ms)
+
+        async def in_thread(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+            if function is parse and b"slow" in arguments[1]:
+                await trio.sleep(30)
+            return function(*arguments)
+
+        monkeypatch.setattr("broker.auth.control.parse_file", parse)
+        monkeypatch.setattr(created[0], "in_thread", in_thread)
+        disk.write(PLAIN, ACCOUNTS.replace(b"secret-of-ordinary", b"secret-changed") + b"# slow")
+        await files_are_followed()
+        assert await remark_of(ask, ORDINARY) == "", "it is being read"
+        for text, remark in ((b"accounts: []", UNKNOWN), (OF_ANOTHER, "")):
+            disk.write(FOLDER / "a.yml", text)
+            await files_are_followed()
+            assert await remark_of(ask, ANOTHER) == remark
+        await trio.sleep(30)
+        assert await remark_of(ask, ORDINARY) == f"{FROM}Check signature failed for accessKey=ordinary"
+        assert taken.count(str(PLAIN)) == 1
+
+
+async def test_files_that_change_together_are_in_force_together(autojump_clock: MockClock) -> None:
+    """An account that moves from one file to another is never unknown."""
+    disk = disk_with({PLAIN: ACCOUNTS, FOLDER / "a.yml": OF_ANOTHER, FOLDER / "b.yml": b"accounts: []"})
+    async with guarded(disk) as cluster, asking(cluster) as ask:
+        disk.write(FOLDER / "a.yml", b"accounts: []")
+        disk.write(FOLDER / "b.yml", OF_ANOTHER.replace(b"news=PUB", b"news=SUB"))
+        for _ in range(40):
+            await trio.sleep(0.05)
+            assert await remark_of(ask, ANOTHER) == ""
+        own = {"topic": "news", "queueId": "0"}
+        assert (await ask(R.GET_MAX_OFFSET, own, account=ANOTHER))[0] == 0
