@@ -44,7 +44,7 @@ def load_table(
     """The decoded file, or its `.bak`; None if neither exists or both are empty, for which `decode` returns None.
 
     StoreDamaged if `decode` refuses what there is, with CodecError or ValueError, and, with `needed`, which says
-    what the table is for, if it is empty. Neither refuses a start for a `derived` table, which begins anew.
+    what the table is for, if it is empty. Neither refuses a start for a `derived` table, which begins empty.
     """
     refused: list[str] = []
     empty: list[Path] = []

@@ -157,7 +157,7 @@ class TableFiles:
         """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks.
 
         An empty table beside a log that `has_messages` is damage, too: without topics they are hidden, without
-        offsets groups begin anew.
+        offsets groups begin again.
         """
         needed = "beside a log with messages" if has_messages else ""
         loaded = [file for file in self._all if file.load(needed)]
