@@ -181,6 +181,10 @@ class TableFile(NamedTuple):
         return self.problem == _MISSING
 
     @property
+    def is_empty(self) -> bool:
+        return self.problem == _EMPTY
+
+    @property
     def is_damaged(self) -> bool:
         return self.problem not in (None, _MISSING, _EMPTY)
 

@@ -46,7 +46,14 @@ class Rule(Enum):
     CHECKPOINT_REST = Verdict("checkpoint", "bytes where nothing is written", NOTE, NOTE)
     FROM_BACKUP = Verdict("config", "a table that is missing or empty, with a sound `.bak`", NOTE, NOTE)
     UNREADABLE = Verdict(
-        "config", "a table or `.bak` that cannot be read; an empty one without a sound `.bak`"
+        "config",
+        "a table or `.bak` that cannot be read; an empty one without a sound `.bak`, if there are records",
+    )
+    EMPTY_TABLE = Verdict(
+        "config",
+        "an empty table without a sound `.bak`, if there are no records, or of filters",
+        NOTE,
+        NOTE,
     )
     NO_TOPICS = Verdict("config", "no `topics.json` and no `.bak`, but records")
     NO_CONFIG = Verdict("config", "no folder, but records", NOTE, NOTE)

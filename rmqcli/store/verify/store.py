@@ -395,5 +395,9 @@ def _table_files(folder: _Folder, report: Report, found: StoreReport, *, has_rec
             continue
         if backup.is_sound:
             found.remarks.append(f"config/{name} is {file.problem}: a broker reads its .bak")
-        elif not file.is_missing or (has_records and name == "topics.json" and not folder.live):
+        elif (file.is_empty or backup.is_empty) and (not has_records or name == "consumerFilter.json"):
+            found.remarks.append(f"config/{name} is empty, and so is the table that a broker begins with")
+        elif not (file.is_missing and backup.is_missing) or (
+            has_records and name == "topics.json" and not folder.live
+        ):
             report.add(Finding(file.path, 0, f"{file.problem}, without a sound .bak"))

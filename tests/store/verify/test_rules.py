@@ -42,7 +42,8 @@ def remove_index(number: int) -> Callable[[Path], None]:
 
 def empty(name: str) -> Callable[[Path], None]:
     def apply(root: Path) -> None:
-        (root / name).write_bytes(b"")
+        for path in [root / name] if "*" not in name else root.glob(name):
+            path.write_bytes(b"")
 
     return apply
 
@@ -112,6 +113,9 @@ HARMS: Mapping[Rule, Harm] = {
     Rule.CHECKPOINT_REST: Harm(overwrite(40, b"x"), "bytes after its numbers, where none belong"),
     Rule.FROM_BACKUP: Harm(remove("config/topics.json"), "topics.json is missing: a broker reads its .bak"),
     Rule.UNREADABLE: Harm(cut("config/consumerFilter.json", 10), "expected a key"),
+    Rule.EMPTY_TABLE: Harm(
+        empty("config/consumerFilter.json*"), "consumerFilter.json is empty, and so is the table"
+    ),
     Rule.NO_TOPICS: Harm(remove("config/topics.json*"), "missing, without a sound .bak"),
     Rule.NO_CONFIG: Harm(remove("config"), "no folder config"),
     Rule.TIMERS: Harm(remove("timerwheel"), "not delivered in time", "store-five"),
@@ -156,6 +160,27 @@ def test_an_empty_table_is_read_from_its_backup(copy_java_store: Copy) -> None:
     assert report.sound and report.remarks == ["config/topics.json is empty: a broker reads its .bak"]
     empty("config/topics.json.bak")(root)
     assert [one.problem for one in verify_store(root).findings] == ["empty, without a sound .bak"]
+
+
+@pytest.mark.parametrize("name", ["subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"])
+def test_an_empty_backup_alone_is_damage(copy_java_store: Copy, name: str) -> None:
+    """A broker refuses to start on it, too."""
+    root = copy_java_store("store-clean").root
+    (root / "config" / name).unlink(missing_ok=True)
+    (root / "config" / f"{name}.bak").write_bytes(b"")
+    assert [one.problem for one in verify_store(root).findings] == ["missing, without a sound .bak"]
+
+
+def test_empty_tables_that_a_broker_starts_with(copy_java_store: Copy, tmp_path: Path) -> None:
+    root = copy_java_store("store-clean").root
+    for name in ("consumerFilter.json", "consumerFilter.json.bak"):
+        (root / "config" / name).write_bytes(b"")
+    report = verify_store(root)
+    assert report.sound and len(report.remarks) == 1
+    fresh = tmp_path / "fresh"
+    (fresh / "config").mkdir(parents=True)
+    (fresh / "config" / "topics.json").touch()
+    assert verify_store(fresh).sound, "no message is hidden"
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"topicConfigTable":{}}'])
