@@ -170,7 +170,8 @@ class BrokerRefused(ClientError):
             refused = f"{address} refused {request}: {code_name(code)}"
             text = f"{refused}: {text}" if text else refused
         super().__init__(f"{text}; {self.remedy}" if self.remedy else text)
-        self._fact = text
+        self.fact = text
+        self.concluded = concluded
         self.code = code
         self.remark = remark or ""
         self.address = address
@@ -178,7 +179,7 @@ class BrokerRefused(ClientError):
 
     def without_remedy(self) -> Self:
         """This error, of which only the fact is said: nobody creates what is to be deleted."""
-        self.args = (self._fact,)
+        self.args = (self.fact,)
         return self
 
 

@@ -34,6 +34,7 @@ from rmqcli.client.errors import (
 from rmqcli.client.group.heartbeats import Heartbeats
 from rmqcli.client.identity import DEFAULT_NAME, client_id
 from rmqcli.client.namespaces import Namespace
+from rmqcli.client.outages import Outages
 from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, NameServers, Route, Routes
 from rmqcli.client.wire.address_map import AddressMap
@@ -139,6 +140,7 @@ class ClientInstance:
         )
         self.name_servers = NameServers(name_servers(addresses), self.pool)
         self.routes = Routes(self.name_servers, default_queues=default_queues)
+        self.outages = Outages()
 
     async def __aenter__(self) -> Self:
         if self._entered:

@@ -13,6 +13,7 @@ import trio
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED
+from rmqcli.client.outages import Outages
 from rmqcli.flows.reading import BATCH, Reader, Span, next_offset
 from rmqcli.render.output import Output, warn
 
@@ -40,21 +41,19 @@ async def _follow_queue(
     offset: int | None,
     expression: str,
     sink: Sink,
+    outages: Outages,
     since_ms: int | None = None,
 ) -> None:
-    silent = False
     while True:
         try:
             if offset is None:
                 offset = await _begin(reader, queue, since_ms)
             result = await reader.pull(queue, offset, BATCH, expression, suspend=_POLL_S)
         except UNREACHED as error:
-            if not silent:
-                warn(f"{queue}: {error}; retrying")
-            silent = True
+            outages.failed("pulling", queue, error)
             await trio.sleep(_RETRY_S)
             continue
-        silent = False
+        outages.works(queue)
         # A search may return the message before
         messages = [m for m in result.messages if since_ms is None or m.store_timestamp >= since_ms]
         if messages:
@@ -141,6 +140,7 @@ async def follow_and_print(
     starts: dict[MessageQueue, int | None] = {span.queue: span.end for span in ends}
     starts |= dict.fromkeys(absent)
     send, receive = trio.open_memory_channel[list[MessageExt]](0)
+    outages = Outages(warn)
 
     async def follow_new_queues() -> None:
         known = set(starts)
@@ -148,11 +148,11 @@ async def follow_and_print(
             await trio.sleep(_ROUTE_S)
             for queue in await _fresh_queues(reader, topics, known):
                 known.add(queue)
-                nursery.start_soon(_follow_queue, reader, queue, None, expression, send, since_ms)
+                nursery.start_soon(_follow_queue, reader, queue, None, expression, send, outages, since_ms)
 
     async with trio.open_nursery() as nursery:
         for queue, start in starts.items():
-            nursery.start_soon(_follow_queue, reader, queue, start, expression, send)
+            nursery.start_soon(_follow_queue, reader, queue, start, expression, send, outages)
         if new_queues:
             nursery.start_soon(follow_new_queues)
         while not printer.done:

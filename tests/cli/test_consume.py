@@ -152,7 +152,7 @@ def test_what_is_refused_again_and_again_is_told_once(
     assert all(line.startswith(f"rmq: pulling {topic}@broker-a:") for line in lines)
     assert all("can not consume by broadcast way" in line for line in lines)
     assert len({line.split()[2] for line in lines}) == len(lines) == 4
-    refusal = f"rmqcli.client.push: pulling {topic}@broker-a:0"
+    refusal = f"rmqcli.client.outages: pulling {topic}@broker-a:0"
     until(rmq, lambda result: result.err.count(refusal) > 1, "-v", *consume)
 
 

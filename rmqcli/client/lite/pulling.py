@@ -76,6 +76,7 @@ class Pulling:
                 check_next_offset(result.next_begin_offset, held.queue.broker_name, above=offset)
         except ClientError as error:
             return self._after_failure(held, error)
+        self._consumer.instance.outages.works(held.queue)
         if not held.step.cancel_called:  # else a seek has moved it meanwhile
             self._take(held, result)
             return held.idle.after(begun, result.next_begin_offset - offset, found=bool(result.messages))
@@ -88,7 +89,7 @@ class Pulling:
             return 0.0
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
             return BUSY
-        log.warning("pulling %s: %s", held.queue, error)
+        self._consumer.instance.outages.failed("pulling", held.queue, error)
         if isinstance(error, TopicNotFound):
             held.life.vanish(self._consumer.instance.now_ms())
             self._starts.note_absent(held.queue.topic)

@@ -98,6 +98,7 @@ class PullLoop:
         except ClientError as error:
             return self._failed(held, error)
         self._state.troubles.pop(held.queue, None)
+        self._state.instance.outages.works(held.queue)
         if reply.code == ResponseCode.SUCCESS:
             self._count(held, begun, len(messages))
         step = header.next_begin_offset - held.next_offset
@@ -111,7 +112,7 @@ class PullLoop:
         """Returns the seconds until the next pull."""
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
             return BUSY
-        log.warning("pulling %s: %s", held.queue, error)
+        self._state.instance.outages.failed("pulling", held.queue, error)
         self._state.troubles[held.queue] = error
         if isinstance(error, TopicNotFound):
             held.life.vanish(self._state.instance.now_ms())

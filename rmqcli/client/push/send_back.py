@@ -12,7 +12,7 @@ from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import Message, MessageExt, PropertyName, retry_topic
 from codec.message_queue import MessageQueue
 from codec.operations.messages import CONSUMER_SEND_MSG_BACK
-from rmqcli.client.errors import ClientError
+from rmqcli.client.errors import UNREACHED, ClientError
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.state import GroupState, log
 
@@ -35,9 +35,14 @@ class SendBack:
         try:
             await self._to_broker(message, delay_level)
         except ClientError as error:
-            log.warning(
-                "the broker refused to take %s back; sending it to the retry topic: %s", message.msg_id, error
-            )
+            if isinstance(error, UNREACHED):
+                self._state.instance.outages.failed("sending back to", message.queue, error)
+            else:
+                log.warning(
+                    "the broker refused to take %s back; sending it to the retry topic: %s",
+                    message.msg_id,
+                    error,
+                )
             return await self.send_to_retry_topic(message)
         return True
 

@@ -1,0 +1,62 @@
+"""Says once that something does not work, and once that it works again.
+
+All queues of a broker fail together, and each is tried every few seconds: ten seconds without a broker would be
+hundreds of lines. So a broker that is lost is one warning, whatever fails because of it, and its return another;
+any other failure of a queue is told once until the queue works.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from codec.codes import ResponseCode
+from codec.message_queue import MessageQueue
+from rmqcli.client.errors import UNREACHED, BrokerRefused, ClientError, NotFound, seconds_text
+
+log = logging.getLogger("rmqcli.client.outages")
+
+
+class Outages:
+    """What is known to fail: since when by broker, and the last text by queue. `tell` takes the lines."""
+
+    def __init__(self, tell: Callable[[str], None] = log.warning) -> None:
+        self._tell = tell
+        self._brokers: dict[str, float] = {}
+        self._queues: dict[MessageQueue, str] = {}
+
+    def failed(self, what: str, queue: MessageQueue, error: ClientError) -> None:
+        """Notes that `what` of a queue failed, e.g. "pulling"."""
+        name, lost = queue.broker_name, queue.broker_name in self._brokers
+        if isinstance(error, UNREACHED) or (isinstance(error, NotFound) and error.concluded):
+            if not lost:
+                self._brokers[name] = trio.current_time()
+                self._tell(f"broker {name} is lost, its queues wait: {_fact(error)}")
+                return
+        elif self._queues.get(queue) != str(error) and not (lost and _is_new_to(error)):
+            self._queues[queue] = str(error)
+            self._tell(f"{what} {queue}: {error}")
+            return
+        log.info("%s %s: %s", what, queue, _fact(error))
+
+    def works(self, queue: MessageQueue) -> None:
+        """Notes that the broker of a queue answers, and the queue works."""
+        if not (self._brokers or self._queues):
+            return
+        self._queues.pop(queue, None)
+        since = self._brokers.pop(queue.broker_name, None)
+        if since is not None:
+            seconds = seconds_text(trio.current_time() - since)
+            self._tell(f"broker {queue.broker_name} is back after {seconds}")
+
+
+def _is_new_to(error: ClientError) -> bool:
+    """True if a broker that has come back does not know the group until the next heartbeat."""
+    return isinstance(error, BrokerRefused) and error.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+
+
+def _fact(error: ClientError) -> str:
+    """The error without its remedy: who lost a broker creates no topic."""
+    return str(error.fact if isinstance(error, BrokerRefused) else error)
