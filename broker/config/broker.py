@@ -118,6 +118,7 @@ class BrokerConfig(ServerConfig, frozen=True, kw_only=True):
     # MessageStoreConfig: files
     store_path_root_dir: str = "~/store"
     store_path_commit_log: str | None = None
+    read_only_commit_log_store_paths: str | None = None
     store_path_d_ledger_commit_log: str | None = None
     mapped_file_size_commit_log: int = 1024 * 1024 * 1024
     mapped_file_size_consume_queue: int = FILE_ENTRIES * ENTRY_SIZE

@@ -87,6 +87,10 @@ def _are_addresses(text: str | None) -> bool:
 
 _AT_LEAST_0 = _Rule(lambda value: value >= 0, "a number from 0")
 _AT_LEAST_1 = _Rule(lambda value: value >= 1, "a number from 1")
+_ONE_FOLDER = _Rule(
+    lambda value: value is None or "," not in value, "one folder (a log in several is not supported)"
+)
+_NO_FOLDER = _Rule(lambda value: not value, "no other folder than storePathCommitLog")
 _PERCENT = _Rule(lambda value: 0 <= value <= 100, "a percentage")
 _FILE_SIZE = _between(LEAST_FILE_SIZE, MOST, "a number of bytes")
 _NAMED = f"a name without blanks and '/', of at most {MAX_TOPIC_LENGTH} bytes, that is no system topic,"
@@ -144,6 +148,8 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
     "ha_white_remote_addresses": _Rule(
         _are_addresses, "addresses as in plain_acl.yml (10.0.0.1, 10.0.*.*, 10.0.0.1-9), separated by ';',"
     ),
+    "store_path_commit_log": _ONE_FOLDER,
+    "read_only_commit_log_store_paths": _NO_FOLDER,
     "disk_max_used_space_ratio": _PERCENT,
     "disk_space_clean_forcibly_ratio": _PERCENT,
     "disk_space_warning_level_ratio": _PERCENT,

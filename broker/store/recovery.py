@@ -26,6 +26,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.disk import Disk
+from broker.errors import StoreDamaged
 from broker.store.checkpoint import OPEN, REBUILDING, Checkpoint
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
@@ -87,6 +88,7 @@ def _recover(
     stop: Stop,
 ) -> RecoveryReport:
     if not log.segments.segments:
+        _refuse_without_log(config, queues)
         queues.destroy(list(queues))
         log.end_at(0)
         deleted.cut(0)
@@ -124,6 +126,19 @@ def _recover(
 
 
 # --- the log
+
+
+def _refuse_without_log(config: StoreConfig, queues: ConsumeQueues) -> None:
+    """Refuses queues with entries whose log is gone: its disk may not be mounted. Java begins an empty store and
+    removes the queues. Blocks."""
+    for queue in queues:
+        queue.recover(0)
+    entries = sum(queue.next_offset - queue.min_offset for queue in queues)
+    if entries:
+        raise StoreDamaged(
+            f"{config.commit_log_folder}: there is no commit log, but consume queues have {entries} entries. If "
+            f"the folder is on another disk, mount that; to begin an empty store, remove {config.consume_queue_folder}"
+        )
 
 
 def _cut_log(

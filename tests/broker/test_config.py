@@ -141,6 +141,8 @@ def test_a_value_of_the_wrong_kind_is_quoted_as_written(entry: str, text: str) -
         "deleteWhen=24",
         "deleteWhen=04;",
         "fileReservedTime=-1",
+        "storePathCommitLog=/a,/b",
+        "readOnlyCommitLogStorePaths=/old",
         "diskMaxUsedSpaceRatio=101",
         "brokerName=",
         "brokerName=../b",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -216,8 +217,24 @@ def test_old_records_do_not_come_back_behind_new_ones(folder: Path) -> None:
     check(folder, count=COUNT - 5)
 
 
-def test_log_gone_takes_the_queues_along(folder: Path) -> None:
+def test_a_log_that_is_gone_is_damage(folder: Path) -> None:
+    """Its disk may not be mounted: queues and offsets must be there when it is."""
+    (folder / "commitlog").rename(folder / "away")
+    with pytest.raises(StoreDamaged) as refused, loaded(small_config(folder)):
+        pytest.fail("started")
+    text = (
+        f"{folder}/commitlog: there is no commit log, but consume queues have {COUNT} entries. If the folder"
+    )
+    assert str(refused.value).startswith(text)
+    with contextlib.suppress(FileNotFoundError):
+        (folder / "commitlog").rmdir()
+    (folder / "away").rename(folder / "commitlog")
+    check(folder, count=COUNT)
+
+
+def test_without_log_and_queues_a_store_begins_anew(folder: Path) -> None:
     shutil.rmtree(folder / "commitlog")
+    shutil.rmtree(folder / "consumequeue")
     with loaded(small_config(folder)) as store:
         assert store.topics() == []
         assert store.append(message()).queue_offset == 0
