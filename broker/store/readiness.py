@@ -24,6 +24,9 @@ CHUNK = 256 * 1024
 KNOWN_SECONDS = 1.0
 """The time for which a chunk counts as resident after it was seen so."""
 
+MOST_READS = 24
+"""Worker threads that wait for cold pages at a time, so that some of trio's 40 are left for who flushes, saves a table
+or creates a file: readers of old messages would keep all of them from a slow disk."""
 UNMAPPED_IN_A_TURN = 256
 KNOWN_CHUNKS = 64
 """Longer ranges are looked at in parts."""
@@ -48,6 +51,7 @@ class Readiness:
         self._times: dict[Segment, int] = {}
         self.refusals: dict[Segment, OSError] = {}
         """The reasons why files cannot grow, for the requests that asked."""
+        self._reads = trio.CapacityLimiter(MOST_READS)
         self._files = trio.Lock()
         """Held by creations and removals of files, in the order of the calls: a name can be used again."""
 
@@ -132,7 +136,8 @@ class Readiness:
                 segment.load_pages(start, min(CHUNK, segment.size - start))
 
         async def ready() -> None:
-            await self._in_thread(load)
+            async with self._reads:
+                await self._in_thread(load)
             self._resident.update(chunk for chunk in wanted if chunk[0].is_mapped)
 
         return NotReady(ready)

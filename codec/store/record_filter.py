@@ -17,6 +17,9 @@ from codec.message import MessageExt
 from codec.properties import PropertyName
 from codec.selector import Dialect, Predicate, parse_sql92, parse_tags
 
+QUOTED = 120
+"""Characters of a wrong condition that its error quotes."""
+
 
 def _plain_size(message: MessageExt) -> int:
     try:
@@ -100,11 +103,12 @@ class RecordFilter(NamedTuple):
 
 
 def condition(text: str) -> Predicate:
-    """Parses an SQL92 condition. Raises SelectorError, which quotes the condition, for any other text."""
+    """Parses an SQL92 condition. Raises SelectorError, which quotes a short condition, for any other text."""
     try:
         return parse_sql92(text, Dialect.V5, whole=True)
     except SelectorError as error:
-        raise SelectorError(f"the condition {text!r}: {error}") from None
+        quoted = repr(text if len(text) <= QUOTED else f"{text[:QUOTED]}…")
+        raise SelectorError(f"the condition {quoted}: {error}") from None
 
 
 def record_filter(

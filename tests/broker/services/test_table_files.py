@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -15,6 +17,7 @@ from broker.disk import REAL, Disk
 from broker.filters import FilterTable
 from broker.services.table_files import TableFiles, table_text
 from broker.store import MessageStore, StoreDamaged
+from broker.store.readiness import MOST_READS, Readiness
 from broker.supervisor import open_services
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies.base import decode_body
@@ -24,6 +27,7 @@ from codec.fastjson_writer import PIECES_PER_STEP
 from tests.broker.support import SlowDisk, fake_broker, send_header
 from tests.support import JavaStore
 
+PATIENCE = 20.0
 TABLES = {
     "topics.json": TopicConfigSerializeWrapper,
     "subscriptionGroup.json": SubscriptionGroupWrapper,
@@ -148,6 +152,37 @@ async def test_how_old_saved_offsets_can_be(
             await trio.sleep(0.02)
     assert max(late) == pytest.approx(oldest, abs=0.05)
     assert caplog.text.count("the disk took") == (save > 1)
+
+
+async def test_offsets_are_saved_while_readers_wait_for_the_disk(tmp_path: Path) -> None:
+    """Each thread of a reader waits until the save is done: were all threads theirs, it would wait for ever."""
+    saved, begun = threading.Event(), threading.Semaphore(0)
+
+    class Cold:
+        size, is_mapped = 1 << 20, True
+
+        def load_pages(self, _start: int, _length: int) -> None:
+            begun.release()
+            assert saved.wait(PATIENCE)
+
+    async def read(readiness: Readiness, segment: Any) -> None:
+        await readiness.loading([(segment, 0)]).ready()
+
+    tables, _, _, offsets, _ = files(tmp_path)
+    offsets.commit("G", "T", 0, 1)
+    readiness = Readiness(trio.to_thread.run_sync)
+    try:
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as nursery:
+                for _ in range(200):
+                    nursery.start_soon(read, readiness, Cold())
+                for _ in range(MOST_READS):
+                    await trio.to_thread.run_sync(begun.acquire)
+                await tables.save_offsets()
+                saved.set()
+    finally:
+        saved.set()
+    assert (tmp_path / "config" / "consumerOffset.json").exists()
 
 
 async def test_others_go_on_while_a_large_table_is_saved(
