@@ -301,14 +301,14 @@ _rmq_describe() {
             specs+=" -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "cluster diff")
-            options+=" -b --broker --cluster --only -a --all --columns --sort --header --csv"
-            values+=" -b --broker --cluster --only --columns --sort"
+            options+=" -b --broker --cluster --only --map-broker -a --all --columns --sort --header --csv"
+            values+=" -b --broker --cluster --only --map-broker --columns --sort"
             specs+=" -b:brokers --broker:brokers --cluster:clusters"
             paths="yes"
             ;;
         "cluster apply")
-            options+=" -b --broker --cluster --only --prune --dry-run -y --yes --columns --sort --header --csv"
-            values+=" -b --broker --cluster --only --columns --sort"
+            options+=" -b --broker --cluster --only --map-broker --prune --dry-run -y --yes --columns --sort --header --csv"
+            values+=" -b --broker --cluster --only --map-broker --columns --sort"
             specs+=" -b:brokers --broker:brokers --cluster:clusters"
             paths="yes"
             ;;

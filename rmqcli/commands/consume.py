@@ -79,7 +79,8 @@ RetriesOption = Annotated[
         metavar="N",
         min=0,
         show_default=False,
-        help="Retries of a message before it becomes a dead letter.  [default: 16; unlimited with --orderly]",
+        help="Retries of a message before it becomes a dead letter.  [default: those of the group, 16 at "
+        "first; unlimited with --orderly]",
     ),
 ]
 
@@ -171,9 +172,10 @@ def consume(
         )
         consumer: Any = PushConsumer
         selector = MessageSelector(tag) if where is None else MessageSelector.by_sql(where)
-        push = _push_settings(
-            place, balance, broadcast=broadcast, jobs=jobs or 1, retries=retries, trace=trace
-        )
+        limit = retries
+        if limit is None and exec_command is not None and not (orderly or broadcast):
+            limit = await _retries_of(settings, member_of)
+        push = _push_settings(place, balance, broadcast=broadcast, jobs=jobs or 1, retries=limit, trace=trace)
         async with AsyncExitStack() as stack:
             producer = (
                 await stack.enter_async_context(Producer(**settings.producer_options)) if reply else None
@@ -218,6 +220,26 @@ def consume(
 
     with client_log(verbose=settings.verbose):
         run_until_terminated(main)
+
+
+async def _retries_of(settings: Settings, group: str) -> int | None:
+    """Return the retries that brokers have for the group, the most if they differ; None if they do not say."""
+    from rmqcli.client import Admin, ClientError, NotFound
+
+    async with Admin(**settings.client_options) as admin:
+        try:
+            found = await admin.groups.settings(group, failures={})
+        except NotFound:
+            return None  # a new group gets the default
+        except ClientError as error:
+            note_to_person(settings, f"the retries of group {group} are not known, so there are 16: {error}")
+            return None
+    counts = sorted({one.retry_max_times for one in found.values()})
+    if len(counts) > 1:
+        warn(
+            f"brokers have {' and '.join(map(str, counts))} retries for group {group}: {counts[-1]} are made"
+        )
+    return max(0, counts[-1])
 
 
 async def _told(

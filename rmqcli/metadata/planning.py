@@ -36,11 +36,26 @@ def check_applicable(wanted: Metadata, masters: Collection[str], *, prune: bool)
     if unknown:
         known = ", ".join(sorted(masters))
         raise InvalidInput(
-            f"the file has {', '.join(unknown)}, the cluster only {known}: choose with --broker"
+            f"the file has {', '.join(unknown)}, the cluster only {known}: {_advice(wanted, masters, unknown)}"
         )
     check_sums(wanted, masters)
     if prune and wanted.missing:
         raise InvalidInput(f"--prune: {', '.join(wanted.missing)} did not answer when the file was dumped")
+
+
+def check_selected(wanted: Metadata, file: Metadata, masters: Collection[str]) -> None:
+    """Raise InvalidInput if nothing that a file says of brokers is left in `wanted` for those chosen."""
+    if file.brokers and not wanted.brokers:
+        chosen, there = ", ".join(sorted(masters)), ", ".join(sorted(file.brokers))
+        raise InvalidInput(
+            f"the file has nothing for {chosen}, only for {there}: {_advice(file, masters, sorted(file.brokers))}"
+        )
+
+
+def _advice(wanted: Metadata, masters: Collection[str], unknown: Sequence[str]) -> str:
+    new = next(iter(sorted({*masters} - wanted.brokers) or sorted(masters)))
+    mapping = f"take one for another with --map-broker {unknown[0]}={new}"
+    return f"choose with --broker, or {mapping}" if wanted.brokers & {*masters} else mapping
 
 
 def check_sums(wanted: Metadata, masters: Collection[str]) -> None:

@@ -228,6 +228,19 @@ def test_what_fails_in_a_broadcast_does_not_come_again(
     assert last == "rmq: 0 messages consumed, 1 command failed"
 
 
+def test_the_retries_of_the_group_hold_unless_others_are_given(rmq: Run, topic: str) -> None:
+    group = f"g_{topic}"
+    rmq("group", "create", group, "--retries", "0")
+    for body, given, fate in (
+        ("bad", (), "is now a dead letter"),
+        ("worse", ("--retries", "1"), "will be retried"),
+    ):
+        send(rmq, topic, body)
+        consume = ("consume", topic, "-g", group, *IDLE, "--exec", "false", *given)
+        until(rmq, lambda result: f"{fate}: status 1" in result.err, *consume)  # noqa: B023
+    assert rmq("pull", f"%DLQ%{group}", "-f", r"%v\n").out.splitlines()[0] == b"bad"
+
+
 def test_what_fails_too_often_is_a_dead_letter(rmq: Run, topic: str) -> None:
     send(rmq, topic, "bad")
     consume = ("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", "false", "--retries", "0")

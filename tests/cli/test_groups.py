@@ -44,7 +44,9 @@ def settings_of(rmq: Run, group: str) -> str:
 
 def test_a_group_is_created_changed_and_deleted(rmq: Run, group: str) -> None:
     made = rmq("group", "create", group, "--retries", "3", "--no-broadcast", "--read-from", "2")
-    assert (made.code, made.out, made.err) == (0, b"", f"group {group} created on broker-a\n")
+    told, created = made.err.splitlines()
+    assert (made.code, made.out, created) == (0, b"", f"group {group} created on broker-a")
+    assert "push consumers of Java, Python and others send a number of their own" in told
     assert settings_of(rmq, group) == "broker-a true 3 1 false true true 2 1"
     options = ("--no-consume", "--retry-queues", "4", "--broadcast", "--no-from-min", "--no-notify")
     changed = rmq("group", "update", group, *options, "--slow-read-from", "5", "--json")

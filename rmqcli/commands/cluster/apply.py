@@ -19,6 +19,7 @@ from rmqcli.commands.cluster.metadata import (
     NAME,
     PLACE,
     FileArgument,
+    MapOption,
     OnlyOption,
     read_file,
     scope_like,
@@ -45,13 +46,17 @@ COLUMNS = (AREA, PLACE, NAME, Column("ACTION", "action"), CHANGES)
 @command(
     app,
     "apply",
-    example="rmq cluster apply cluster.json --dry-run\nrmq cluster apply cluster.json --prune --yes",
+    example="""rmq cluster apply cluster.json --dry-run
+rmq cluster apply cluster.json --prune --yes
+rmq cluster apply cluster.json --map-broker broker-a=broker-x --dry-run
+rmq cluster apply cluster.json -b broker-a --map-broker '*=broker-a'""",
 )
 def apply(
     file: FileArgument,
     settings: Settings,
     masters: Masters,
     only: OnlyOption = None,
+    map_broker: MapOption = None,
     prune: PruneOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -61,15 +66,19 @@ def apply(
     Topics, groups and entries of name servers are applied; broker configuration and offsets only with --only.
     Shows what is to create and to change, and what only the cluster has (extra), and asks for confirmation;
     without a terminal, --yes is required. Nothing is deleted without --prune. What the file does not name
-    stays as it is, and so do system topics and what belongs to one broker, such as its addresses.
+    stays as it is, and so do system topics and what belongs to one broker, such as its addresses. Brokers of
+    other names are mapped: a=b, '*=b' for every other broker of the file, 'a=*' for every broker of the
+    cluster.
 
     Piped output: area, broker or namespace, name, create, change, extra or delete, changes. Exit code 3 if
     some brokers did not apply it.
     """
     from rmqcli.metadata.own import without_own
-    from rmqcli.metadata.planning import check_applicable, planned
+    from rmqcli.metadata.planning import check_applicable, check_selected, planned
+    from rmqcli.metadata.renaming import names_of, renamed
     from rmqcli.metadata.values import areas_of, chosen, spread
 
+    names = names_of(map_broker or ())
     if prune and (masters.broker or masters.cluster):
         raise usage_error("--prune goes without --broker and --cluster: a topic is deleted as a whole")
     document = read_file(file)
@@ -79,7 +88,10 @@ def apply(
         raise usage_error(f"{file} has no {' and '.join(absent or ['topics, groups or kv'])}")
     limited = bool(masters.broker or masters.cluster)
     state = state_of(settings, scope_like(wanted, masters))
+    wanted = chosen(renamed(without_own(document), names, state.masters), wanted.areas)
+    file_says = wanted
     wanted = without_own(spread(wanted, state.masters, limited=limited), state.clusters)
+    check_selected(wanted, file_says, state.masters)
     check_applicable(wanted, state.masters, prune=prune)
     steps = planned(wanted, state, prune=prune)
     shown = [step for step in steps if step.action != "same"]

@@ -29,6 +29,14 @@ AllOption = Annotated[
         help="Include system topics and groups, names, addresses, folders and secrets of brokers.",
     ),
 ]
+MapOption = Annotated[
+    list[str] | None,
+    Option(
+        "--map-broker",
+        metavar="OLD=NEW",
+        help="Take broker OLD of FILE for NEW of the cluster; * for every other one, or for all; repeatable.",
+    ),
+]
 FileArgument = Annotated[
     Path, Argument(metavar="FILE", help="Dump of rmq, or topic.json, … of mqadmin's exportMetadata.")
 ]

@@ -12,7 +12,7 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.existing import Existing
 from rmqcli.commands.common.outcome import Failures, confirm, show_change
 from rmqcli.commands.group.app import GroupArgument, app
-from rmqcli.commands.group.options import GroupSettings
+from rmqcli.commands.group.options import GroupSettings, note_of_retries
 from rmqcli.render.output import note
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def create(
     if not change.brokers and not change.failures:
         note(f"group {group} exists already on {', '.join(held)}")
     left = held if existing.if_missing else []
+    if change.brokers and not settings.json:
+        note_of_retries(changed)
     show_change(settings, f"group {group} created on", change, existing=left)
 
 

@@ -10,6 +10,7 @@ from typer import Option
 
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.grammar.retry_policy import parse_retry_policy
+from rmqcli.render.output import note
 
 _MAX_INT = 2**31 - 1  # an int in Java
 
@@ -20,7 +21,8 @@ RetriesOption = Annotated[
         metavar="N",
         min=0,
         max=_MAX_INT,
-        help="Retries of a message before it becomes a dead letter.",
+        help="Retries of a message before it becomes a dead letter, for clients that send no number of their "
+        "own, as Java's push consumers do.",
     ),
 ]
 RetryQueuesOption = Annotated[
@@ -117,3 +119,12 @@ _FIELDS: Mapping[str, str] = {
     "slow_read_from": "which_broker_when_consume_slowly",
     "orderly": "consume_message_orderly",
 }
+
+
+def note_of_retries(changed: GroupSettings) -> None:
+    """Say for whom a number of retries that was set has no effect."""
+    if changed.retries is not None:
+        note(
+            "--retries is for rmq consume, 5.x proxies and old clients; push consumers of Java, Python and others "
+            "send a number of their own (maxReconsumeTimes, 16)"
+        )

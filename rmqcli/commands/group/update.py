@@ -9,7 +9,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import confirm, show_change
 from rmqcli.commands.group.app import GroupArgument, app
-from rmqcli.commands.group.options import GroupSettings
+from rmqcli.commands.group.options import GroupSettings, note_of_retries
 
 
 @command(app, "update", example="rmq group update billing --no-consume\nrmq group update billing --retries 3")
@@ -23,4 +23,6 @@ def update(group: GroupArgument, settings: Settings, changed: GroupSettings, mas
         raise usage_error("nothing to update: specify --retries, --no-consume or another setting")
     confirm(settings, f"update group {group}?", yes=True)
     change = with_admin(settings, lambda admin: admin.groups.update(group, changed.named, **masters.named))
+    if change.brokers and not settings.json:
+        note_of_retries(changed)
     show_change(settings, f"group {group} updated on", change)

@@ -297,3 +297,93 @@ def test_an_inclusive_dump_leaves_what_is_of_a_cluster_alone(both: Run, tmp_path
     assert [row[2] for row in rows(both, "diff", str(path), "--all")] == ["TBW102", "namesrvAddr"]
     done = both("cluster", "apply", str(path), "--only", "topics,config", "--yes")
     assert (done.code, done.out) == (0, b"")
+
+
+OLD: dict[str, Any] = {
+    "kind": "clusterMetadata",
+    "version": 1,
+    "topics": {
+        "old-1": {"orders": {"readQueueNums": 2, "writeQueueNums": 2, "order": True}, "old-1": {}},
+        "old-2": {"orders": {"readQueueNums": 2, "writeQueueNums": 2, "order": True}},
+    },
+    "groups": {"old-1": {"billing": {"retryMaxTimes": 3}}, "old-2": {}},
+    "kv": {ORDER: {"orders": "old-1:2;old-2:2"}},
+}
+LAYOUT = "broker-a:2;broker-b:2"
+
+
+@pytest.mark.parametrize(
+    ("words", "billing", "layout"),
+    [
+        (("old-1=broker-a", "old-2=broker-b"), ["broker-a"], LAYOUT),
+        (("old-2=broker-a", "*=broker-b"), ["broker-b"], "broker-b:2;broker-a:2"),
+        (("*=broker-a",), ["broker-a"], "broker-a:2"),
+        (("*=*",), ["broker-a", "broker-b"], LAYOUT),
+        (("old-1=*", "old-2=broker-a"), ["broker-a", "broker-b"], LAYOUT),
+    ],
+)
+def test_brokers_of_other_names_are_mapped(
+    fresh: Run, tmp_path: Path, words: tuple[str, ...], billing: list[str], layout: str
+) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(OLD))
+    mapped = [word for text in words for word in ("--map-broker", text)]
+    done = fresh("cluster", "apply", str(path), *mapped, "--yes")
+    assert done.code == 0, done.err
+    assert [row[1] for row in done.lines if row[2] == "billing"] == billing
+    assert [row[4] for row in done.lines if row[0] == "kv"] == [layout]
+    assert "old-1" not in {row[2] for row in done.lines}, "the topic of a broker itself"
+    now = tmp_path / "now.json"
+    dumped(fresh, now, "--only", "topics,groups,kv")
+    for other in ((), (str(now),)):
+        assert fresh("cluster", "diff", str(path), *other, *mapped, "--only", "kv").code == 0
+        unlike = fresh("cluster", "diff", str(path), *other, *mapped, "--only", "groups").lines
+        assert [row[1:4] for row in unlike] == [[name, "billing", "changed"] for name in billing]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "the file has old-1, old-2, the cluster only broker-a, broker-b: take one for another with "),
+        (
+            ("-b", "broker-a"),
+            "nothing for broker-a, only for old-1, old-2: take one for another with --map-broker",
+        ),
+        (
+            ("-b", "broker-b", "--map-broker", "*=broker-a"),
+            "the file has nothing for broker-b, only for broker-a: ",
+        ),
+        (
+            ("--map-broker", "old-1=broker-a"),
+            "the file has old-2, the cluster only broker-a, broker-b: choose with",
+        ),
+        (("--map-broker", "other=broker-a"), "--map-broker other=broker-a: the file has only old-1, old-2"),
+        (("--map-broker", "old-1"), "--map-broker old-1: expected OLD=NEW"),
+        (("--map-broker", "old-1=a", "--map-broker", "old-1=b"), "old-1 has a new name already, a"),
+    ],
+)
+def test_a_choice_that_selects_nothing_is_an_error(
+    both: Run, tmp_path: Path, words: tuple[str, ...], text: str
+) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(OLD))
+    verbs = ("apply", "diff") if "nothing for" in text else ("apply",)
+    for verb in verbs:
+        refused = both("cluster", verb, str(path), *words)
+        assert (refused.code, refused.out, text in refused.err) == (2, b"", True), refused.err
+
+
+def test_a_difference_of_all_brokers_names_the_remedy(both: Run, tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(OLD))
+    unlike = both("cluster", "diff", str(path), "--only", "groups")
+    text = "no broker is on both sides: take one for another with --map-broker old-1=broker-a"
+    assert (unlike.code, text in unlike.err) == (1, True)
+
+
+def test_brokers_that_become_one_are_alike(both: Run, tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({**OLD, "groups": {"old-1": {"g": {"retryMaxTimes": 3}}, "old-2": {"g": {}}}}))
+    refused = both("cluster", "apply", str(path), "--map-broker", "*=broker-a", "--yes")
+    text = "--map-broker: groups g is not the same on old-1 and old-2, which become one"
+    assert (refused.code, text in refused.err) == (2, True)
