@@ -117,9 +117,8 @@ class PullLoop:
         if isinstance(error, TopicNotFound):
             held.life.vanish(self._state.instance.now_ms())
             self._starts.note_absent(held.queue.topic)
-            self._state.offsets.remove(
-                held.queue
-            )  # a broker of 4.9 would keep it for the next topic of the name
+            # A broker of 4.9 would keep it for the next topic of the name
+            self._state.offsets.remove(held.queue)
         return FAILED
 
     async def _begins_again(self, held: ProcessQueue, header: PullMessageResponseHeader) -> bool:
