@@ -10,7 +10,9 @@ from rmqcli.client import ConnectionLost, NotPermitted, RequestTimeout
 from rmqcli.client.wire.pool import vip_address
 from rmqcli.doctor.addresses import advice, is_local, kind_of
 from rmqcli.doctor.finding import Finding, Status
-from rmqcli.doctor.survey import Reading, Seat, Survey
+from rmqcli.doctor.runtime import readings
+from rmqcli.doctor.survey import Reading, Survey
+from rmqcli.render.text import listed
 
 DISK_WARN, DISK_FAIL = 0.75, 0.90
 """Share of the disk at which Java deletes early (diskMaxUsedSpaceRatio) and refuses messages
@@ -49,6 +51,29 @@ def addresses(survey: Survey) -> Iterator[Finding]:
             text = f"announces {seat.address}, which other machines cannot reach"
             status = Status.FAIL if kind == "unspecified" else Status.WARN
             yield Finding(status, "address", seat.broker_name, text, advice(seat.address))
+    yield from _shared(survey)
+
+
+def _shared(survey: Survey) -> Iterator[Finding]:
+    """Two brokers that announce one address: clients reach only one of them. A name belongs to one cluster."""
+    names: dict[str, set[str]] = {}
+    for label, place in survey.places.items():
+        names.setdefault(place.address, set()).add(label)
+    for address, labels in sorted(names.items()):
+        if len(labels) > 1:
+            text = f"is announced by {listed(sorted(labels))}: clients reach one of them"
+            fix = "give each broker an address and port of its own; a renamed one is forgotten after two minutes"
+            yield Finding(Status.FAIL, "address", address, text, fix)
+    clusters: dict[str, set[str]] = {}
+    for cluster, members in survey.view.cluster_addr_table.items():
+        for name in members:
+            clusters.setdefault(name, set()).add(cluster)
+    for name, found in sorted(clusters.items()):
+        if len(found) > 1:
+            text = f"is in the clusters {listed(sorted(found))}"
+            yield Finding(
+                Status.WARN, "address", name, text, "give the brokers of each cluster names of their own"
+            )
 
 
 def permission(survey: Survey) -> Iterator[Finding]:
@@ -63,7 +88,7 @@ def permission(survey: Survey) -> Iterator[Finding]:
 def versions(survey: Survey) -> Iterator[Finding]:
     """All brokers have one version."""
     found: dict[str, set[str]] = {}
-    for seat, reading in _readings(survey):
+    for seat, reading in readings(survey):
         found.setdefault(reading.table.get("brokerVersionDesc", "unknown"), set()).add(seat.broker_name)
     if len(found) == 1:
         yield Finding(Status.OK, "version", "", next(iter(found)))
@@ -76,7 +101,7 @@ def versions(survey: Survey) -> Iterator[Finding]:
 
 def disks(survey: Survey) -> Iterator[Finding]:
     """The disk of each broker has room for messages."""
-    for seat, reading in _readings(survey):
+    for seat, reading in readings(survey):
         ratio = disk_ratio(reading.table)
         if ratio is None:
             yield Finding(Status.SKIP, "disk", str(seat), "the broker does not say")
@@ -103,7 +128,7 @@ def _number(text: str) -> float | None:
 
 def clocks(survey: Survey) -> Iterator[Finding]:
     """The clock of each broker is that of this machine, within SKEW_MS."""
-    for seat, reading in _readings(survey):
+    for seat, reading in readings(survey):
         skew = skew_ms(reading)
         if skew is None:
             yield Finding(Status.SKIP, "clock", str(seat), "the broker does not say")
@@ -153,10 +178,3 @@ def vip_ports(survey: Survey) -> Iterator[Finding]:
             text = "is closed: Java clients with sendMessageWithVIPChannel=true cannot send"
             fix = "leave the VIP channel of clients off (the default), or open the port"
             yield Finding(Status.WARN, "VIP port", vip_address(address), text, fix)
-
-
-def _readings(survey: Survey) -> Iterator[tuple[Seat, Reading]]:
-    for seat in survey.seats:
-        answer = survey.readings[seat.address]
-        if isinstance(answer, Reading):
-            yield seat, answer

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from codec.bodies.route import ClusterInfo, TopicRouteData
 from codec.codes import MASTER_ID, Perm
-from rmqcli.client import UNREACHED, NotFound, NotSupported
+from rmqcli.client import UNREACHED, ClientError, NotFound, NotSupported
 from rmqcli.client.errors import topic_remedy
 from rmqcli.doctor.finding import Finding, Status
+from rmqcli.doctor.seen import seat_label
+from rmqcli.doctor.subscribed import readable
 from rmqcli.doctor.survey import Survey
+from rmqcli.render.text import listed
 
 START = "is it running, and is this its address? start one with: rmq up; name another with -n or a profile"
 
@@ -45,9 +48,9 @@ def same_view(survey: Survey) -> Iterator[Finding]:
 
 def _brokers(view: ClusterInfo) -> set[str]:
     return {
-        f"{name} {address}"
+        f"{seat_label(name, broker_id)} {address}"
         for name, data in view.broker_addr_table.items()
-        for address in data.broker_addrs.values()
+        for broker_id, address in data.broker_addrs.items()
     }
 
 
@@ -66,6 +69,24 @@ def route(survey: Survey) -> Iterator[Finding]:
             yield Finding(Status.FAIL, "route", server, f"has no topic {survey.topic}", fix)
         else:
             yield Finding(Status.FAIL, "route", server, str(found))
+    yield from _unlike(survey.topic, survey.routes)
+
+
+def _unlike(topic: str, routes: Mapping[str, TopicRouteData | ClientError]) -> Iterator[Finding]:
+    """All name servers say the same of a topic: clients ask any of them."""
+    found = {server: one for server, one in routes.items() if isinstance(one, TopicRouteData)}
+    queues = {
+        server: sorted(
+            (one.broker_name, one.read_queue_nums, one.write_queue_nums, one.perm) for one in data.queue_datas
+        )
+        for server, data in found.items()
+    }
+    first = next(iter(queues), None)
+    for server, own in queues.items():
+        if first is not None and own != queues[first]:
+            text = f"has other queues or permissions of topic {topic} than {first}"
+            fix = "namesrvAddr of every broker must list all name servers; wait for a registration (30 s)"
+            yield Finding(Status.FAIL, "route", server, text, fix)
 
 
 def _on_one_broker(survey: Survey, server: str, found: TopicRouteData) -> Iterator[Finding]:
@@ -101,6 +122,30 @@ def _judged(topic: str, server: str, found: TopicRouteData) -> Iterator[Finding]
         if not count:
             fix = f"rmq topic update {topic} --perm rw, or start the brokers that have it"
             yield Finding(Status.FAIL, "route", server, f"topic {topic} has no queue that can be {what}", fix)
+    if counts["read from"]:
+        for one in readable(topic, found):
+            yield one._replace(check="route", target=server, text=f"topic {topic}: {one.text}")
+    yield from _part_writable(topic, server, found, masters)
     if all(counts.values()):
         text = f"topic {topic}: {counts['sent to']} queues to send to, {counts['read from']} to read from"
         yield Finding(Status.OK, "route", server, text)
+
+
+def _part_writable(
+    topic: str, server: str, found: TopicRouteData, masters: Collection[str]
+) -> Iterator[Finding]:
+    """Yield the brokers that take no messages of a topic while others do, and orders that name other queues."""
+    writable = {
+        one.broker_name for one in found.queue_datas if one.perm & Perm.WRITE and one.write_queue_nums
+    }
+    closed = sorted({one.broker_name for one in found.queue_datas} - writable)
+    if writable & set(masters) and closed:
+        fix = f"rmq topic update {topic} --perm rw, or rmq broker undrain, if that is not meant"
+        text = f"topic {topic} cannot be sent to on {listed(closed)}"
+        yield Finding(Status.WARN, "route", server, text, fix)
+    counts = {one.broker_name: one.write_queue_nums for one in found.queue_datas}
+    for part in filter(None, (found.order_topic_conf or "").split(";")):
+        name, _, count = part.rpartition(":")
+        if not count.isdigit() or int(count) > counts.get(name, 0):
+            text = f"the order of topic {topic} names {part}, which has {counts.get(name, 0)} queues: sends there fail"
+            yield Finding(Status.FAIL, "route", server, text, f"rmq topic order set {topic} BROKER:QUEUES")

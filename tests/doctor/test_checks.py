@@ -14,10 +14,11 @@ from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteDat
 from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import Perm
 from rmqcli.client import ClientError, ConnectionFailed, NoRoute, NotPermitted, NotSupported, RequestTimeout
-from rmqcli.doctor import brokers, groups, servers
+from rmqcli.doctor import brokers, groups, runtime, servers
 from rmqcli.doctor.addresses import advice, kind_of
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status, worst
+from rmqcli.doctor.seen import LostBroker
 from rmqcli.doctor.survey import GroupSurvey, Reading, Survey
 
 NS, OTHER = "10.1.1.1:9876", "10.1.1.2:9876"
@@ -112,7 +113,97 @@ def test_routes() -> None:
         (Status.FAIL, "topic orders has no queue that can be sent to"),
         (Status.FAIL, "has no topic orders"),
         (Status.FAIL, str(DOWN)),
+        (Status.FAIL, "has other queues or permissions of topic orders than 1"),
     ]
+
+
+READ_WRITE = Perm.READ | Perm.WRITE
+
+
+@pytest.mark.parametrize(
+    ("of_b", "order", "status", "text"),
+    [
+        ({"perm": Perm.READ}, None, Status.WARN, "topic orders cannot be sent to on b"),
+        ({"perm": Perm.WRITE}, None, Status.FAIL, "topic orders: cannot be read on b"),
+        ({"write_queue_nums": 8}, None, Status.FAIL, "topic orders: b stores in 8 queues, consumers read 4"),
+        ({}, "a:4;b:5", Status.FAIL, "the order of topic orders names b:5, which has 4 queues"),
+        ({}, "a:4;c:1", Status.FAIL, "the order of topic orders names c:1, which has 0 queues"),
+        ({}, "a:4;b:4", None, ""),
+    ],
+)
+def test_routes_that_are_whole_only_on_one_broker(
+    of_b: Mapping[str, int], order: str | None, status: Status | None, text: str
+) -> None:
+    good: dict[str, Any] = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": READ_WRITE}
+    found = TopicRouteData(
+        order_topic_conf=order,
+        queue_datas=[QueueData("a", **good), QueueData("b", **good | dict(of_b))],
+        broker_datas=[BrokerData(broker_name=name, broker_addrs={0: A}) for name in ("a", "b")],
+    )
+    wrong = [
+        one
+        for one in servers.route(survey(topic="orders", routes={"1": found}))
+        if one.status is not Status.OK
+    ]
+    assert [(one.status, one.text[: len(text)]) for one in wrong] == (
+        [] if status is None else [(status, text)]
+    )
+    assert all(one.fix for one in wrong)
+
+
+@pytest.mark.parametrize(
+    ("figures", "status", "text"),
+    [
+        ({"sendThreadPoolQueueHeadWaitTimeMills": "201"}, "fail", "sends wait for 0.2 s"),
+        ({"sendThreadPoolQueueHeadWaitTimeMills": "200"}, "", ""),
+        ({"pullThreadPoolQueueHeadWaitTimeMills": "6000"}, "warn", "pulls wait for 6 s"),
+        ({"pageCacheLockTimeMills": "1500"}, "fail", "a write takes 1.5 s"),
+        ({"dispatchBehindBytes": str(32 << 20)}, "warn", "32.0 MiB of stored messages are in no queue yet"),
+        ({"timerReadBehind": "90"}, "warn", "messages of timers are 1 min 30 s late"),
+        ({"sendThreadPoolQueueSize": "10000", "sendThreadPoolQueueCapacity": "10000"}, "fail", "the queue of send"),
+        ({"remainTransientStoreBufferNumbs": "0"}, "fail", "no buffer of the transient store pool is free"),
+        ({"startAcceptSendRequestTimeStamp": str(NOW + 60_002)}, "fail", "refuses sends for another 1 min 0 s"),
+        ({"earliestMessageTimeStamp": str(NOW + 3_600_002)}, "warn", "its first message is from 1 h 0 min in the"),
+        ({"brokerActive": "false"}, "warn", "is a master that is not active"),
+        ({"earliestMessageTimeStamp": "-1", "timerReadBehind": "much"}, "", ""),
+    ],
+)  # fmt: skip
+def test_what_a_broker_says_of_itself(figures: Mapping[str, str], status: str, text: str) -> None:
+    found = list(runtime.keeps_up(survey(readings={A: reading(NOW, **figures)})))
+    assert [(one.status, one.text[: len(text)]) for one in found] == ([(status, text)] if status else [])
+    assert all(one.fix for one in found)
+
+
+@pytest.mark.parametrize(
+    ("master", "slave", "status"),
+    [(1 << 30, 1 << 30, "ok"), (1 << 30, 1000 << 20, "warn"), (1 << 30, 0, "fail"), (0, 1 << 30, "fail")],
+)
+def test_slaves_have_what_their_master_has(master: int, slave: int, status: str) -> None:
+    ends = {A: reading(commitLogMaxOffset=str(master)), B: reading(commitLogMaxOffset=str(slave))}
+    (found,) = runtime.slaves(survey(view({"a": {0: A, 1: B}}), readings=ends))
+    assert (found.status, found.target) == (status, f"a {B}")
+
+
+def test_addresses_and_names_that_are_taken_twice() -> None:
+    shared = view({"a": {0: A}, "b": {0: A}})
+    (found,) = brokers.addresses(survey(shared))
+    assert (found.status, found.target, found.text[:25]) == (Status.FAIL, A, "is announced by a and b: ")
+    info = ClusterInfo(ONE.broker_addr_table, {"c": ["a"], "d": ["a"]})
+    (found,) = brokers.addresses(survey(info))
+    assert (found.status, found.text) == (Status.WARN, "is in the clusters c and d")
+
+
+def test_name_servers_that_differ_in_the_id_of_a_broker() -> None:
+    (found, other) = servers.same_view(Survey({NS: ONE, OTHER: view({"a": {1: A}})}))
+    assert {found.text, other.text} == {f"does not know a {A}", f"does not know a:1 {A}"}
+
+
+def test_a_lost_broker_may_have_had_the_topic() -> None:
+    gone = [LostBroker("b", "c", B, NOW - 1000)]
+    info = survey(topic="orders", routes={NS: NoRoute("orders", NS)}, gone=gone, now_ms=NOW)
+    (found,) = servers.route(info)
+    assert found.fix is not None and found.fix.startswith("if a broker that is no longer registered had it")
+    assert [one.target for one in brokers.brokers(info) if one.status is Status.FAIL] == ["b"]
 
 
 def test_a_topic_on_one_broker_of_several() -> None:
