@@ -41,6 +41,9 @@ FIRST_RETENTION_S = 0.5
 """Seconds from a start to the first look for files to remove, which are a minute else."""
 LEAVING_ROOM = (ROOMY, ROOMY, FILLING, FORCING)
 """Uses of the disk with which messages are accepted."""
+PAGES = (None, SimulatedDisk.forget_pages, SimulatedDisk.make_sparse)
+"""What becomes of pages between an end and the next start: nothing, none is in the page cache, or each page of
+zeros, of any file, is a hole."""
 IDLE_S = 25
 """Long enough for the longest delay, and for all checks of a half message."""
 
@@ -67,12 +70,17 @@ class Programme:
 
     async def run(self) -> None:
         disk = SimulatedDisk(self._rng.getrandbits(32), now_ms=self.clock)
+        chance = random.Random(self.seed)
         for plan, fault in self.sessions():
             session = self._session(disk, plan, fault)
             await session.run()
             assert session.after is not None
             self._count(session)
             disk = session.after
+            lose = chance.choice(PAGES)
+            if lose is not None:
+                lose(disk)
+                self.counts[f"starts after {lose.__name__}"] += 1
         last = self._session(disk, Plan(1, 0, 0, None))
         if "disk" in self.causes.kinds:
             last.fill(self._rng.choice(LEAVING_ROOM))

@@ -83,20 +83,23 @@ async def load(
     *,
     send_timeout: float = SEND_TIMEOUT,
     failed: Counter[str] | None = None,
+    most: int = 700,
 ) -> None:
     """Four producers send. After `wanted` more acknowledgements `end` begins, which ends the broker.
 
     Every acknowledged message is recorded at once. `name` tells the messages of this call from all others.
-    `failed` counts the sends that had no reply, or a refusal, before the broker ended, by error.
+    Bodies have up to `most` characters. `failed` counts the sends that had no reply, or a refusal, before the broker ended, by error.
     """
     enough, over, target = trio.Event(), trio.Event(), len(acked) + wanted
     failed = Counter() if failed is None else failed
 
     async def produce(number: int) -> None:
-        producing = Producer(f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=send_timeout)
+        producing = Producer(
+            f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=send_timeout, compression=None
+        )
         async with producing as producer:
             for n in itertools.count():
-                body = f"{name}-{number}-{n}-" + "x" * (n % 700)
+                body = f"{name}-{number}-{n}-" + "x" * (n * 7919 % most)
                 message = Message.of(TOPIC, body.encode(), keys=[f"{number}-{n}"])
                 try:
                     result = await producer.send(message)

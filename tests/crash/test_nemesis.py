@@ -25,7 +25,7 @@ from tests.crash.aims import until
 from tests.crash.real_broker import SMALL_FILES, Round, Settings, load, running, starting, stopped
 from tests.crash.real_store import TOPIC, Acked, check_sound, check_store
 from tests.crash.runner import Machine
-from tests.support import PATIENCE
+from tests.support import PATIENCE, sparse_copy
 
 HOUR_S, DAY_S = 3600, 86400
 JUMPS_S = (HOUR_S, -HOUR_S, DAY_S, -DAY_S)
@@ -34,6 +34,8 @@ SOME = 30
 STANDSTILL_S = 0.5
 """As long as the producers wait then, and once more as long at most."""
 REFUSING_S = 0.3
+LARGE = 20_000
+"""The length of the largest body where files are to end with unused pages."""
 SMALL_DISK = "size=48m"
 """More than the broker keeps free, and little more than the messages of the test."""
 
@@ -53,7 +55,7 @@ class Nemesis:
         """Sends without a reply or with a refusal, by error."""
         self.rounds = 0
 
-    def meet(self, trouble: Trouble, *, send_timeout: float = 2.0) -> None:
+    def meet(self, trouble: Trouble, *, send_timeout: float = 2.0, most: int = 700) -> None:
         """One broker."""
         with running(self.store, self.settings, self.machine) as round_:
 
@@ -62,7 +64,7 @@ class Nemesis:
                 round_.process.kill()
 
             wanted = self.chance.randint(1, 300)
-            loading = partial(load, send_timeout=send_timeout, failed=self.failed)
+            loading = partial(load, send_timeout=send_timeout, failed=self.failed, most=most)
             trio.run(loading, round_.words["namesrv"], self.acked, self.rounds, wanted, end)
             round_.process.wait(PATIENCE)
         self.rounds += 1
@@ -162,6 +164,35 @@ async def _pulled(round_: Round) -> PullStatus:
         queues = await consumer.message_queues(TOPIC)
         found = [await consumer.pull(queue, 0) for queue in queues]
         return min((one.status for one in found), key=lambda status: status is not PullStatus.FOUND)
+
+
+def _forget_pages(folder: Path) -> None:
+    """Has the page cache drop every file of a folder."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file)
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+async def _nothing(_: Round) -> None:
+    """The broker is killed, and no more."""
+
+
+def test_cold_and_sparse_files(tmp_path: Path, rounds: int, show: Callable[[str], None]) -> None:
+    """The pages of a killed broker's files leave the cache, or its folder is copied with holes; a clean stop follows.
+
+    Messages are so large that log files end with pages that nothing is written to.
+    """
+    nemesis = Nemesis(tmp_path / "store", {**SMALL_FILES, "maxMessageSize": LARGE})
+    for _ in range(rounds):
+        nemesis.meet(_nothing, most=LARGE)
+        _forget_pages(nemesis.store)
+        nemesis.meet(_nothing, most=LARGE)
+        nemesis.store = sparse_copy(nemesis.store, tmp_path / str(nemesis.rounds))
+        stopped(nemesis.store, nemesis.settings)
+        _forget_pages(nemesis.store)
+    show(nemesis.check())
 
 
 @pytest.fixture
