@@ -163,6 +163,7 @@ def _store_config(disk: Disk, root: Path, told: BrokerConfig) -> StoreConfig:
     """The settings of the copy. Files have the sizes of the broker's, or of those that are there already."""
     queues = [queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic)]
     queue_size = max((adopted_size(disk, queue) or 0 for queue in queues), default=0)
+    has_index = bool(disk.list(root / "index"))
     return StoreConfig(
         root=root,
         file_reserved_time=KEPT_HOURS,
@@ -170,8 +171,8 @@ def _store_config(disk: Disk, root: Path, told: BrokerConfig) -> StoreConfig:
         mapped_file_size_commit_log=adopted_size(disk, root / "commitlog")
         or told.mapped_file_size_commit_log,
         mapped_file_size_consume_queue=queue_size or told.mapped_file_size_consume_queue,
-        max_hash_slot_num=told.max_hash_slot_num,
-        max_index_num=told.max_index_num,
+        max_hash_slot_num=None if has_index else told.max_hash_slot_num,
+        max_index_num=None if has_index else told.max_index_num,
         message_delay_level=told.message_delay_level,
     )
 

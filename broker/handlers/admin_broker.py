@@ -66,6 +66,7 @@ def broker_config(
 def told_properties(broker: BrokerContext) -> dict[str, str]:
     """The properties as the broker runs with them: a default or a port 0 is what became of it, paths are whole."""
     store, config = broker.store.config, broker.config
+    slots, items = broker.store.index_size
     home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
     actual = {
         "brokerIP1": broker.host,
@@ -74,6 +75,8 @@ def told_properties(broker: BrokerContext) -> dict[str, str]:
         "storePathRootDir": str(store.root.absolute()),
         "storePathCommitLog": str(store.commit_log_folder.absolute()),
         "mappedFileSizeCommitLog": str(broker.store.commit_log_file_size),
+        "mappedFileSizeConsumeQueue": str(broker.store.consume_queue_file_size),
+        **({"maxHashSlotNum": str(slots), "maxIndexNum": str(items)} if slots else {}),
         # Java derives it from the two properties of the bloom filter, whatever its file says
         "bitMapLengthConsumeQueueExt": str(broker.filters.bloom.bits),
         "haMaxGapNotInSync": str(config.ha_slave_fallbehind_max),  # its name in 5.x

@@ -1,7 +1,7 @@
 """Settings of a store. Field names are Java's `MessageStoreConfig` in snake_case; defaults are Java's.
 
-Units: bytes, milliseconds (`*_interval_*`), hours (`file_reserved_time`), percent (`*_ratio`). A file size of
-None adopts the size of the files that are there, else Java's default; a given size is enforced.
+Units: bytes, milliseconds (`*_interval_*`), hours (`file_reserved_time`), percent (`*_ratio`). A size of
+None adopts that of the files that are there, else Java's default; a given one is enforced.
 """
 
 from __future__ import annotations
@@ -13,6 +13,12 @@ from pathlib import Path
 from broker.config import BrokerConfig, expand_path
 
 _JAVA = BrokerConfig()
+ADOPTED = (
+    "mapped_file_size_commit_log",
+    "mapped_file_size_consume_queue",
+    "max_hash_slot_num",
+    "max_index_num",
+)
 COMMIT_LOG_FILE_SIZE = _JAVA.mapped_file_size_commit_log
 CONSUME_QUEUE_FILE_SIZE = _JAVA.mapped_file_size_consume_queue
 
@@ -46,8 +52,8 @@ class StoreConfig:
     mapped_file_size_consume_queue: int | None = None
     enable_consume_queue_ext: bool = _JAVA.enable_consume_queue_ext
     mapped_file_size_consume_queue_ext: int = _JAVA.mapped_file_size_consume_queue_ext
-    max_hash_slot_num: int = _JAVA.max_hash_slot_num
-    max_index_num: int = _JAVA.max_index_num
+    max_hash_slot_num: int | None = None
+    max_index_num: int | None = None
     message_index_enable: bool = _JAVA.message_index_enable
     message_index_safe: bool = _JAVA.message_index_safe
     check_crc_on_recover: bool = _JAVA.check_crc_on_recover
@@ -86,11 +92,11 @@ class StoreConfig:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> StoreConfig:
-        """The store of a broker. A file size that is Java's default adopts the size of existing files."""
+        """The store of a broker. A size that is Java's default adopts that of existing files."""
         values = {
             field.name: getattr(config, field.name) for field in fields(cls) if hasattr(config, field.name)
         }
-        for name in ("mapped_file_size_commit_log", "mapped_file_size_consume_queue"):
+        for name in ADOPTED:
             if values[name] == getattr(_JAVA, name):
                 values[name] = None
         commit_log = config.store_path_commit_log

@@ -4,44 +4,51 @@ they are extended.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from zlib import crc32
 
 from broker.disk import Disk
+from broker.store.config import CONSUME_QUEUE_FILE_SIZE
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import QueueExtension
 from broker.store.holds import Hold
 from broker.store.mappings import Mappings
-from broker.store.segment_list import SegmentList
+from broker.store.segment_list import ADOPTED, SegmentList
+from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.file_names import is_queue_id
+
+_log = logging.getLogger(__name__)
 
 
 class ConsumeQueues:
     """Queues by topic and id; a queue is created with its first entry.
 
-    `extensions` is the folder of their extensions and the size of its files in bytes, None for queues
-    without.
+    A `file_size` of None is that of the files that are there, else Java's default. `extensions` is the folder
+    of their extensions and the size of its files in bytes, None for queues without.
     """
 
     __slots__ = (
+        "_adopts_size",
         "_disk",
         "_extensions",
-        "_file_size",
         "_folder",
         "by_topic",
+        "file_size",
         "filling",
         "mappings",
         "touched",
     )
 
     def __init__(
-        self, disk: Disk, folder: Path, file_size: int, extensions: tuple[Path, int] | None = None
+        self, disk: Disk, folder: Path, file_size: int | None, extensions: tuple[Path, int] | None = None
     ) -> None:
         self._disk = disk
         self._folder = folder
-        self._file_size = file_size
+        self.file_size = file_size or CONSUME_QUEUE_FILE_SIZE
+        self._adopts_size = file_size is None
         self._extensions = extensions
         self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
         self.mappings = Mappings()
@@ -71,7 +78,7 @@ class ConsumeQueues:
                 topic,
                 queue_id,
                 self._folder / place,
-                self._file_size,
+                self.file_size,
                 extension,
                 self.mappings,
                 self.touched,
@@ -93,27 +100,39 @@ class ConsumeQueues:
 
     def survey(self) -> None:
         """Finds the files of every queue, and changes nothing. StoreSizeMismatch. Blocks."""
+        self._find()
+        other = self._other_size([queue.segments for queue in self])
+        if other is not None and self._adopts_size and other[2] % ENTRY_SIZE == 0:
+            self.file_size = other[2]
+            self.by_topic.clear()  # others hold it
+            _log.info(ADOPTED, "mappedFileSizeConsumeQueue", self.file_size)
+            self._find()
+            other = None
+        extensions = [queue.extension.segments for queue in self if queue.extension is not None]
+        for refused, path, length in filter(None, (other, self._other_size(extensions))):
+            raise refused.mismatch(path, length)
+
+    def _find(self) -> None:
         for topic in self._disk.list(self._folder):
             for folder in self._disk.list(topic):
                 state = self._disk.state(folder)
                 if state is not None and state.is_folder and is_queue_id(folder.name):
                     self.ensure(topic.name, int(folder.name)).survey()
-        self._check_sizes([queue.segments for queue in self])
-        self._check_sizes([queue.extension.segments for queue in self if queue.extension is not None])
 
-    def _check_sizes(self, lists: Iterable[SegmentList]) -> None:
-        """StoreSizeMismatch if the files tell another size than the setting: none has the size of that, and two
-        have another one, or a single file is longer."""
+    @staticmethod
+    def _other_size(lists: Iterable[SegmentList]) -> tuple[SegmentList, Path, int] | None:
+        """The list, the file and the length by which files tell another size than the setting: none has the size of
+        that, and two have another one, or a single file is longer."""
         files: dict[int, list[tuple[SegmentList, Path]]] = {}
         for one in lists:
             for path, length in one.found_files:
                 if length == one.size:
-                    return
+                    return None
                 files.setdefault(length, []).append((one, path))
         length, found = max(files.items(), key=lambda item: len(item[1]), default=(0, []))
         if len(found) > 1 or (len(files) == 1 and length > found[0][0].size):
-            refused, path = found[0]
-            raise refused.mismatch(path, length)
+            return *found[0], length
+        return None
 
     def open(self) -> None:
         """Opens what `survey` found. Blocks."""

@@ -9,6 +9,7 @@ gathered until a worker has created it (`deferred`).
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,13 +19,24 @@ from broker.disk import Disk
 from broker.errors import StoreSizeMismatch
 from broker.store.index_file import IndexFile, Piece
 from broker.store.segment import DISK_FULL, Segment
+from broker.store.segment_list import ADOPTED
 from broker.store.values import Arrival
 from codec.core.derived import IndexItem
 from codec.core.hashing import index_key_hash
+from codec.errors import CorruptionError
 from codec.properties import decode_properties
 from codec.store.dispatch import index_keys
 from codec.store.file_names import index_file_name, index_file_name_after, is_index_file_name
-from codec.store.index_file import HEADER, ITEM, index_file_size, is_index_file_size, item_position
+from codec.store.index_file import (
+    FILE_ITEMS,
+    FILE_SLOTS,
+    HEADER,
+    ITEM,
+    index_file_size,
+    is_index_file_size,
+    item_position,
+)
+from codec.store.index_geometry import slots_of
 
 BATCH = 32
 MOST_PENDING = 1 << 20
@@ -48,16 +60,18 @@ class Index:
 
     `deferred`: `drain` neither creates a file nor reads pages of one, but calls `file_wanted`; `build` and
     `offer` bring the file, and `resident` says that the pages were read (`IndexFile.load_pages`). `refused`
-    says that the disk has no room for more.
+    says that the disk has no room for more. If neither `slots` nor `items` is given, those of the files are
+    adopted, else Java's defaults.
     """
 
     def __init__(
-        self, disk: Disk, folder: Path, slots: int, items: int, *, now_ms: Callable[[], int]
+        self, disk: Disk, folder: Path, slots: int | None, items: int | None, *, now_ms: Callable[[], int]
     ) -> None:
         self._disk = disk
         self._folder = folder
-        self._slots = slots
-        self._items = items
+        self.slots = slots or FILE_SLOTS
+        self.items = items or FILE_ITEMS
+        self._adopts = slots is None and items is None
         self._now_ms = now_ms
         self._pending: list[IndexItem] = []
         self._items_since_release = 0
@@ -72,7 +86,7 @@ class Index:
 
     def survey(self) -> None:
         """Finds the files, and changes nothing. StoreSizeMismatch names one of another geometry. Blocks."""
-        size = index_file_size(self._slots, self._items)
+        size = index_file_size(self.slots, self.items)
         paths = [path for path in self._disk.list(self._folder) if is_index_file_name(path.name)]
         self._found = {path: state.size for path in paths if (state := self._disk.state(path)) is not None}
         written = {path: length for path, length in self._found.items() if length}
@@ -80,15 +94,34 @@ class Index:
             return
         for path, length in written.items():
             if len(written) > 1 or not self._is_cut_off(path, length):
+                if self._adopts and self._adopt(written):
+                    return
                 raise StoreSizeMismatch(
-                    f"{path} is {length} bytes long, but maxHashSlotNum {self._slots} and maxIndexNum "
-                    f"{self._items} make {size}: set them as the folder was written with, or move the index "
+                    f"{path} is {length} bytes long, but maxHashSlotNum {self.slots} and maxIndexNum "
+                    f"{self.items} make {size}: set them as the folder was written with, or move the index "
                     f"folder away (it is rebuilt)"
                 )
 
+    def _adopt(self, written: dict[Path, int]) -> bool:
+        """Takes the numbers of slots and items from the files of the most usual length; False if they tell none."""
+        [(length, _)] = Counter(written.values()).most_common(1)
+        for path in (path for path, one in written.items() if one == length):
+            file = self._disk.open_mapped(path, length, may_create=False)
+            try:
+                self.slots = slots_of(file.view, length)
+            except CorruptionError:
+                continue
+            finally:
+                file.close()
+            self.items = (length - item_position(self.slots, 0)) // ITEM.size
+            _log.info(ADOPTED, "maxHashSlotNum", self.slots)
+            _log.info(ADOPTED, "maxIndexNum", self.items)
+            return True
+        return False
+
     def _is_cut_off(self, path: Path, length: int) -> bool:
         """True for a file that no settings would give this length, or whose items are where these put them."""
-        if length > index_file_size(self._slots, self._items):
+        if length > index_file_size(self.slots, self.items):
             return not is_index_file_size(length)
         header = self._disk.read_part(path, 0, HEADER.size)
         if not is_index_file_size(length) or len(header) < HEADER.size:
@@ -96,12 +129,12 @@ class Index:
         _, _, begin_offset, _, _, count = HEADER.unpack_from(header, 0)
         if index_file_size(1, count) > length:
             return True
-        first = self._disk.read_part(path, item_position(self._slots, 1), ITEM.size)
+        first = self._disk.read_part(path, item_position(self.slots, 1), ITEM.size)
         return len(first) == ITEM.size and any(first) and ITEM.unpack_from(first, 0)[1] == begin_offset
 
     def open(self) -> None:
         """Maps what `survey` found; a file of another length, and those behind it, are removed. Blocks."""
-        size = index_file_size(self._slots, self._items)
+        size = index_file_size(self.slots, self.items)
         is_cut = False
         for path, length in self._found.items():
             is_cut = is_cut or length not in (0, size)
@@ -110,7 +143,7 @@ class Index:
                     _log.warning(_DAMAGED, path)
                 self._disk.unlink(path)
                 continue
-            self.files.append(IndexFile(self._disk, path, self._slots, self._items))
+            self.files.append(IndexFile(self._disk, path, self.slots, self.items))
         self._found = {}
 
     def doubt_after(self, timestamp: int, offset: int = -1) -> None:
@@ -250,7 +283,7 @@ class Index:
     def build(self) -> IndexFile:
         """Creates the next file. Blocks; safe in a worker thread."""
         self._disk.make_folder(self._folder)
-        file = IndexFile(self._disk, self._free_name(), self._slots, self._items)
+        file = IndexFile(self._disk, self._free_name(), self.slots, self.items)
         try:
             file.make_room()
         except OSError:

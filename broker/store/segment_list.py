@@ -21,6 +21,7 @@ from broker.store.mappings import Mappings
 from broker.store.segment import Place, Reservation, Segment
 from codec.store.file_names import file_name, is_file_name
 
+ADOPTED = "%s=%d is taken from the files of the store"
 _log = logging.getLogger(__name__)
 
 

@@ -23,7 +23,7 @@ from broker.errors import NotReady
 from broker.store.appending import Appender
 from broker.store.checkpoint import Checkpoint
 from broker.store.commit_log import log_of
-from broker.store.config import CONSUME_QUEUE_FILE_SIZE, StoreConfig
+from broker.store.config import StoreConfig
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.deleted_topics import DeletedTopics
 from broker.store.dispatch import Dispatcher
@@ -71,12 +71,11 @@ class MessageStore:
         self._disk = disk
         self._log = log = log_of(config, disk)
         self.stats = stats = Statistics()
-        queue_size = config.mapped_file_size_consume_queue or CONSUME_QUEUE_FILE_SIZE
         extensions = (config.consume_queue_ext_folder, config.mapped_file_size_consume_queue_ext)
         self._queues = queues = ConsumeQueues(
             disk,
             config.consume_queue_folder,
-            queue_size,
+            config.mapped_file_size_consume_queue,
             extensions if config.enable_consume_queue_ext else None,
         )
         self._readiness = readiness = Readiness(in_thread, queues.mappings)
@@ -366,6 +365,16 @@ class MessageStore:
     def commit_log_file_size(self) -> int:
         """Bytes of each file of the commit log."""
         return self._log.segments.size
+
+    @property
+    def consume_queue_file_size(self) -> int:
+        """Bytes of each file of a queue."""
+        return self._queues.file_size
+
+    @property
+    def index_size(self) -> tuple[int, int]:
+        """Slots and items of each index file; 0 without an index."""
+        return (0, 0) if self._index is None else (self._index.slots, self._index.items)
 
     @property
     def flushed_offset(self) -> int:

@@ -28,8 +28,6 @@ from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
 from broker.net.tls.acceptor import TlsAcceptor
 from broker.node import open_broker
-from broker.store.segment_list import adopted_size
-from codec.store.index_file import index_file_size
 
 LIGHT_FILES = {
     "mapped_file_size_commit_log": 64 * 1024 * 1024,
@@ -114,16 +112,10 @@ def store_folder(store: str | Path | None) -> Iterator[Path]:
 
 
 def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:
-    """Small file sizes for a new store; for another the sizes of files that the store does not adopt."""
+    """Small file sizes for a new store, or a new index; files that are there have theirs."""
     if disk.state(root / "commitlog") is None:
         return LIGHT_FILES | LIGHT_INDEX
-    folders = [queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic)]
-    queues = [size for folder in folders if (size := adopted_size(disk, folder))]
-    index = [state.size for path in disk.list(root / "index") if (state := disk.state(path)) is not None]
-    light = not index or index[0] == index_file_size(*LIGHT_INDEX.values())
-    return ({"mapped_file_size_consume_queue": max(queues)} if queues else {}) | (
-        LIGHT_INDEX if light else {}
-    )
+    return {} if disk.list(root / "index") else LIGHT_INDEX
 
 
 def checked_config(settings: dict[str, Any]) -> BrokerConfig:

@@ -62,7 +62,7 @@ class ReadingBack:
         return ReadBack(
             self._folder,
             begin,
-            slots=config.max_hash_slot_num,
+            slots=self._store.index_size[0],
             file_size=self._store.commit_log_file_size,
             levels=DelayLevels(config.message_delay_level),
         )

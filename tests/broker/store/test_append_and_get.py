@@ -16,8 +16,10 @@ from codec.store.record import decode_record, decode_records, peek_record
 from codec.store.record_layout import MAGIC_FILLER
 from tests.broker.store.support import (
     BORN,
+    ITEMS,
     LOG_SIZE,
     QUEUE_SIZE,
+    SLOTS,
     START_MS,
     Clock,
     Rebuild,
@@ -165,7 +167,7 @@ def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
     assert queue_bytes(tmp_path) == rebuilt.queues()
     index = [path.read_bytes() for path in sorted((tmp_path / "index").iterdir())]
     assert len(index) > 2
-    assert index == rebuilt.index_files(config.max_hash_slot_num, config.max_index_num)
+    assert index == rebuilt.index_files(SLOTS, ITEMS)
 
 
 def _stored_batch(store: MessageStore, message: StoreMessage) -> AppendResult:

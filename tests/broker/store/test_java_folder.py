@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker.config import BrokerConfig
 from broker.store import MessageStore, StoreConfig
 from codec.ids import parse_offset_msg_id
 from codec.store.record import decode_record
@@ -55,6 +56,24 @@ def test_every_record_of_java_is_served(copy_java_store: Copy, name: str) -> Non
         lines = java.of_kind("msg")
         assert len(lines) > 3_000
         assert [line["phy"] for line in lines if not served(store, line)] == []
+
+
+@pytest.mark.parametrize("name", ["store-clean", "store-killed", "store-five"])
+def test_all_sizes_are_taken_from_the_files(copy_java_store: Copy, name: str) -> None:
+    """Nobody has to find out four settings by one refusal after the other."""
+    java = copy_java_store(name)
+    config = StoreConfig.of(BrokerConfig(store_path_root_dir=str(java.root), ignore_unsupported=True))
+    before = {path: path.stat().st_size for path in java.root.rglob("*") if path.is_file()}
+    with loaded(config, Clock(NOW)) as store:
+        assert store.commit_log_file_size == COMMIT_LOG_FILE_SIZE
+        lines = [line for line in java.of_kind("msg") if "UNIQ_KEY" in line["properties"]]
+        for line in lines[::97]:
+            time = line["storeTimestamp"]
+            hits = store.query(line["topic"], line["properties"]["UNIQ_KEY"], 64, time - 2000, time + 2000)
+            assert line["phy"] in [decode_record(view).commit_log_offset for view in hits.views]
+    for folder in ("consumequeue", "index"):
+        sizes = {path.stat().st_size for path in (java.root / folder).rglob("*") if path.is_file()}
+        assert sizes == {size for path, size in before.items() if path.is_relative_to(java.root / folder)}
 
 
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])

@@ -21,6 +21,7 @@ from codec.message_batch import encode_batch
 from codec.properties import encode_properties
 from tests.broker.store.support import (
     HOST,
+    SLOTS,
     Clock,
     Rebuild,
     inline,
@@ -74,7 +75,7 @@ def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
     rebuilt = Rebuild(tmp_path)
     assert queue_bytes(tmp_path) == rebuilt.queues()
     index = [path.read_bytes() for path in sorted((tmp_path / "index").iterdir())]
-    assert index == rebuilt.index_files(config.max_hash_slot_num, config.max_index_num)
+    assert index == rebuilt.index_files(SLOTS, 300_000)
 
 
 async def test_a_turn_of_the_loop_has_so_many_items_and_no_more(
@@ -127,4 +128,4 @@ async def test_a_clean_stop_writes_what_is_late(tmp_path: Path) -> None:
         async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
             await store.when_ready(store.append, with_keys(1, 3000))
     index = [path.read_bytes() for path in sorted((tmp_path / "index").iterdir())]
-    assert index == Rebuild(tmp_path).index_files(config.max_hash_slot_num, config.max_index_num)
+    assert index == Rebuild(tmp_path).index_files(SLOTS, 50_000)
