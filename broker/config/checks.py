@@ -98,7 +98,7 @@ _NAMED = f"a name without blanks and '/', of at most {MAX_TOPIC_LENGTH} bytes, t
 _SERVER_VALUES: Mapping[str, _Rule] = {
     "listen_port": _Rule(lambda value: 0 <= value < 1 << 16, "a port"),
     "server_channel_max_idle_time_seconds": _AT_LEAST_1,
-    "server_socket_backlog": _AT_LEAST_1,
+    "server_socket_backlog": _between(1, MOST),
     "max_connections": _AT_LEAST_1,
     "max_outgoing_bytes": _AT_LEAST_1,
 }
