@@ -44,6 +44,10 @@ from codec.store.consume_queue import ENTRY_SIZE, FILLER_SIZE
 INDEX_CATCH_UP = 2 << 30
 """Bytes of log, from its end, that are read at most to complete the index."""
 
+_GONE = (
+    "the commit log ends at offset %d, and was on the disk up to offset %d: the messages in between are gone, and "
+    "their queue entries are removed"
+)
 _REMOVED = "the commit log ends at offset %d: the %d bytes behind it are no whole record and are removed"
 _log = logging.getLogger(__name__)
 
@@ -164,6 +168,8 @@ def _cut_log(
         _log.error(_REMOVED + ", a copy is in %s", end, behind.length, folder)
     elif behind.length:
         _log.warning(_REMOVED, end, behind.length)
+    elif end < checkpoint.log_offset:
+        _log.error(_GONE, end, checkpoint.log_offset)
     log.end_at(end)
     checkpoint.cut(end)
 

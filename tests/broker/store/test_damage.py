@@ -148,6 +148,25 @@ async def test_a_flip_in_the_last_record_loses_only_that(tmp_path: Path) -> None
     assert (root / "commitlog.removed" / "1").is_dir()
 
 
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "zeros"])
+async def test_an_end_of_the_log_that_is_lost_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_gone: bool
+) -> None:
+    await filled(tmp_path)
+    newest = Rebuild(tmp_path).records[-1]
+    end = newest.commit_log_offset + newest.store_size
+    last = log_files(tmp_path)[-1]
+    if is_gone:
+        last.unlink()
+    else:
+        overwrite(last, 0, bytes(last.stat().st_size))
+    with loaded(small_config(tmp_path)) as store:
+        start = store.commit_log_max_offset
+    told = f"the commit log ends at offset {start}, and was on the disk up to offset {end}: the messages in between"
+    assert start < end
+    assert [text[: len(told)] for text in caplog.messages] == [told]
+
+
 def test_a_run_that_a_killed_process_had_not_finished_is_no_damage(tmp_path: Path) -> None:
     """The size of its first record is written last; the others are whole, and no queue knows them."""
     with loaded(small_config(tmp_path / "used")) as store:
