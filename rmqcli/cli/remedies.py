@@ -5,15 +5,17 @@ Names come from the cluster, which is asked once more, for a moment; without an 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
+    from rmqcli.doctor.seen import Place
 
+T = TypeVar("T")
 SUGGESTIONS = 3
 LIKE = 0.75
 """The share of characters that names which are alike have in common (difflib's ratio)."""
@@ -72,7 +74,8 @@ def _remedy(error: Any, settings: Settings) -> Remedy:
         return Remedy()
     kind, name = missing
     names = close_names(name, _known(kind, settings) if error.known is None else error.known)
-    return Remedy(did_you_mean(names), names)
+    lost = _lost_brokers(settings) if kind == "topic" else ""
+    return Remedy(did_you_mean(names) + lost, names)
 
 
 def tls_remedy(error: BaseException) -> str:
@@ -101,15 +104,29 @@ def account_remedy(error: BaseException, settings: Settings) -> str:
     return f" (signed as {key})" if key else "; name an account with --access-key: rmq help account"
 
 
+def _lost_brokers(settings: Settings) -> str:
+    """Return which brokers earlier runs saw: a name server forgets their topics, too."""
+    from rmqcli.cli.running import now_ms
+    from rmqcli.doctor.seen import SeenFile
+
+    seen = SeenFile(settings.namesrv).read()
+    places = _asked(_places, settings) if seen.brokers else None
+    labels = [one.label for one in seen.missing(places, now_ms())] if places else []
+    return f"; a broker that had it may be lost: {', '.join(labels)} (rmq doctor)" if labels else ""
+
+
 def _known(kind: str, settings: Settings) -> Collection[str]:
+    ask = _NAMES.get(kind)
+    return () if ask is None else _asked(ask, settings) or ()
+
+
+def _asked(ask: Callable[[Admin], Awaitable[T]], settings: Settings) -> T | None:
+    """Return the answer of the cluster; None if it takes longer than SECONDS."""
     from rmqcli.cli.running import run_async
 
-    ask = _NAMES.get(kind)
-    if ask is None:
-        return ()
     quiet = Settings(replace(settings.given, verbose=False, timeout=SECONDS))
 
-    async def main() -> Collection[str]:
+    async def main() -> T | None:
         import trio
 
         from rmqcli.client import Admin
@@ -117,9 +134,15 @@ def _known(kind: str, settings: Settings) -> Collection[str]:
         with trio.move_on_after(SECONDS):
             async with Admin(**quiet.client_options) as admin:
                 return await ask(admin)
-        return ()
+        return None
 
     return run_async(main)
+
+
+async def _places(admin: Admin) -> Mapping[str, Place]:
+    from rmqcli.doctor.seen import places_of
+
+    return places_of(await admin.brokers.cluster_info())
 
 
 async def _topics(admin: Admin) -> Collection[str]:

@@ -110,8 +110,12 @@ def _owned(
 ) -> Finding:
     target = f"{found.group} {topic}"
     free = [queue for queue in queues if queue not in owners]
+    lost = [queue for queue in free if found.answers and queue.broker_name not in found.answers]
     shared = [queue for queue in queues if len(owners.get(queue, ())) > 1]
     idle = sorted(found.states.keys() - {name for queue in queues for name in owners.get(queue, ())})
+    if free and len(lost) == len(free):
+        text = f"{named_queues(free)} without an owner, of a broker that does not answer"
+        return Finding(Status.WARN, "queues", target, text, "see: rmq doctor")
     if free and found.silent:
         text = f"{named_queues(free)} without an owner among the clients that report"
         return Finding(Status.WARN, "queues", target, text, "see the silent clients")

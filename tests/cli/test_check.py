@@ -113,3 +113,9 @@ def test_a_state_folder_that_cannot_be_written_is_said(
     checked = rmq("check", "brokers")
     assert (checked.code, b"\nbrokers of earlier runs are unknown: " in checked.out) == (0, True)
     assert "skip" in [line[0] for line in rmq("doctor").lines if "earlier runs" in line[3]]
+
+
+def test_a_topic_that_a_lost_broker_may_have_had(rmq: Run, former: SeenFile) -> None:
+    missing = rmq("pull", "only_there")
+    assert (missing.code, missing.err.count("\n")) == (4, 1)
+    assert missing.err.endswith("; a broker that had it may be lost: broker-z (rmq doctor)\n")

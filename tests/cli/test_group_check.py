@@ -72,6 +72,15 @@ def test_a_silent_client_may_own_what_nobody_else_does() -> None:
     assert found["clients"].text.startswith("c2 does not report its state: ")
 
 
+def test_queues_of_a_broker_that_does_not_answer_are_not_called_forgotten() -> None:
+    other = MessageQueue("T", "broker-b", 0)
+    members = {"c1": state(0, 1), "c2": state(2)}
+    found = judged(Members("G", TWO, members, {}, {"T": [*QUEUES, other]}, {"broker-a": TWO}))
+    assert [(one.status, one.text) for one in found if one.check == "queues"] == [
+        ("warn", "queue broker-b:0 without an owner, of a broker that does not answer")
+    ]
+
+
 def test_unlike_subscriptions_and_versions() -> None:
     members = {"c1": state(0, 1), "c2": state(2, expression="paid")}
     found = list(judged(Members("G", connection(("c1", 1), ("c2", 2)), members, {}, {"T": QUEUES})))

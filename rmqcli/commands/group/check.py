@@ -43,7 +43,9 @@ def check(settings: Settings, groups: GroupsArgument = None) -> None:
     if not findings and not settings.json:
         note("no running clients")
     if worst(findings) is Status.FAIL:
-        raise Ended(ExitCode.FAILED, summary="a check failed")
+        lost = {name: str(error) for name, error in failures.items()}
+        lines = [f"{name}: {text}" for name, text in lost.items()]
+        raise Ended(ExitCode.FAILED, lines, lost, summary="a check failed")
     end_partly(failures)
 
 
