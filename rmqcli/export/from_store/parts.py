@@ -25,8 +25,10 @@ from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_store.times import log_range
+from rmqcli.render.output import warn
 from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
+from rmqcli.words import many
 
 
 class Part(NamedTuple):
@@ -77,7 +79,8 @@ def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
 
 
 def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool = False) -> Iterator[Any]:
-    """Yields record batches of the part's records. Raises CorruptionError, naming file and byte, at damage.
+    """Yields record batches of the part's records. Raises CorruptionError, naming file and byte, at damage; without
+    `check_crc` it is left out, with a warning, up to the next whole record.
 
     With `known` the first record starts where the part does, or there is none.
     """
@@ -103,23 +106,56 @@ def _scan(
     file: NamedFile, data: memoryview, span: tuple[int, int], rows: RowFilter, encoded: bool
 ) -> Iterator[Any]:
     position, end = span
-    batches = scan_batches(
-        data, position, end, broker_name=rows.broker_name, check_crc=rows.check_crc, encoded=encoded
-    )
+    stop, left_out = end, _LeftOut(file)
     while True:
         try:
-            batch = next(batches, None)
+            for batch in scan_batches(
+                data, position, stop, broker_name=rows.broker_name, check_crc=rows.check_crc, encoded=encoded
+            ):
+                if file.base is None:
+                    file = file._replace(base=batch["commit_log_offset"][0].as_py() - position)
+                position = _check_places(batch, position, file.base or 0)
+                taken = rows.messages(batch)
+                if taken.num_rows:
+                    yield taken
+            if stop == end:
+                _check_rest(file, data, position, end)
+                break
         except CorruptionError as error:
-            raise _placed(error, data, position) from None
-        if batch is None:
+            placed = _placed(error, data, position)
+            if rows.check_crc:
+                raise placed from None
+            # Once more: what stands before the damage in the same batch is sound.
+            stop = max(position, min(placed.position or 0, stop))
+            continue
+        following = next_record(file, data, stop + 1, end)
+        left_out.add(stop, end if following is None else following)
+        if following is None:
             break
-        if file.base is None:
-            file = file._replace(base=batch["commit_log_offset"][0].as_py() - position)
-        position = _check_places(batch, position, file.base or 0)
-        taken = rows.messages(batch)
-        if taken.num_rows:
-            yield taken
-    _check_rest(file, data, position, end)
+        position, stop = following, end
+    left_out.tell()
+
+
+class _LeftOut:
+    """The damaged bytes of a file that `--no-verify` leaves out."""
+
+    def __init__(self, file: NamedFile) -> None:
+        self._file = file
+        self._first: int | None = None
+        self._places = self._bytes = 0
+
+    def add(self, begin: int, end: int) -> None:
+        self._first = begin if self._first is None else self._first
+        self._places += 1
+        self._bytes += min(end, self._file.size) - begin
+
+    def tell(self) -> None:
+        if self._first is not None:
+            where = f" in {self._places} places" if self._places > 1 else ""
+            warn(
+                f"{self._file.path}: {many(self._bytes, 'damaged byte')}{where}, from byte {self._first} on, "
+                "left out"
+            )
 
 
 def _check_places(batch: Any, position: int, base: int) -> int:

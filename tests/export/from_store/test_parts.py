@@ -114,3 +114,26 @@ def test_holes_are_no_parts(tmp_path: Path) -> None:
         file.truncate(1 << 30)
     assert list(scanned(tmp_path, 1 << 16)) == starts
     assert len(parts_of(tmp_path, RowFilter(), 1 << 16)) in (1, 1 << 14)
+
+
+@pytest.mark.parametrize("part_size", [300, 1000, 1 << 20])
+def test_without_verification_what_is_sound_is_there(
+    tmp_path: Path, part_size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Records with a wrong size or magic, and a log that ends inside a record."""
+    starts = write_log(tmp_path, [b"body %d" % number * 9 for number in range(20)])
+    path = tmp_path / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    for number, place in ((3, 0), (4, 4), (9, 3)):
+        data[starts[number] + place] ^= 0x55
+    path.write_bytes(data[:-10])
+    with pytest.raises(CorruptionError):
+        list(scanned(tmp_path, part_size))
+    lost = {3, 4, 9, 19}
+    wanted = [start for number, start in enumerate(starts) if number not in lost]
+    assert list(scanned(tmp_path, part_size, RowFilter(check_crc=False))) == wanted
+    said = capsys.readouterr().err
+    assert "damaged bytes" in said and "left out" in said
+    if part_size == 1 << 20:
+        size = sum(starts[number + 1] - starts[number] for number in (3, 4, 9)) + len(data) - 10 - starts[19]
+        assert f"{path}: {size} damaged bytes in 3 places, from byte {starts[3]} on, left out" in said
