@@ -15,6 +15,7 @@ from rmqcli.export.from_store.parts import Part, cut_parts, parts_of
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import BATCH_MESSAGES, QueueRange
+from rmqcli.export.from_topic.lives import lives
 from rmqcli.export.from_topic.retrying import QueueEnd, read_queue
 from rmqcli.export.output.destination import Destination
 from rmqcli.export.output.folder import ExportFolder
@@ -206,7 +207,9 @@ async def write_topic(
         async with limit:
             ends.append(await read_queue(client, wanted, take, batch_messages))
 
-    rest = not_done(ranges, into.previous)
+    compared = await lives(client, ranges, into.previous)
+    ends += compared.others
+    rest = not_done(compared.same, into.previous)
     source = topic_origin(ranges).source
     with Output(into.place, source, into.layout, prefix=f"{into.prefix}part", of_store=False).open() as files:
         async with trio.open_nursery() as nursery:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
-from rmqcli.export.from_store.queue_check import count_entries, require_rows, warn_of_gap
+from rmqcli.export.from_store.queue_check import count_entries, require_rows, require_same_lives, warn_of_gap
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.from_topic.retrying import QueueEnd
@@ -103,6 +103,7 @@ def _add_store(
     """Returns the files of a store's rows, and the commit-log offset at which the next export continues."""
     store = wanted.store
     rows = wanted.rows.after(into.previous, wanted.path)
+    require_same_lives(store, rows, into.previous)
     counted = count_entries(store, rows) if rows.check_crc else {}
     expected = {} if into.layout.transform.sample else counted
     entries = into.measure(write(wanted._replace(rows=rows)))

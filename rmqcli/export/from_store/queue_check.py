@@ -23,7 +23,9 @@ from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.scan.entries import entry_columns
 from codec.store.consume_queue import ENTRY
+from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.lives import explained, is_another
 from rmqcli.export.output.manifest import Manifest
 from rmqcli.export.output.spans import QueueSpan
 from rmqcli.render.output import warn
@@ -130,6 +132,21 @@ def _first_kept(queue: Queue, low: int) -> int:
         if kept.any():
             return (file.base or 0) // ENTRY.size + int(kept.argmax())
     return queue.files.bounds()[1]
+
+
+def require_same_lives(store: Path, rows: RowFilter, previous: Manifest | None) -> None:
+    """Raises ExportError if a topic was deleted and created again, where an export goes on behind queue offsets. One
+    that goes on behind a place in the commit log has the new messages, too.
+    """
+    lasts = {last.key: last for last in previous.last} if previous else {}
+    for queue in _queues(store, rows) if rows.done and lasts else ():
+        last = lasts.get((queue.topic or "", rows.broker_name, queue.queue_id or 0))
+        if last is None:
+            continue
+        offset = min(last.queue_offset, queue.files.bounds()[1] - 1)
+        entry = queue.files.entry(offset) if offset >= 0 else None
+        if entry is not None and is_another(last, offset, entry.commit_log_offset):
+            raise ExportError(f"{store}: {explained(f'queue {queue.queue_id} of topic {queue.topic}', last)}")
 
 
 def require_rows(store: Path, rows: RowFilter, expected: Counts, exported: Iterable[QueueSpan]) -> int:

@@ -35,7 +35,7 @@ from rmqcli.export.output.manifest import (
     write_json,
 )
 from rmqcli.export.output.places import LocalPlace
-from rmqcli.export.output.spans import QueueSpan
+from rmqcli.export.output.spans import LastRow, QueueSpan
 from rmqcli.store.read.files import naming_full_disk
 
 SUCCESS = "_SUCCESS"
@@ -267,4 +267,5 @@ def footer_entry(file: Any, size: int, path: str) -> tuple[FileEntry, Any]:
     spans = msgspec.json.decode(said.get(b"rmq.offsets", b"[]"), type=list[QueueSpan])
     end = int(said.get(b"rmq.commit_log_end", b"0"))
     undecoded = int(said.get(b"rmq.undecoded", b"0"))
-    return FileEntry(path, footer.num_rows, size, spans, end, undecoded), footer
+    last = msgspec.json.decode(said.get(b"rmq.last", b"[]"), type=list[LastRow])
+    return FileEntry(path, footer.num_rows, size, spans, end, undecoded, last), footer

@@ -17,7 +17,7 @@ import msgspec
 
 from rmqcli.export.errors import ExportError, OutputExists
 from rmqcli.export.output.layout import Layout
-from rmqcli.export.output.spans import QueueSpan, merged
+from rmqcli.export.output.spans import LastRow, QueueSpan, latest, merged
 from rmqcli.files import replace_file
 
 MANIFEST = "manifest.json"
@@ -56,7 +56,7 @@ class Origin(NamedTuple):
 
 
 class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
-    """A Parquet file; `path` is relative to the manifest, `bytes` its size. Of `undecoded` rows `value` is null."""
+    """A Parquet file; `path` is relative to the folder, `bytes` its size. Of `undecoded` rows `value` is null."""
 
     path: str
     rows: int
@@ -64,10 +64,11 @@ class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
     queues: list[QueueSpan]
     commit_log_end: int = 0
     undecoded: int = 0
+    last: list[LastRow] = []
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The content of the file; `queues` are the ranges of all files together."""
+    """The content of the file; `queues` are the ranges of all files together, `last` the last record of each."""
 
     version: int = 1
     rmq_version: str
@@ -83,6 +84,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mask_key: str | None = None
     rows: int = 0
     queues: list[QueueSpan] = []
+    last: list[LastRow] = []
     files: list[FileEntry] = []
 
     @classmethod
@@ -142,6 +144,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 for entry in self.stores
             ],
             queues=merged([*self.queues, *added, *reached]),
+            last=latest([*self.last, *(row for file in files for row in file.last)]),
             files=[*self.files, *files],
         )
 

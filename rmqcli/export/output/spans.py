@@ -32,6 +32,50 @@ class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
         return self.topic, self.broker_name, self.queue_id
 
 
+class LastRow(msgspec.Struct, frozen=True, rename="camel"):
+    """The last exported record of a queue, which tells whether the topic is still the same one."""
+
+    topic: str
+    broker_name: str | None
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+
+    @property
+    def key(self) -> QueueKey:
+        return self.topic, self.broker_name, self.queue_id
+
+
+def last_rows(table: Any, spans: Iterable[QueueSpan]) -> Iterator[LastRow]:
+    """Yields the last row of each of these spans, which are those of the table."""
+    import numpy as np
+
+    in_queues = table["sys_flag"].to_numpy() & MessageSysFlag.TRANSACTION_PREPARED == 0
+    offsets, places = table["queue_offset"].to_numpy(), table["commit_log_offset"].to_numpy()
+    ends = {span.end - 1: None for span in spans}
+    rows = np.flatnonzero(np.isin(offsets, list(ends)) & in_queues)
+    some = table.select(["topic", "broker_name", "queue_id"]).take(rows)
+    found: dict[tuple[QueueKey, int], int] = {}
+    for topic, broker, queue, row in zip(
+        *(some[name].to_pylist() for name in some.column_names), rows.tolist(), strict=True
+    ):
+        found[(topic, broker, queue), int(offsets[row])] = int(places[row])
+    for span in spans:
+        place = found.get((span.key, span.end - 1))
+        if place is not None:
+            yield LastRow(*span.key, span.end - 1, place)
+
+
+def latest(rows: Iterable[LastRow]) -> list[LastRow]:
+    """Returns the last row of each queue, sorted."""
+    found: dict[QueueKey, LastRow] = {}
+    for row in rows:
+        known = found.get(row.key)
+        if known is None or row.queue_offset >= known.queue_offset:
+            found[row.key] = row
+    return sorted(found.values(), key=lambda row: (row.topic, row.broker_name or "", row.queue_id))
+
+
 def spans_of(table: Any) -> Iterator[QueueSpan]:
     import numpy as np
     import pyarrow as pa
@@ -92,20 +136,26 @@ class SpanTally:
     def __init__(self, *, of_store: bool) -> None:
         self._of_store = of_store
         self._spans: list[QueueSpan] = []
+        self._last: list[LastRow] = []
         self._commit_log_end = 0
         self._undecoded = 0
 
     def add(self, table: Any, undecoded: int = 0) -> None:
         """Adds rows, `undecoded` of which have a body that did not decode."""
         self._undecoded += undecoded
-        self._spans = merged([*self._spans, *spans_of(table)])
+        spans = list(spans_of(table))
+        self._spans = merged([*self._spans, *spans])
+        self._last = latest([*self._last, *last_rows(table, spans)])
         self._commit_log_end = max(self._commit_log_end, _commit_log_end(table))
 
     def metadata(self) -> dict[str, str]:
-        """Returns metadata of a file: `rmq.offsets`, for a store the end `rmq.commit_log_end`, and
+        """Returns metadata of a file: `rmq.offsets`, `rmq.last`, for a store the end `rmq.commit_log_end`, and
         `rmq.undecoded` if there are any.
         """
-        found = {"rmq.offsets": msgspec.json.encode(self._spans).decode()}
+        found = {
+            "rmq.offsets": msgspec.json.encode(self._spans).decode(),
+            "rmq.last": msgspec.json.encode(self._last).decode(),
+        }
         if self._undecoded:
             found["rmq.undecoded"] = str(self._undecoded)
         if self._of_store:

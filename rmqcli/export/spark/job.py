@@ -32,6 +32,7 @@ from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_topic import packing as topic_ranges
 from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.lives import lives_for
 from rmqcli.export.output.folder import ExportFolder
 from rmqcli.export.output.layout import EVERYTHING, Layout
 from rmqcli.export.output.parquet import Files, Output
@@ -141,12 +142,15 @@ def export_topic_on_spark(
     ):
         started = time.perf_counter()
         output = Output(folder.place, origin.source, layout, in_thread=False, of_store=False)
-        wanted, lost = not_done(ranges, folder.previous)
+        compared = trio.run(lives_for, client_options, ranges, folder.previous)
+        wanted, lost = not_done(compared.same, folder.previous)
         tasks = _topic_tasks(spark, client_options, wanted, task_bytes)
         job = partial(_run_task, partial(read_queues, dict(client_options), tasks), output)
         ends, names = joined(wanted, tasks, _run(spark, len(tasks), job, progress))
         try:
-            return commit_topic(folder, names, ends, started, lost)._replace(out=str(out))
+            return commit_topic(folder, names, [*ends, *compared.others], started, lost)._replace(
+                out=str(out)
+            )
         except ClientError as error:
             raise ExportError(f"the Spark job failed: {error}") from error
 

@@ -15,7 +15,7 @@ import msgspec
 from rmqcli.export.errors import TableError
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.manifest import Manifest, Origin, StoreEntry
-from rmqcli.export.output.spans import QueueSpan
+from rmqcli.export.output.spans import LastRow, QueueSpan, latest
 from rmqcli.export.transform.transform import NOTHING, Transform
 
 PROPERTY = "rmq.offsets"
@@ -35,6 +35,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     sample: str | None = None
     masks: list[str] = []
     mask_key: str | None = None
+    last: dict[str, dict[str, dict[int, tuple[int, int]]]] = {}
+    """The last record of each queue: its queue offset and its place in the commit log."""
 
     @classmethod
     def read(cls, text: str, table: str) -> Progress:
@@ -65,7 +67,13 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
             for broker, queues in brokers.items()
             for queue, end in queues.items()
         ]
-        return msgspec.structs.replace(Manifest.empty(origin, layout), stores=stores, queues=spans)
+        last = [
+            LastRow(topic, broker or None, queue, *row)
+            for topic, brokers in self.last.items()
+            for broker, queues in brokers.items()
+            for queue, row in queues.items()
+        ]
+        return msgspec.structs.replace(Manifest.empty(origin, layout), stores=stores, queues=spans, last=last)
 
 
 def advanced(
@@ -75,6 +83,7 @@ def advanced(
     spans: Iterable[QueueSpan],
     ends: Mapping[str, int | None],
     transform: Transform = NOTHING,
+    last: Iterable[LastRow] = (),
 ) -> Progress:
     """Returns the progress after a run with these spans; `ends` are commit-log offsets by path of a store."""
     queues = {
@@ -84,12 +93,19 @@ def advanced(
     for span in spans:
         own = queues.setdefault(span.topic, {}).setdefault(span.broker_name or "", {})
         own[span.queue_id] = max(own.get(span.queue_id, 0), span.end)
+    lasts = {
+        topic: {broker: dict(own) for broker, own in brokers.items()}
+        for topic, brokers in (before.last if before else {}).items()
+    }
+    for row in latest(last):
+        known = lasts.setdefault(row.topic, {}).setdefault(row.broker_name or "", {})
+        known[row.queue_id] = max(known.get(row.queue_id, (0, 0)), (row.queue_offset, row.commit_log_offset))
     logs = dict(before.commit_logs) if before else {}
     for one in origin.stores:
         key = _log_key(origin, one)
         logs[key] = max(logs.get(key, 0), ends.get(one.path) or 0)
     logs = {key: end for key, end in logs.items() if end}
-    return Progress(run, queues=queues, commit_logs=logs, **selection(origin, transform))
+    return Progress(run, queues=queues, commit_logs=logs, last=lasts, **selection(origin, transform))
 
 
 SELECTION = {"tags": "--tag", "sample": "--sample", "masks": "--mask", "mask_key": "--mask-key-file"}

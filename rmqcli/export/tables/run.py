@@ -114,7 +114,8 @@ class TableRun:
         self._files = list(files)
         spans = [*(span for file in files for span in file.queues), *reached]
         before = self._state.progress if self._state else None
-        after = advanced(before, self.prefix, self._origin, spans, ends, self.layout.transform)
+        last = [row for file in files for row in file.last]
+        after = advanced(before, self.prefix, self._origin, spans, ends, self.layout.transform, last)
         for file in files:
             self.place.finish(file.path)
         if files or not after.same_offsets(before) or (self._state and self._state.is_fading):
