@@ -3,8 +3,8 @@ version as `.bak`.
 
 Save: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the file, sync the folder; a crash at
 any point leaves a whole file under one of the two names. Load: the file, else `.bak` (missing, empty or
-unreadable alike); neither existing is a fresh start (Java `ConfigManager.load`, `MixAll.string2File`). Nothing that
-saves leaves an empty file: whether one is damage depends on what is beside it.
+unreadable alike); neither existing is a fresh start (Java `ConfigManager.load`, `MixAll.string2File`).
+Nothing that saves leaves an empty file: whether one is damage depends on what is beside it.
 
 A file that cannot be read goes to `.damaged`, an empty one is removed: the next save would make it the
 `.bak`, and a crash in the middle of that would leave nothing else.
@@ -41,10 +41,10 @@ def save_table(disk: Disk, path: Path, content: bytes, mode: int | None = None) 
 def load_table(
     disk: Disk, path: Path, decode: Callable[[bytes], T | None], *, needed: str = "", derived: bool = False
 ) -> T | None:
-    """The decoded file, or its `.bak`; None if neither exists or both are empty, for which `decode` returns None.
+    """The decoded file, or its `.bak`; None if neither exists or both are empty: `decode` returns None.
 
-    StoreDamaged if `decode` refuses what there is, with CodecError or ValueError, and, with `needed`, which says
-    what the table is for, if it is empty. Neither refuses a start for a `derived` table, which begins empty.
+    StoreDamaged if `decode` refuses what there is, with CodecError or ValueError, and, with `needed`, which
+    says what the table is for, if it is empty. Neither refuses a start for a `derived` table, which begins empty.
     """
     refused: list[str] = []
     empty: list[Path] = []

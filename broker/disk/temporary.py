@@ -1,7 +1,7 @@
 """Temporary folders that outlive no process for long: those of killed ones go with a later start.
 
-Each is locked (flock) by the process that uses it for as long as it lives, from before it has the name by which
-the others are found. What is in such a folder may have locks of its own.
+Each is locked (flock) by the process that uses it for as long as it lives, from before it has the name by
+which the others are found. What is in such a folder may have locks of its own.
 """
 
 from __future__ import annotations

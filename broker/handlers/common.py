@@ -98,7 +98,7 @@ def no_topic(topic: str, before_faq: str = "") -> Refusal:
 
 
 def no_group(name: str, remark: str) -> Refusal:
-    """The refusal of a group that `GroupTable.find` does not know; `remark` if nothing is wrong with its name."""
+    """The refusal of a group that is not found: what is wrong with its name, else `remark`."""
     problem = name_problem(name)
     if problem is not None:
         return Refusal(ResponseCode.SYSTEM_ERROR, problem)

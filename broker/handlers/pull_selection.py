@@ -1,8 +1,8 @@
 """The selection of a pull: whether it is allowed, and which messages it lets through.
 
-SQL92 subscriptions are refused unless enablePropertyFilter is on, and so is an expression that does not compile,
-wherever it came from: the request, a heartbeat or consumerFilter.json. Java lets everything pass for one in a
-request.
+SQL92 subscriptions are refused unless enablePropertyFilter is on, and so is an expression that does not
+compile, wherever it came from: the request, a heartbeat or consumerFilter.json. Java lets everything pass for
+one in a request.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 `AbstractSendMessageProcessor`).
 
 The message goes to the retry topic of the group, with a delay that grows with each attempt, or, when the
-attempts are used up or the delay level is negative, to the dead-letter topic. It goes there at once, too, when
-what a retry adds does not fit into its properties any more, or its consumer would get it again for ever.
+attempts are used up or the delay level is negative, to the dead-letter topic. It goes there at once, too,
+when what a retry adds does not fit into its properties: its consumer would get it again for ever.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def _put_for_retry(broker: BrokerContext, original: MessageExt, retry: _Retry) -
     try:
         _put(broker, original, properties, retry.topic, broker.rng.randrange(max(1, retry.queues)))
     except LocalProtocolError:
-        text = "group topic %s: the message at %d is made a dead letter: a retry does not fit into its properties"
+        text = (
+            "%s: the message at %d becomes a dead letter: what a retry adds does not fit into its properties"
+        )
         _log.warning(text, retry.topic, original.commit_log_offset)
         return False
     return True

@@ -4,9 +4,9 @@
 Topics and groups are saved on each change, before a request that depends on them is acknowledged; those that
 a client's next heartbeat would create again may be saved a little later. Offsets are saved every
 flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s,
-all only after a change, and at the stop. The times are between the beginnings of two saves: what is committed just
-after one began is on the disk when the next has ended, an interval and one save later, or two saves later if they
-take longer than the interval. Offsets and delay levels state that messages were processed, often
+all only after a change, and at the stop. The times are between the beginnings of two saves: what is
+committed just after one began is on the disk when the next has ended, an interval and one save later, or two
+saves later if they take longer than the interval. Offsets and delay levels state that messages were processed, often
 by writing others (a retry, a copy): whenever they are saved, these are on the disk already.
 
 Text is formatted in turns of the event loop, which a thread would hold up; a worker thread writes it.
@@ -156,8 +156,8 @@ class TableFiles:
     def load(self, *, has_messages: bool) -> None:
         """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks.
 
-        An empty table beside a log that `has_messages` is damage, too: without topics they are hidden, without
-        offsets groups begin again.
+        An empty table beside a log that `has_messages` is damage, too: without topics they are hidden,
+        without offsets groups begin again.
         """
         needed = "beside a log with messages" if has_messages else ""
         loaded = [file for file in self._all if file.load(needed)]

@@ -25,8 +25,8 @@ KNOWN_SECONDS = 1.0
 """The time for which a chunk counts as resident after it was seen so."""
 
 MOST_READS = 24
-"""Worker threads that wait for cold pages at a time, so that some of trio's 40 are left for who flushes, saves a table
-or creates a file: readers of old messages would keep all of them from a slow disk."""
+"""Worker threads that wait for cold pages at a time, so that some of trio's 40 are left to flush, to save a
+table or to create a file: readers of old messages on a slow disk would take all of them."""
 UNMAPPED_IN_A_TURN = 256
 KNOWN_CHUNKS = 64
 """Longer ranges are looked at in parts."""

@@ -50,7 +50,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
 
 
 def name_problem(group: str) -> str | None:
-    """What is wrong with the name of a group: its retry topic is a folder of the store, and a part of records.
+    """What is wrong with the name of a group, whose retry topic is a folder of the store and a part of records.
 
     None if nothing is. Other characters than Java's clients use are accepted, as by a 4.9 broker.
     """
@@ -64,7 +64,7 @@ def name_problem(group: str) -> str | None:
         return "the name of the group is not text"
     if size > MAX_GROUP_LENGTH:
         return (
-            f"the group[{group[:MAX_GROUP_LENGTH]}…] has a name of {size} bytes, {MAX_GROUP_LENGTH} is the limit: "
-            f"its retry topic {RETRY_PREFIX}… could not be stored"
+            f"the group[{group[:MAX_GROUP_LENGTH]}…] has a name of {size} bytes, {MAX_GROUP_LENGTH} is the "
+            f"limit: its retry topic {RETRY_PREFIX}… could not be stored"
         )
     return None

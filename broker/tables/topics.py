@@ -99,7 +99,7 @@ class TopicTable(ConfigTable[TopicConfig]):
     ) -> TopicConfig | None:
         """Creates a topic like the default topic that its producer names; None if that is not inheritable.
 
-        Without automatic topics no default topic is: Java forgets those that are named after cluster and broker.
+        Without automatic topics none is: Java forgets those that are named after cluster and broker.
         """
         default = self._configs.get(default_topic)
         if default is None or not default.perm & Perm.INHERIT or not self.auto_create:

@@ -138,8 +138,7 @@ def _loaded(text: bytes | str) -> Any:
 
 
 def _read(content: bytes) -> tuple[bytes | str, bool]:
-    """The text for the reader of YAML, which knows UTF-16; comments may be in another encoding. False if it is
-    not UTF-8."""
+    """The text for the reader of YAML, which knows UTF-16. False if it is not UTF-8: comments need not be."""
     try:
         content.decode()
     except UnicodeDecodeError:

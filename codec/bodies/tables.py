@@ -2,8 +2,8 @@
 
 A body that lacks a member has its default, and names that nobody knows are ignored. In a file this would be
 an empty table, or wrong settings of a topic. Java writes every member that has a default other than null, and
-other versions may have more members: one that is missing beside an unknown one is damage. So is a file without the
-member that is its table. A file may begin with the byte order mark of an editor.
+other versions may have more members: one that is missing beside an unknown one is damage. So is a file
+without the member that is its table. A file may begin with the byte order mark of an editor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _NEVER_EMPTY: dict[Any, str] = {
 def decode_table(cls: Callable[..., T], data: bytes) -> T | None:
     """Decodes the content of a file of type `cls`, a body class, as `decode_body` does. Raises BodyError.
 
-    None for a file that holds nothing: a blank one, `{}`, or one without the topics or groups of every broker.
+    None for a file that holds nothing: a blank one, `{}`, or one without the topics or groups that every
+    broker has.
     """
     try:
         data = unmarked(data)

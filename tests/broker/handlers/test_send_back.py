@@ -188,8 +188,8 @@ async def test_a_dead_letter_leaves_out_what_has_no_room(tmp_path: Path, spare: 
 
 @pytest.mark.parametrize("group", ["../../../outside", "a/b", "\0", "", "\ud800", "x" * 121, "é" * 61])
 async def test_a_group_that_can_have_no_retry_topic(tmp_path: Path, group: str) -> None:
-    """A retry topic is a folder of the store, and a part of its records: nothing is created outside, nothing is
-    held up, and who asks is told the reason.
+    """A retry topic is a folder of the store, and a part of its records: nothing is created outside, nothing
+    is held up, and who asks is told the reason.
     """
     async with fake_broker(tmp_path / "store") as broker:
         client = broker.client()

@@ -155,7 +155,7 @@ async def test_how_old_saved_offsets_can_be(
 
 
 async def test_offsets_are_saved_while_readers_wait_for_the_disk(tmp_path: Path) -> None:
-    """Each thread of a reader waits until the save is done: were all threads theirs, it would wait for ever."""
+    """The thread of each reader waits until the save is done, which never began if all threads were theirs."""
     saved, begun = threading.Event(), threading.Semaphore(0)
 
     class Cold:
