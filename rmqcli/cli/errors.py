@@ -175,7 +175,9 @@ def report(error: BaseException, settings: Settings | None = None) -> ExitCode:
         return _end(worst, settings)
     _print(worst, settings, _notes(error))
     if settings.verbose and not isinstance(worst, ClickException):
-        traceback.print_exception(error, file=sys.stderr)
+        from rmqcli.render.text import printable
+
+        _say(printable("".join(traceback.format_exception(error))).rstrip("\n"))
     return exit_code_of(worst)
 
 
@@ -220,9 +222,9 @@ def _end(error: BaseException, settings: Settings) -> ExitCode:
 
 
 def _lined(reason: str) -> str:
-    from rmqcli.render.text import printable
+    from rmqcli.render.text import one_line
 
-    return f"rmq: {printable(reason)}"
+    return f"rmq: {one_line(reason)}"
 
 
 def _exit_status(error: BaseException) -> ExitCode:
@@ -231,12 +233,12 @@ def _exit_status(error: BaseException) -> ExitCode:
 
 
 def _print(error: BaseException, settings: Settings, notes: Sequence[str]) -> None:
-    from rmqcli.render.text import printable
+    from rmqcli.render.text import one_line
 
     hint = remedy(error, settings)
-    text = message_of(error) + printable(hint.text)
+    text = message_of(error) + one_line(hint.text)
     if settings.json:
-        _say(error_document("; ".join([text, *map(printable, notes)]), exit_code_of(error), hint.names))
+        _say(error_document("; ".join([text, *map(one_line, notes)]), exit_code_of(error), hint.names))
     else:
         _say(f"rmq: {text}")
 
@@ -267,8 +269,10 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, typer.Abort):
         return "aborted: nothing was changed"
     if isinstance(error, OSError) and error.strerror:
+        from rmqcli.render.text import one_line
+
         named = f"{error.filename}: " if error.filename else _NAMELESS.get(error.errno or 0, "")
-        return f"{named}{error.strerror}"
+        return one_line(f"{named}{error.strerror}")
     from rmqcli.render.text import printable
 
     text = printable(" ".join(str(error).split()))  # may contain names chosen by others

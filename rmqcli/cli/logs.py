@@ -12,9 +12,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rmqcli.render.unseen import one_line, printable
+
 REPEAT_SECONDS = 60.0
 MAX_REMEMBERED = 1000  # texts
 _CLIENT = "rmqcli.client"
+
+
+class Escaped(logging.Formatter):
+    """Formats a record with its traceback; neither its text nor that of an error forges a line."""
+
+    def formatException(self, ei: Any) -> str:
+        return printable(super().formatException(ei))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
 
 
 class OneLine(logging.Formatter):
@@ -26,7 +39,7 @@ class OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = " ".join(super().format(record).split())
         error = record.exc_info[1] if record.exc_info else None
-        return text if error is None else f"{text}: {type(error).__name__}: {error}"
+        return one_line(text if error is None else f"{text}: {type(error).__name__}: {error}")
 
 
 class RepeatFilter(logging.Filter):
@@ -53,7 +66,7 @@ def client_log(*, verbose: bool) -> Iterator[None]:
     """Show the log of the client library while the block runs."""
     handler = logging.StreamHandler(sys.stderr)
     if verbose:
-        handler.setFormatter(logging.Formatter("rmq: %(name)s: %(message)s"))
+        handler.setFormatter(Escaped("rmq: %(name)s: %(message)s"))
     else:
         handler.setFormatter(OneLine("rmq: %(message)s"))
         handler.addFilter(RepeatFilter())

@@ -1,15 +1,17 @@
-"""The HTTP server for scrapes: prometheus_client's, in threads; the cluster is asked in trio's."""
+"""Scrapes, answered in threads by prometheus_client's application; the cluster is asked in trio's."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import trio
-from prometheus_client import start_http_server
+from prometheus_client import make_wsgi_app
 
 from rmqcli.metrics.exposition import registry
 from rmqcli.metrics.families import Sample
+from rmqcli.metrics.listener import Listener
 
 Collect = Callable[[], Awaitable[Sequence[Sample]]]
 
@@ -42,7 +44,10 @@ async def open_metrics(host: str, port: int, collect: Collect) -> AsyncIterator[
     def read() -> Sequence[Sample]:
         return trio.from_thread.run(shared.samples, trio_token=token)
 
-    server, thread = start_http_server(port, host, registry(read))
+    server = Listener((host, port))
+    server.set_app(make_wsgi_app(registry(read)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
         yield server.server_port
     finally:

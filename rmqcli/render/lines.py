@@ -16,7 +16,7 @@ from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_line
 from rmqcli.render.message_rows import member_renderer, row_renderer, tsv_body, tsv_bytes
 from rmqcli.render.output import OutputSettings, encode_text
-from rmqcli.render.text import local_time, printable, size, tsv_line
+from rmqcli.render.text import local_time, one_line, printable, size, tsv_line
 
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
@@ -43,9 +43,9 @@ def message_view(message: MessageExt, *, color: bool, bodies: Bodies = WHOLE, to
     place = f"{message.topic} {place}" if topic else place
     named = [message.tags or "", *(f"[{key}]" for key in message.keys)]
     named += [f"reconsumed {message.reconsume_times}x"] if message.reconsume_times else []
-    about = printable(" ".join(part for part in named if part))
+    about = one_line(" ".join(part for part in named if part))
     time = local_time(message.store_timestamp)
-    head = f"{bold}{printable(place)}{plain}  {dim}{time}{plain}  {about}".rstrip()
+    head = f"{bold}{one_line(place)}{plain}  {dim}{time}{plain}  {about}".rstrip()
     if bodies.meta_only:
         return encode_text(f"{head}  {size(len(message.body))}\n")
     body = _shown(message.body, bodies).replace("\n", "\n  ")

@@ -10,14 +10,15 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+from rmqcli.render import unseen
+from rmqcli.render.unseen import one_line, printable
+
 if TYPE_CHECKING:
     from rmqcli.render.row_form import RowForm
 
 JSON_VERSION = 1
 """The version of JSON documents: members are only added to it (docs/output.md, `schema.json`)."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
-_LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
 
 
 def encode_text(text: str) -> bytes:
@@ -30,23 +31,17 @@ def encode_text(text: str) -> bytes:
 
 
 def escape_controls(data: bytes) -> bytes:
-    r"""Return the text with control characters other than tab and newline, and bytes that are not UTF-8,
-    written \xNN.
-    """
+    """Return the text with what cannot be seen, and bytes that are not UTF-8, as escapes; tabs and newlines stay."""
     if data.isascii() and not _CONTROL.search(data):
         return data
-    return _CONTROLS.sub(_numbered, data.decode("utf-8", "surrogateescape")).encode()
-
-
-def _numbered(match: re.Match[str]) -> str:
-    return f"\\x{ord(match[0]) & 0xFF:02x}"
+    return printable(data.decode("utf-8", "surrogateescape")).encode()
 
 
 def safe_json(document: bytes) -> bytes:
-    """Return the same JSON with DEL and C1 controls, which a terminal obeys, as escapes."""
-    if b"\xc2" not in document and b"\x7f" not in document:
+    """Return the same JSON with what a terminal obeys, or nobody sees, as escapes."""
+    if document.isascii() and b"\x7f" not in document:
         return document
-    return _LATE_CONTROL.sub(lambda match: b"\\u%04x" % match[0][-1], document)
+    return unseen.safe_json(document.decode("utf-8", "surrogatepass")).encode()
 
 
 def json_line(value: Any) -> bytes:
@@ -104,12 +99,11 @@ class Output:
 
 
 def note(text: str) -> None:
-    """Print what was done on standard error, where it does not mix with data; escapes control characters."""
-    from rmqcli.render.text import printable
-
-    print(printable(text), file=sys.stderr, flush=True)
+    """Print what was done on standard error, where it does not mix with data, in one line: names may be chosen by
+    others."""
+    print(one_line(text), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
-    """Print a line on standard error with control characters escaped: names may be chosen by others."""
+    """Print a warning, as `note` does."""
     note(f"rmq: {text}")

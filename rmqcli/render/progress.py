@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rmqcli.render.text import short_number
+from rmqcli.render.text import one_line, short_number
 
 _PAUSE = 0.1  # seconds
 
@@ -52,7 +52,7 @@ def progress(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(one_line(what), total=total)
         gathered = _Throttled(lambda count: bar.advance(task, count))
         yield gathered
         gathered.flush()

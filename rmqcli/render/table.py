@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rmqcli.render.output import Output, OutputSettings, note
-from rmqcli.render.text import printable, tsv_cell
+from rmqcli.render.text import one_line, tsv_cell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,7 +107,7 @@ def show_table(
     from rich.console import Console
 
     cells = [
-        _Cells(column, [printable(column.show(row[place])) for row in rows])
+        _Cells(column, [one_line(column.show(row[place])) for row in rows])
         for place, column in enumerate(columns)
     ]
     # Empty columns would take space from the others.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import groupby
 
 from rmqcli import words
+from rmqcli.render.unseen import one_line, printable
+
+__all__ = ["one_line", "printable"]
 
 many = words.many
 _TSV_ESCAPES = str.maketrans(
@@ -16,7 +18,6 @@ _TSV_ESCAPES = str.maketrans(
     | {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 )
 """Control characters, too: a pager or terminal may read what a pipe writes. C1 differs from raw bytes."""
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _THOUSANDS = ("", "k", "M", "G", "T")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -29,17 +30,13 @@ def tsv_cell(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
         return ",".join(tsv_cell(item) for item in value)
-    return str(value).translate(_TSV_ESCAPES)
+    text = str(value).translate(_TSV_ESCAPES)
+    return text if text.isascii() else printable(text)
 
 
 def tsv_line(values: Iterable[object]) -> str:
     """Return one line without its end."""
     return "\t".join(map(tsv_cell, values))
-
-
-def printable(text: str) -> str:
-    r"""Return the text with control characters other than tab and newline written as \xNN."""
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def local_time(milliseconds: int | None) -> str:

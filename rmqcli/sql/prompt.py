@@ -51,7 +51,7 @@ def _read(execute: Callable[[str], None]) -> None:
             return
         except KeyboardInterrupt:
             begun = ""
-            note("\ncancelled")
+            note("cancelled")
 
 
 def _take(begun: str, line: str, execute: Callable[[str], None]) -> str:

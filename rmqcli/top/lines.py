@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from rmqcli.render.text import many, printable
+from rmqcli.render.text import many, one_line
 from rmqcli.top.board import Loss, Row
 from rmqcli.top.table import age, table_of
 from rmqcli.top.view import HELP, View
@@ -74,7 +74,7 @@ def _fitting(blocks: Sequence[list[str]], room: int) -> Iterator[list[str]]:
 
 
 def _cut(line: Line, width: int) -> Line:
-    text = printable(line.text)
+    text = one_line(line.text)
     return Line(text if cell_len(text) <= width else f"{set_cell_size(text, max(width - 1, 0))}…", line.style)
 
 

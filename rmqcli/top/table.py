@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len, chop_cells
 
 from rmqcli.render.distribution import sparkline
-from rmqcli.render.text import duration, printable, short_number
+from rmqcli.render.text import duration, one_line, short_number
 from rmqcli.top.board import Row
 from rmqcli.top.view import View
 
@@ -64,8 +64,8 @@ def _columns(view: View, rows: Sequence[Row], now: float) -> list[_Column]:
 
     figure = "RATE" if view.what == "brokers" else "LAG"
     return [
-        _Column("name", title("name", view.what[:-1].upper()), [printable(row.name) for row in rows], True),
-        _Column("group", "GROUP", [printable(row.group or "") for row in rows], True),
+        _Column("name", title("name", view.what[:-1].upper()), [one_line(row.name) for row in rows], True),
+        _Column("group", "GROUP", [one_line(row.group or "") for row in rows], True),
         _Column("in", title("in", "IN/S"), [short_number(row.rate_in) for row in rows]),
         _Column("out", title("out", "OUT/S"), [short_number(row.rate_out) for row in rows]),
         _Column("lag", title("lag", figure), [short_number(row.figure) for row in rows]),

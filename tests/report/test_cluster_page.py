@@ -61,10 +61,13 @@ def test_tables_are_in_the_order_of_importance() -> None:
 
 def read_name(name: str) -> str:
     """A name as a page shows it."""
-    for character in "\x1b\x07":
-        name = name.replace(character, f"\\x{ord(character):02x}")
-    for character in "\u202e\udc80":
-        name = name.replace(character, f"\\u{ord(character):04x}")
+    for character, shown in {
+        "\x1b": r"\x1b",
+        "\x07": r"\x07",
+        "\u202e": r"\u202e",
+        "\udc80": r"\x80",
+    }.items():
+        name = name.replace(character, shown)
     return name.replace("\n", "\\n")
 
 

@@ -100,13 +100,13 @@ def _is_yes(answer: str) -> bool:
 
 
 def _ask(question: str, facts: Mapping[str, str], *, wanted: str | None, remedy: str) -> None:
-    from rmqcli.render.text import printable
+    from rmqcli.render.text import one_line, printable
 
     if sys.stdin is None or not sys.stdin.isatty():
         raise usage_error(f"{question.rstrip('?')}: no terminal to confirm on; {remedy}")
     for name, fact in facts.items():
         if fact:
-            print(printable(f"{name}: {fact}"), file=sys.stderr)
+            print(one_line(f"{name}: {fact}"), file=sys.stderr)
     prompt = "[y/N]" if wanted is None else f"Type {wanted} to confirm:"
     print(f"{printable(question)} {prompt} ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline().strip()

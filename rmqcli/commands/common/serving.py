@@ -23,7 +23,7 @@ from typing import TypeVar
 import trio
 
 from rmqcli.cli.exit_codes import CommandError
-from rmqcli.cli.logs import OneLine
+from rmqcli.cli.logs import Escaped, OneLine
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.render import Output
@@ -74,7 +74,7 @@ def announce(settings: Settings, fields: Mapping[str, str], text: str) -> None:
 def log_to_stderr(settings: Settings) -> None:
     """Log warnings and errors in one line each; with `-v`, log everything with tracebacks."""
     handler = logging.StreamHandler(sys.stderr)
-    kind = logging.Formatter if settings.verbose else OneLine
+    kind = Escaped if settings.verbose else OneLine
     handler.setFormatter(kind("rmq: %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.DEBUG if settings.verbose else logging.WARNING)
 

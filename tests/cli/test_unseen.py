@@ -1,0 +1,89 @@
+"""What cannot be seen never reaches a terminal or a log, whatever carries it, and no text forges a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import unicodedata
+
+import pytest
+
+from rmqcli.cli.errors import report
+from rmqcli.cli.logs import Escaped, OneLine
+from rmqcli.render.lines import message_view
+from rmqcli.render.output import escape_controls, json_line, note, warn
+from rmqcli.render.text import one_line, printable, tsv_cell
+from rmqcli.report.text import clean
+from tests.cli.messages import stored
+
+EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
+HIDDEN = [
+    one for one in EVERY if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one not in "\t\n"
+]
+BIDI = "a\u202ecod.exe\u2066\u200b\u00ad\U000e0041\u2028b"
+SHOWN = r"a\u202ecod.exe\u2066\u200b\xad\U000e0041\u2028b"
+FORGED = "broker-a\nrmq: all is well\x1b[2J"
+
+
+@pytest.mark.parametrize("shown", [printable, one_line, tsv_cell, clean])
+def test_every_character_that_cannot_be_seen_is_an_escape(shown: object) -> None:
+    assert callable(shown)
+    for one in HIDDEN:
+        assert not set(shown(f"a{one}b")) & set(HIDDEN), f"U+{ord(one):04X}"
+    for one in ("ä", "漢", "😀", "❤\ufe0f", "é", "a\u0301", "\U00020000"):
+        assert shown(one) == one
+
+
+def test_how_they_are_written() -> None:
+    assert printable(BIDI) == one_line(BIDI) == SHOWN
+    assert one_line("a\n\tb\r") == r"a\n\tb\r"
+    assert printable("a\n\tb\udcff\ud800") == "a\n\tb\\xff\\ud800"
+
+
+def test_bodies_and_formats() -> None:
+    assert escape_controls(BIDI.encode()).decode() == SHOWN
+    assert escape_controls(b"\xff\x1b") == rb"\xff\x1b"
+
+
+def test_json_has_escapes_of_its_own_for_the_same_text() -> None:
+    for text in (BIDI, "\x7f\x80\x9f", "\U000110bd", "漢 😀"):
+        line = json_line({"body": text})
+        assert json.loads(line) == {"body": text}
+        assert not set(line.decode()) & set(HIDDEN)
+    assert "漢 😀".encode() in json_line("漢 😀")
+
+
+def test_what_a_message_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    message = stored(body=BIDI.encode(), topic=FORGED, properties={"TAGS": FORGED, "KEYS": BIDI})
+    text = message_view(message, color=False, topic=True).decode()
+    assert len(text.splitlines()) == 2
+    assert not (set(text) - {"\n"}) & set(HIDDEN)
+
+
+def test_notes_warnings_and_errors_have_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    note(FORGED)
+    warn(FORGED)
+    report(OSError(2, "No such file", FORGED))
+    report(ValueError(FORGED))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert not any("\x1b" in line for line in lines)
+    assert not any(line.startswith("rmq: all is well") for line in lines)
+
+
+@pytest.mark.parametrize("kind", [Escaped, OneLine])
+def test_logs_have_one_line_for_a_record(kind: type[logging.Formatter]) -> None:
+    record = logging.LogRecord("x", logging.WARNING, "f", 1, "broker %s lost", (FORGED + BIDI,), None)
+    text = kind("rmq: %(name)s: %(message)s").format(record)
+    assert len(text.splitlines()) == 1 and not set(text) & set(HIDDEN)
+
+
+def test_a_traceback_has_its_lines_and_no_escapes_of_others() -> None:
+    try:
+        raise ValueError("\x1b[2J\u202e")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "f", 1, "failed", (), sys.exc_info())
+    text = Escaped("%(message)s").format(record)
+    assert len(text.splitlines()) > 3
+    assert not (set(text) - {"\n"}) & set(HIDDEN)
