@@ -71,7 +71,7 @@ async def _examined(
     from rmqcli.doctor.finding import Finding, Status
     from rmqcli.doctor.survey import examine
 
-    survey = await examine(admin, topic, group, lagging=True)
+    survey = await examine(admin, topic, group, others=True)
     notes: list[str] = []
     if survey.answered:
         now_ms = admin.instance.now_ms()

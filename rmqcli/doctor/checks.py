@@ -23,11 +23,7 @@ def detailed_group(survey: Survey) -> Iterable[Finding]:
 def lagging_groups(survey: Survey) -> Iterator[Finding]:
     """No consumer of another group stands still while messages wait."""
     wrong = [
-        finding
-        for found in survey.lagging
-        if found.connection is not None
-        for finding in progress(found)
-        if finding.status is not Status.OK
+        finding for found in survey.lagging for finding in progress(found) if finding.status is not Status.OK
     ]
     yield from wrong
     if survey.lagging and not wrong:

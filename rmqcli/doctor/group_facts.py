@@ -12,6 +12,7 @@ from codec.bodies.route import TopicRouteData
 from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from codec.bodies.stats import OffsetWrapper
 from codec.message_queue import MessageQueue
+from codec.names import is_system_group
 from rmqcli.client import Admin, ClientError, NoRoute
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.clients import merged
@@ -139,3 +140,16 @@ async def _with_delays(admin: Admin, found: Members, failures: Failures) -> Memb
         wanted, lambda topic: admin.offsets.delays(found.group, topic, failures=failures)
     )
     return found._replace(delays={queue: ms for table in delays.values() for queue, ms in table.items()})
+
+
+async def lagging(admin: Admin, masters: Mapping[str, str], failures: Failures) -> list[str]:
+    """Return the groups that may have messages to consume, those with the most first.
+
+    Brokers list only groups with a committed offset (317): one whose first message hangs has none, so groups
+    without any count, too.
+    """
+    lags: dict[str, int] = dict.fromkeys(await admin.groups.names(failures=failures), -1)
+    for one in await admin.brokers.lags(masters, failures=failures):
+        lags[one.group] = max(0, lags.get(one.group, 0)) + (one.lag or 0)
+    names = [name for name, lag in lags.items() if lag and not is_system_group(name)]
+    return sorted(names, key=lambda name: (-lags[name], name))

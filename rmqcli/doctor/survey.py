@@ -18,12 +18,11 @@ from codec.bodies.route import ClusterInfo, TopicRouteData
 from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import MASTER_ID
 from codec.headers.routes import GetRouteInfoRequestHeader
-from codec.names import is_system_group
 from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 from rmqcli.client import UNREACHED, Admin, ClientError
 from rmqcli.client.admin.area import gather
 from rmqcli.client.wire.pool import vip_address
-from rmqcli.doctor.group_facts import Members, members_of
+from rmqcli.doctor.group_facts import Members, lagging, members_of
 from rmqcli.doctor.seen import LostBroker, Place, seat_label
 
 T = TypeVar("T")
@@ -131,9 +130,9 @@ class Survey:
 
 
 async def examine(
-    admin: Admin, topic: str | None = None, group: str | None = None, *, lagging: bool = False
+    admin: Admin, topic: str | None = None, group: str | None = None, *, others: bool = False
 ) -> Survey:
-    """Ask everything, with `lagging` also about the groups that have messages to consume.
+    """Ask everything, with `others` also about the other groups that have messages to consume.
 
     Errors of single servers are part of the survey; none is raised.
     """
@@ -159,23 +158,19 @@ async def examine(
     surveyed = Survey(views, topic, routes, readings, vip)
     if group is not None:
         surveyed = replace(surveyed, group=await _group(admin, surveyed, group))
-    return replace(surveyed, lagging=await _lagging(admin, surveyed)) if lagging else surveyed
+    return replace(surveyed, lagging=await _lagging(admin, surveyed)) if others else surveyed
 
 
 async def _lagging(admin: Admin, survey: Survey) -> list[Members]:
-    """Ask about the groups with messages to consume, those with the most first, but not the one surveyed."""
+    """Ask about running groups with messages to consume, but not the one surveyed."""
     failures = _lost(survey)
     own = survey.group.name if survey.group is not None else ""
-    lags: dict[str, int] = {}
     try:
-        for one in await admin.brokers.lags(survey.masters, failures=failures):
-            lags[one.group] = lags.get(one.group, 0) + (one.lag or 0)
+        names = [name for name in await lagging(admin, survey.masters, failures) if name != own][:MAX_GROUPS]
     except ClientError:
         return []  # why is a line of its broker
-    names = [name for name, lag in lags.items() if lag and name != own and not is_system_group(name)]
-    names = sorted(names, key=lambda name: (-lags[name], name))[:MAX_GROUPS]
     found, _ = await gather(names, lambda name: members_of(admin, name, failures))
-    return list(found.values())
+    return [one for one in found.values() if one.connection is not None]
 
 
 async def _fill(

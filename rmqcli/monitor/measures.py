@@ -9,12 +9,11 @@ from dataclasses import replace
 
 from codec.codes import MASTER_ID
 from codec.message import DLQ_PREFIX
-from codec.names import is_system_group
 from rmqcli.client import Admin, ClientError, Producer
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import lag_of, stored
 from rmqcli.doctor.brokers import disk_ratio
-from rmqcli.doctor.group_facts import members_of
+from rmqcli.doctor.group_facts import lagging, members_of
 from rmqcli.doctor.progress import standing_still
 from rmqcli.doctor.seen import LostBroker, seat_label
 from rmqcli.flows.pinging import own_queues, ping, queues_of
@@ -113,7 +112,7 @@ async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
     holds counts with the time for which the next message waits.
     """
     failures: Failures = {}
-    names = list(groups) or await _lagging(admin, failures)
+    names = list(groups) or await lagging(admin, await admin.brokers.masters(), failures)
     found, errors = await gather(names, lambda name: members_of(admin, name, failures))
     for name in groups:
         if name in found and found[name].connection is None and not found[name].offsets:
@@ -124,12 +123,6 @@ async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
     }
     figures = [Figure(round(ms / 1000), name) for name, ms in still.items()]
     return _measured(figures, failures | errors)
-
-
-async def _lagging(admin: Admin, failures: Failures) -> list[str]:
-    masters = await admin.brokers.masters()
-    lags = await admin.brokers.lags(masters, failures=failures)
-    return sorted({one.group for one in lags if one.lag and not is_system_group(one.group)})
 
 
 async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:

@@ -64,6 +64,7 @@ async def test_a_listener_that_hangs_is_found(autojump_clock: MockClock) -> None
         await one.send()
         await trio.sleep(20)
         assert [finding.status for finding in await one.findings()] == [Status.OK]
+        assert (await stuck(one.admin)).figures == [Figure(0, "g")]
         await trio.sleep(30)
         (finding,) = await one.findings()
         assert (finding.status, finding.target) == (Status.WARN, "g T")
@@ -80,7 +81,7 @@ async def test_a_listener_that_hangs_is_found(autojump_clock: MockClock) -> None
         )
         told = [
             finding.status
-            for finding in judge(await examine(one.admin, lagging=True))
+            for finding in judge(await examine(one.admin, others=True))
             if finding.check == "progress"
         ]
         named = [
