@@ -10,8 +10,10 @@ import msgspec
 from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError
 from rmqcli.client.admin.area import gather
+from rmqcli.client.admin.values import stored
 from rmqcli.flows import configuring, desired
 from rmqcli.flows.applying import carry_out, hidden
+from rmqcli.flows.writers import writing
 from rmqcli.metadata.document import ENTRIES
 from rmqcli.metadata.planning import Step
 from rmqcli.metadata.reading import State
@@ -35,19 +37,31 @@ async def apply_steps(admin: Admin, steps: Sequence[Step], state: State) -> tupl
 
 
 async def seen_losses(admin: Admin, steps: Sequence[Step], state: State) -> list[str]:
-    """Return what consumers will not see: messages of queues that go, and those before offsets beyond the
-    end.
+    """Return what consumers will not see: messages of queues and topics that go, with those who write to
+    these, and messages before offsets beyond the end.
     """
     tables = {
         place: _structs("topics", table) for place, table in state.metadata.areas.get("topics", {}).items()
     }
     puts = [_desired(step, state) for step in steps if step.area == "topics" and step.action == "change"]
-    return await hidden(admin, puts, tables) + await _beyond(admin, steps)
+    return await hidden(admin, puts, tables) + await _deleted(admin, steps) + await _beyond(admin, steps)
 
 
 def label_of(step: Step) -> str:
     """Return the name of a step in messages."""
     return f"{step.place} {step.name}" if step.area == "kv" else f"{step.name} on {step.place}"
+
+
+async def _deleted(admin: Admin, steps: Sequence[Step]) -> list[str]:
+    topics = sorted({step.name for step in steps if step.area == "topics" and step.action == "delete"})
+    tables, _ = await gather(topics, lambda topic: admin.topics.stats(topic, failures={}))
+    found = []
+    for topic, stats in tables.items():
+        writers = await writing(admin, stats)
+        if count := stored(stats):
+            told = "" if writers is None else f"; it is written to, {writers}"
+            found.append(f"topic {topic}: {many(count, 'message')}{told}")
+    return found
 
 
 async def _beyond(admin: Admin, steps: Sequence[Step]) -> list[str]:

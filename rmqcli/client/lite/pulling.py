@@ -17,7 +17,7 @@ from rmqcli.client.group.subscription import MessageSelector
 from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.pull.consumer import PullConsumer
 from rmqcli.client.pull.next_pull import BUSY, FAILED, FLOW_CONTROL, PAUSED, check_next_offset, why_moved
-from rmqcli.client.pull.queue_life import QueueLife
+from rmqcli.client.pull.queue_life import FORMER, QueueLife
 from rmqcli.client.results import PullResult, PullStatus
 
 log = logging.getLogger("rmqcli.client.lite")
@@ -103,7 +103,7 @@ class Pulling:
             and life.is_another(await self._starts.earliest_store_time(held.queue))
             and not held.step.cancel_called
         ):
-            log.warning("%s was created again; continuing at %d", held.queue, low)
+            log.warning(FORMER, offset, held.queue, low)
             held.life = QueueLife()
             held.seek(low)
             return True

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from codec.message import MessageExt
 
+FORMER = "offset %d of %s is of a former queue of this name; continuing at %d"
 CLOCKS = 60_000
 """Milliseconds by which the clocks of a client and a broker may differ."""
 

@@ -26,6 +26,7 @@ from rmqcli.client.pull.next_pull import (
     place,
     why_moved,
 )
+from rmqcli.client.pull.queue_life import FORMER
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
@@ -127,7 +128,7 @@ class PullLoop:
         if life.is_doubtful(held.next_offset, low, high, header.next_begin_offset) and life.is_another(
             await self._starts.earliest_store_time(held.queue)
         ):
-            log.warning("%s was created again; continuing at %d", held.queue, max(0, low))
+            log.warning(FORMER, held.next_offset, held.queue, max(0, low))
             self._restart(held, max(0, low))
             return True
         if life.absent_since is not None:  # the topic was away, and is the same

@@ -53,13 +53,15 @@ async def test_topics_and_groups_that_the_master_deleted(autojump_clock: Any) ->
         for group in ("gone", "kept"):
             async with PullConsumer(group, **cluster.client()) as consumer:
                 await consumer.commit(MessageQueue(KEPT, NAME, 0), 1)
+                await consumer.commit(MessageQueue(GONE, NAME, 0), 1)
             body = b'{"groupName": "%s"}' % group.encode()
             await admin.invoke(
                 master.broker_address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body
             )
         await trio.sleep(SETTLED)
         assert await ends(admin, slave.broker_address, GONE, KEPT) == [1, 1]
-        assert b"Kept@gone" in await offsets(admin, slave.broker_address)
+        before = await offsets(admin, slave.broker_address)
+        assert b"Kept@gone" in before and b"Gone@kept" in before
         await admin.invoke(master.broker_address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": GONE})
         fields = {"groupName": "gone", "cleanOffset": "true", "removeOffset": "true"}
         await admin.invoke(master.broker_address, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
@@ -67,7 +69,7 @@ async def test_topics_and_groups_that_the_master_deleted(autojump_clock: Any) ->
         assert await ends(admin, slave.broker_address, GONE, KEPT) == [0, 1]
         text = await offsets(admin, slave.broker_address)
         assert b"Kept@kept" in text
-        assert b"Kept@gone" not in text
+        assert b"Kept@gone" not in text and b"Gone@kept" not in text
         await admin.topics.create(GONE, read_queues=1, write_queues=1, brokers=[NAME])
         await send(cluster, GONE)
         await trio.sleep(SETTLED)

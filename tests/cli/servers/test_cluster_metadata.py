@@ -129,7 +129,9 @@ def test_nothing_is_deleted_without_prune(fresh: Run, tmp_path: Path) -> None:
     ]
     assert plan.err == "0 to create, 0 to change, 1 as wanted, 5 only in the cluster\n"
     assert fresh(*apply).code == 0
+    fresh("send", "extra", "x")
     refused = fresh(*apply, "--prune")
+    assert "rmq: topic extra: 1 message; it is written to, last " in refused.err
     assert refused.code == 2 and "use --yes" in refused.err
     assert {"kept", "extra"} <= {row[0] for row in fresh("topic", "list").lines}
     done = fresh(*apply, "--prune", "--yes")
