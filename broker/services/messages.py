@@ -64,6 +64,7 @@ def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> S
         sys_flag=original.sys_flag,
         reconsume_times=original.reconsume_times,
         wait_store=False,
+        is_known=True,
     )
 
 

@@ -275,7 +275,7 @@ class Appender:
     def _refusal(self, topic: _Topic | None, message: StoreMessage) -> AppendResult | None:
         if not self._statistics.writable:
             return _NOT_AVAILABLE
-        if topic is None or len(message.body) > self._max_body:
+        if topic is None or (len(message.body) > self._max_body and not message.is_known):
             return _ILLEGAL
         size = len(message.properties_text)
         if size > LONG_PROPERTIES and self._readiness.strict:

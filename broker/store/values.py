@@ -60,6 +60,8 @@ class StoreMessage(msgspec.Struct, gc=False):
     prepared_transaction_offset: int = 0
     tags_code: int = 0
     wait_store: bool = True
+    is_known: bool = False
+    """The store had this message before: `maxMessageSize`, which may be smaller now, does not refuse it."""
 
 
 class AppendResult(msgspec.Struct, frozen=True, gc=False):

@@ -141,7 +141,7 @@ class _Scan:
         except LocalProtocolError:
             result = retire(self._broker, half, half.properties)
         if result.status is PutStatus.MESSAGE_ILLEGAL:
-            _log.error("the half message at %d is larger than maxMessageSize", half.commit_log_offset)
+            _log.error("the half message at %d is too large to be stored again", half.commit_log_offset)
             return self._done()
         self._wrote = True
         return result.status is PutStatus.PUT_OK and self._done()

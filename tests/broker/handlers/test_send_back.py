@@ -162,6 +162,23 @@ async def test_a_message_whose_properties_grow_too_long(tmp_path: Path) -> None:
         assert broker.context.store.topics() == ["T", "%DLQ%G"]
 
 
+async def test_a_message_that_is_larger_than_others_may_be_now(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    """Its consumer would get it every 5 s, and the delay level would stand still behind it."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        assert (await client.send("T", bytes(2000))).code == 0
+        (original,) = await client.pulled("T")
+        assert (await client.ask(25, None, b"maxMessageSize=1000")).code == 0
+        assert (await client.send("T", bytes(2000))).code == ResponseCode.MESSAGE_ILLEGAL
+        assert await back(client, original, delayLevel=1) == (0, None)
+        await trio.sleep(1.1)
+        (retried,) = await client.pulled("%RETRY%G")
+        assert await back(client, retried, delayLevel=-1) == (0, None)
+        assert [len(letter.body) for letter in await client.pulled("%DLQ%G")] == [2000]
+
+
 ADDED = ["WAIT", "DELAY", "TRACE_ON", "MSG_REGION", "CLUSTER", "ORIGIN_MESSAGE_ID", "RETRY_TOPIC"]
 
 

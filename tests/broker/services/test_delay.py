@@ -10,6 +10,7 @@ import trio
 from msgspec.structs import replace
 
 from broker.store import StoreMessage
+from broker.store.values import AppendResult, PutStatus
 from codec.codes import ResponseCode
 from codec.properties import encode_properties
 from codec.store.delay_levels import DelayLevels
@@ -215,17 +216,34 @@ async def test_a_message_that_cannot_be_delivered_does_not_block_others(
         assert caplog.text.count("names no topic") == 6
 
 
-async def test_a_message_that_became_too_large_is_logged_once_and_waits(
-    tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
+async def test_a_message_is_delivered_that_is_larger_than_others_may_be_now(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    """All of its level would wait behind it."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await client.send("T", bytes(2000), properties={"DELAY": "1"})
+        broker.context.reconfigure(replace(broker.context.config, max_message_size=1000))
+        await client.send("T", b"next", properties={"DELAY": "1"})
+        await trio.sleep(1.1)
+        assert [len(message.body) for message in await client.pulled("T")] == [2000, 4]
+
+
+async def test_a_message_that_the_store_refuses_is_logged_once_and_waits(
+    tmp_path: Path,
+    autojump_clock: trio.abc.Clock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with fake_broker(tmp_path) as broker:
-        client, config = broker.client(), broker.context.config
-        await client.send("T", bytes(2000), properties={"DELAY": "1"})
-        broker.context.reconfigure(replace(config, max_message_size=1000))
-        await trio.sleep(10)
+        client, store = broker.client(), broker.context.store
+        await client.send("T", properties={"DELAY": "1"})
+        with monkeypatch.context() as patched:
+            refused = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
+            patched.setattr(store, "append", lambda _message: refused)
+            await trio.sleep(10)
         assert caplog.text.count("level 1 waits for the message at ") == 1
-        assert "MESSAGE_ILLEGAL" in caplog.text
-        broker.context.reconfigure(config)
+        assert "SERVICE_NOT_AVAILABLE" in caplog.text
         await trio.sleep(1.1)
         assert len(await client.pulled("T")) == 1
 
