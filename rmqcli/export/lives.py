@@ -13,7 +13,7 @@ from rmqcli.export.output.spans import LastRow
 def explained(queue: object, last: LastRow) -> str:
     return (
         f"{queue}: the topic was deleted and created again after the last export, which ended with another message "
-        f"at offset {last.queue_offset}; export it anew, to a new folder or table"
+        f"at offset {last.queue_offset}; export it again, to a new folder or table"
     )
 
 

@@ -83,10 +83,10 @@ def write_stores(
 
     def write(number: int, one: StoreRows) -> list[str]:
         output = Output(into.place, one.path, into.layout, prefix=f"{into.prefix}store-{number:03d}")
-        parts = parts_of(*one)
+        parts = parts_of(one.store, one.rows)
         progress(sum(file.size for file in CommitLogFiles(one.store).files) - _size(parts))
         writer = _Writer(parts, one.rows, output, progress, workers, part_bytes)
-        return by_queues_or_walked(queue_places(*one), writer.write)
+        return by_queues_or_walked(queue_places(one.store, one.rows), writer.write)
 
     return run_stores_export(wanted, into, write)
 
@@ -174,13 +174,14 @@ async def export_topic(
     layout: Layout = EVERYTHING,
     resume: bool = False,
     batch_messages: int = BATCH_MESSAGES,
+    asked: str | None = None,
 ) -> ExportSummary:
-    """Exports queue ranges of a topic, pulled from brokers. `progress` receives messages.
+    """Exports queue ranges of topics, pulled from brokers. `progress` receives messages.
 
     A queue that cannot be read after some tries is in `failed` of the summary, and its messages up to there
     are exported. Raises the first ClientError if no queue can be read.
     """
-    with ExportFolder(out, topic_origin(ranges), layout, resume=resume) as folder:
+    with ExportFolder(out, topic_origin(ranges, asked), layout, resume=resume) as folder:
         return await write_topic(client, ranges, folder, progress, batch_messages=batch_messages)
 
 

@@ -21,10 +21,11 @@ from rmqcli.words import many, messages_at
 
 
 class StoreRows(NamedTuple):
-    """The rows that are wanted of a store folder."""
+    """The rows that are wanted of a store folder; `asked`: the topics as the user named them, with patterns."""
 
     store: Path
     rows: RowFilter
+    asked: str | None = None
 
     @property
     def path(self) -> str:
@@ -67,7 +68,8 @@ def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
     """Returns the origin of rows of store folders; topics, queue and tags are the same for all."""
     stores = tuple(sorted((StoreEntry(one.path, one.rows.broker_name) for one in wanted), key=str))
     rows = wanted[0].rows
-    return Origin(stores, ",".join(sorted(rows.topics)) or None, rows.queue_id, tuple(sorted(rows.tags)))
+    topics = wanted[0].asked or ",".join(sorted(rows.topics)) or None
+    return Origin(stores, topics, rows.queue_id, tuple(sorted(rows.tags)))
 
 
 def run_stores_export(
@@ -127,8 +129,9 @@ def _is_of(file: FileEntry, rows: RowFilter) -> bool:
     return any(span.broker_name == rows.broker_name for span in file.queues)
 
 
-def topic_origin(ranges: Sequence[QueueRange]) -> Origin:
-    return Origin((), ranges[0].queue.topic if ranges else "")
+def topic_origin(ranges: Sequence[QueueRange], asked: str | None = None) -> Origin:
+    """Returns the origin of rows of a cluster; `asked`: the topics as the user named them, with patterns."""
+    return Origin((), asked or ",".join(sorted({wanted.queue.topic for wanted in ranges})))
 
 
 class Rest(NamedTuple):

@@ -86,7 +86,7 @@ async def _ranges(bounds: Bounds, consumer: PullConsumer) -> list[QueueRange]:
     found: list[QueueRange] = []
     for topic in sorted(bounds.topics):
         try:
-            ranges, lost = await find_ranges(consumer, topic, wanted)
+            ranges, lost = await find_ranges(consumer, [topic], wanted)
         except (NoRoute, QueueNotPermitted):
             if len(bounds.topics) == 1:
                 raise

@@ -37,7 +37,7 @@ def test_a_resumed_export_of_a_cluster(rmq: Run, tmp_path: Path, into: str, coun
     assert done.code == ExitCode.PARTLY, done.err
     (failure,) = done.json["failed"]
     assert failure["queueId"] == 0 and SAID in failure["reason"]
-    assert f"{topic}@broker-a:0: {SAID} 3; export it anew, to a new folder or table" in done.err
+    assert f"{topic}@broker-a:0: {SAID} 3; export it again, to a new folder or table" in done.err
     assert done.json["rows"] == 0
     again = rmq(*export)
     assert (again.code, again.json["rows"]) == (ExitCode.PARTLY, 0)

@@ -20,6 +20,7 @@ from rmqcli.commands.export.options import LayoutOptions, SparkOptions, TableOpt
 from rmqcli.commands.export.rows import Selection, rows_of_stores
 from rmqcli.commands.export.showing import remedy, show
 from rmqcli.commands.export.tables import Source, export_to_table
+from rmqcli.commands.export.topics import is_pattern, text_of, topics_of_cluster
 from rmqcli.commands.export.working import working
 from rmqcli.extras import require
 
@@ -35,6 +36,7 @@ app = single_command()
     "export",
     example="""rmq export --store /data/store --out orders/ --topic orders
 rmq export --topic orders -o @-1d --out orders/ --spark
+rmq export --topic 'order*' --topic payments --out lake/
 rmq export --topic orders --table delta:s3://lake/orders --follow --every 60
 rmq export --topic orders --out orders/ --partition-by day --resume""",
 )
@@ -61,9 +63,12 @@ def export(
         ),
     ] = None,
     topic: Annotated[
-        str | None,
+        list[str] | None,
         Option(
-            "--topic", "-T", metavar="TOPIC", help="Topic to export, of the cluster or of the store folder."
+            "--topic",
+            "-T",
+            metavar="TOPIC",
+            help="Topic to export, or a pattern such as 'order*'; repeatable.",
         ),
     ] = None,
     range_text: Annotated[
@@ -127,7 +132,8 @@ def export(
     from rmqcli.export import refuse_existing
     from rmqcli.grammar.offset_range import parse_range
 
-    if not store and topic is None:
+    topics = topic or []
+    if not store and not topics:
         raise usage_error("specify what to export: --store DIR, --topic TOPIC, or both")
     spark.check()
     if not store and (jobs is not None or queue is not None or tag != "*" or broker_name):
@@ -147,18 +153,19 @@ def export(
     files = layout.layout(transforming.transform())
     if out is not None:
         refuse_existing(out, resume=resume)
-    chosen = Selection(topic, wanted, queue, tag, verify, only_queued=table.table is not None)
+    if table.follow and store and any(map(is_pattern, topics)):
+        raise usage_error("--follow of a store needs the names of topics: a pattern would miss new ones")
+    chosen = Selection(topics, wanted, queue, tag, verify, only_queued=table.table is not None)
     rows = rows_of_stores(store, broker_name or (), chosen) if store else None
     if table.table is not None:
-        export_to_table(settings, Source(topic, wanted, rows, jobs), table, files, resume=resume)
+        export_to_table(settings, Source(topics, wanted, rows, jobs), table, files, resume=resume)
         return
     assert out is not None
     target = _Target(out, files, resume, session)
     if rows is not None:
         summary = _export_stores(rows, target, jobs)
     else:
-        assert topic is not None
-        summary = _export_topic(settings, topic, wanted, target)
+        summary = _export_topics(settings, topics, wanted, target)
     show(settings, summary)
     if summary.failed or summary.damaged:
         raise Ended(partial_code(done=True), summary=remedy(summary))
@@ -192,23 +199,29 @@ def _export_stores(stores: list[StoreRows], target: _Target, jobs: int | None) -
         return export_stores(stores, target.out, advance, workers=workers, **target.options)
 
 
-def _export_topic(settings: Settings, topic: str, wanted: OffsetRange, target: _Target) -> ExportSummary:
+def _export_topics(
+    settings: Settings, topics: list[str], wanted: OffsetRange, target: _Target
+) -> ExportSummary:
     from rmqcli.client import PullConsumer
     from rmqcli.export import export_topic, export_topic_on_spark, find_ranges
     from rmqcli.render.progress import progress
 
+    asked = text_of(topics)
+
     async def main() -> tuple[list[QueueRange], list[QueueEnd], ExportSummary | None]:
         async with PullConsumer(**settings.client_options) as consumer:
-            ranges, lost = await find_ranges(consumer, topic, wanted)
+            ranges, lost = await find_ranges(consumer, await topics_of_cluster(consumer, topics), wanted)
             if target.session is not None:
                 return ranges, lost, None
             with progress("export", sum(wanted.end - wanted.begin for wanted in ranges)) as advance:
-                found = await export_topic(consumer, ranges, target.out, advance, **target.options)
+                found = await export_topic(
+                    consumer, ranges, target.out, advance, asked=asked, **target.options
+                )
                 return ranges, lost, found
 
     ranges, lost, summary = run_async(main)
     if summary is None:
         summary = export_topic_on_spark(
-            settings.client_options, ranges, target.out, target.tasks_done, **target.options
+            settings.client_options, ranges, target.out, target.tasks_done, asked=asked, **target.options
         )
     return summary._replace(failed=(*summary.failed, *lost))

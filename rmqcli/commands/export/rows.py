@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.commands.export.topics import text_of, topics_of_stores
 
 if TYPE_CHECKING:
     from rmqcli.export import RowFilter, StoreRows, StoreSource
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """The choice of rows of store folders; `tag` is an expression."""
+    """The choice of rows of store folders; `topics` may be patterns, `tag` is an expression."""
 
-    topic: str | None
+    topics: Sequence[str]
     wanted: OffsetRange
     queue: int | None
     tag: str
@@ -30,7 +30,7 @@ class Selection(NamedTuple):
 def rows_of_stores(stores: Sequence[Path], names: Sequence[str], chosen: Selection) -> list[StoreRows]:
     """Return the wanted rows of each store; `names` are those of their brokers, or empty.
 
-    Raise CommandError if none has the topic.
+    Raise CommandError if none has a topic.
     """
     from rmqcli.export import StoreRows, store_sources
 
@@ -38,7 +38,11 @@ def rows_of_stores(stores: Sequence[Path], names: Sequence[str], chosen: Selecti
     filters = _row_filters(sources, chosen)
     tags = _tags(chosen.tag)
     return [
-        StoreRows(source.path, replace(one, queue_id=chosen.queue, tags=tags, only_queued=chosen.only_queued))
+        StoreRows(
+            source.path,
+            replace(one, queue_id=chosen.queue, tags=tags, only_queued=chosen.only_queued),
+            text_of(chosen.topics),
+        )
         for source, one in zip(sources, filters, strict=True)
     ]
 
@@ -57,40 +61,27 @@ def _row_filters(sources: Sequence[StoreSource], chosen: Selection) -> list[RowF
     from rmqcli.store import CommitLogFiles
 
     logs = [CommitLogFiles(source.path) for source in sources]
-    if chosen.topic is not None:
-        _require_topic([source.path for source in sources], chosen.topic)
-    return [
-        _row_filter(log, source, chosen.topic, chosen.wanted, chosen.verify)
-        for log, source in zip(logs, sources, strict=True)
-    ]
+    topics = topics_of_stores([source.path for source in sources], chosen.topics)
+    return [_row_filter(log, source, topics, chosen) for log, source in zip(logs, sources, strict=True)]
 
 
 def _row_filter(
-    log: CommitLogFiles, source: StoreSource, topic: str | None, wanted: OffsetRange, verify: bool
+    log: CommitLogFiles, source: StoreSource, topics: Sequence[str], chosen: Selection
 ) -> RowFilter:
     from rmqcli.export import RowFilter
     from rmqcli.export.from_store.queue_check import has_topic
 
-    nothing = wanted.only_new or wanted.last == 0 or (topic is not None and not has_topic(source.path, topic))
-    last = None if wanted.last is None else log.last(wanted.last, topic and frozenset([topic]))
+    wanted = chosen.wanted
+    own = frozenset(topic for topic in topics if has_topic(source.path, topic))
+    nothing = wanted.only_new or wanted.last == 0 or bool(topics and not own)
+    last = None if wanted.last is None else log.last(wanted.last, own or None)
     return RowFilter(
-        topics=frozenset([topic] if topic else []),
+        topics=own or frozenset(topics),
         broker_name=source.broker_name,
         begin=wanted.begin,
         end=0 if nothing else wanted.end,
         begin_time=wanted.begin_time,
         end_time=wanted.end_time,
         begin_commit_log=last or 0,
-        check_crc=verify,
+        check_crc=chosen.verify,
     )
-
-
-def _require_topic(stores: Sequence[Path], topic: str) -> None:
-    from rmqcli.export.from_store.queue_check import has_topic
-    from rmqcli.store.read.tables import topics
-
-    if not any(has_topic(store, topic) for store in stores):
-        names = ", ".join(map(str, stores))
-        text = f"topic {topic} not found in {names} (see `rmq inspect store {shlex.quote(str(stores[0]))}`)"
-        known = {name: config for store in stores for name, config in topics(store).items()}
-        raise CommandError(text, ExitCode.NOT_FOUND, missing=("topic", topic), known=known)

@@ -59,6 +59,7 @@ def remedy(summary: ExportSummary) -> str:
 def _failure(end: QueueEnd) -> dict[str, object]:
     queue = end.wanted.queue
     return {
+        "topic": queue.topic,
         "brokerName": queue.broker_name,
         "queueId": queue.queue_id,
         "queueOffset": end.reached,

@@ -12,6 +12,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
 from rmqcli.commands.export.options import TableOptions
 from rmqcli.commands.export.showing import remedy, show
+from rmqcli.commands.export.topics import text_of, topics_of_cluster
 from rmqcli.commands.export.working import working
 from rmqcli.extras import require
 from rmqcli.render.output import Output, warn
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """The rows to export: of store folders, by `jobs` processes, or of a topic of the cluster."""
+    """The rows to export: of store folders, by `jobs` processes, or of topics of the cluster, also patterns."""
 
-    topic: str | None
+    topics: list[str]
     wanted: OffsetRange
     stores: list[StoreRows] | None
     jobs: int | None
@@ -159,13 +160,13 @@ async def _add_new(consumer: PullConsumer, work: _Work, told: _Told) -> ExportSu
     from rmqcli.export.tables.run import attempts
     from rmqcli.render.progress import progress
 
-    assert work.source.topic is not None
-    origin = Origin((), work.source.topic)
+    origin = Origin((), text_of(work.source.topics))
     for run in attempts(work.table, origin, work.layout, resume=work.resume):
         told.begin(run)
         with run:
             # After the offsets of the table are known: what others add from now on lies behind the ranges.
-            ranges, lost = await find_ranges(consumer, work.source.topic, work.source.wanted)
+            names = await topics_of_cluster(consumer, work.source.topics)
+            ranges, lost = await find_ranges(consumer, names, work.source.wanted)
             with progress("export", sum(wanted.end - wanted.begin for wanted in ranges)) as advance:
                 summary = await write_topic(consumer, ranges, run, advance)
             return summary._replace(failed=(*summary.failed, *lost))

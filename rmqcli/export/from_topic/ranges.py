@@ -1,4 +1,4 @@
-"""The ranges of a topic's queues; a broker that does not respond does not hold up the queues of others."""
+"""The ranges of the queues of topics; a broker that does not respond does not hold up the queues of others."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rmqcli.grammar.offset_range import OffsetRange
 
 
 async def find_ranges(
-    reader: Chooser, topic: str, wanted: OffsetRange
+    reader: Chooser, topics: Sequence[str], wanted: OffsetRange
 ) -> tuple[list[QueueRange], list[QueueEnd]]:
     """Returns ranges, and queues with unknown offsets. Raises the first error when that is all of them."""
-    queues = await choose_queues(reader, topic)
+    queues = [queue for topic in topics for queue in await choose_queues(reader, topic)]
     found: dict[MessageQueue, Span | ClientError] = {}
 
     async def find(queue: MessageQueue) -> None:
@@ -55,11 +55,9 @@ async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> l
     if wanted.last is None or len(found) == 1:
         return ranges
     # The last N of all queues together, as `rmq pull` reads them: only the messages show which these are.
-    starts: dict[tuple[str, int], int] = {}
+    starts: dict[MessageQueue, int] = {}
     async with open_range(reader, found, wanted) as messages:
         async for message in messages:
-            starts.setdefault((message.broker_name, message.queue_id), message.queue_offset)
-    return [
-        wanted._replace(begin=starts.get((wanted.queue.broker_name, wanted.queue.queue_id), wanted.end))
-        for wanted in ranges
-    ]
+            queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+            starts.setdefault(queue, message.queue_offset)
+    return [one._replace(begin=starts.get(one.queue, one.end)) for one in ranges]

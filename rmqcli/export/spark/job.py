@@ -105,8 +105,8 @@ def export_stores_on_spark(
             # A task has one core: the others are for other tasks.
             output = Output(folder.place, one.path, layout, in_thread=False)
             # Only with topics can a part that is cut anywhere be read by queues.
-            places = queue_places(*one) if one.rows.topics else None
-            parts = parts_of(*one)
+            places = queue_places(one.store, one.rows) if one.rows.topics else None
+            parts = parts_of(one.store, one.rows)
 
             def run(places: QueuePlaces | None) -> list[str]:
                 own = store_parts.sized(parts, places)
@@ -129,13 +129,14 @@ def export_topic_on_spark(
     task_bytes: int | None = None,
     layout: Layout = EVERYTHING,
     resume: bool = False,
+    asked: str | None = None,
     **session: Any,
 ) -> ExportSummary:
     """Exports as `export_topic` does, with tasks of at most about `task_bytes` of messages.
 
     Each task has a PullConsumer with `client_options`.
     """
-    origin = topic_origin(ranges)
+    origin = topic_origin(ranges, asked)
     with (
         ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
         spark_session(**session) as spark,
