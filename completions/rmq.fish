@@ -885,7 +885,7 @@ complete --command rmq --condition '__rmq_at \' inspect salvage\'' --force-files
 complete --command rmq --condition '__rmq_at \' export\'' --long-option out --require-parameter --force-files --description 'Output folder; must not exist yet.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option store --require-parameter --force-files --description 'Read a store folder instead of a cluster; repeatable, for the stores of several brokers.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option broker-name --exclusive --description 'With --store: the broker that wrote it, for each --store in order. Default: what broker.conf in or beside the folder, or the broker\'s own topic says.'
-complete --command rmq --condition '__rmq_at \' export\'' --short-option T --long-option topic --exclusive --arguments '(__rmq_names topics)' --description 'Topic to export, of the cluster or of the store folder.'
+complete --command rmq --condition '__rmq_at \' export\'' --short-option T --long-option topic --exclusive --arguments '(__rmq_names topics)' --description 'Topic to export, or a pattern such as \'order*\'; repeatable.'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option o --long-option offset --exclusive --arguments 'start end' --description 'Range of queue offsets or store times: `rmq help ranges`. [default: start]'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option q --long-option queue --exclusive --description 'With --store: export only this queue of each topic.'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option t --long-option tag --exclusive --description 'With --store: select messages by tag, e.g. \'A || B\'. [default: *]'
