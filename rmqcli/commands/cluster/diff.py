@@ -54,7 +54,9 @@ def diff(
     """Show in what a dump differs from the cluster, or from another dump.
 
     Exit code 0 if they are the same, 1 if they differ. Areas that one of both lacks are not compared, and
-    offsets only with --only. Brokers of other names are mapped, as by `rmq cluster apply`. Piped output: area, broker or namespace, name, then removed (only in FILE),
+    offsets only with --only. Brokers of other names are mapped, as by `rmq cluster apply`.
+
+    Piped output: area, broker or namespace, name, then removed (only in FILE),
     added (not in FILE) or changed, changes. Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.metadata.comparing import compared
