@@ -62,7 +62,7 @@ def trace(settings: Settings, msg_id: IdArgument, topic: TopicOption = SystemTop
     columns = (
         Column("WHAT", "what"),
         GROUP,
-        Column("CLIENT", "client", whole=True),
+        Column("CLIENT", "client", whole=True, legend=True),
         Column("TIME", "time", local_time, whole=True),
         Column("MS", "cost", tsv_cell, number=True, minor=True),
         Column("STATUS", "status"),

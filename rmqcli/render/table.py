@@ -1,7 +1,7 @@
 """Shows rows of values as a table, TSV or JSON.
 
-A table that is too wide for its terminal loses its `minor` columns, the last ones first; what is still too
-wide is shown as records: a line for each value. Titles and what is `whole` are never cut or wrapped.
+A table that is too wide for its terminal is narrowed step by step until it fits (`_fitting`). A row stays a
+row: it is never shown as a line for each value. Titles and numbers are never cut or wrapped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from rmqcli.render.output import Output, OutputSettings, note
 from rmqcli.render.text import one_line, tsv_cell
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from rmqcli.render.row_form import RowForm
@@ -23,8 +22,9 @@ class Column(NamedTuple):
     """`title` heads the column on a terminal, `key` is the name in JSON, and `show` makes the text for a
     terminal.
 
-    `number` aligns to the right; numbers and `whole` values, such as ids, are never wrapped. `minor` ones are
-    left out first where there is little room. TSV and JSON contain the plain value.
+    `number` aligns to the right and is never wrapped. Where there is little room, `brief` makes the text,
+    `legend` values become numbers with a list below, `minor` columns are left out, and `whole` values, such
+    as ids, are wrapped last. TSV and JSON contain the plain value.
     """
 
     title: str
@@ -33,6 +33,8 @@ class Column(NamedTuple):
     number: bool = False
     whole: bool = False
     minor: bool = False
+    legend: bool = False
+    brief: Callable[[Any], str] | None = None
 
 
 _GAP = 2  # blanks between columns
@@ -105,30 +107,37 @@ def show_table(
 ) -> None:
     """Print a table for a terminal, without its empty columns unless it is `whole`."""
     from rich.console import Console
+    from rich.text import Text
 
     cells = [
-        _Cells(column, [one_line(column.show(row[place])) for row in rows])
+        _Cells(column, [one_line(column.show(row[place])) for row in rows], [row[place] for row in rows])
         for place, column in enumerate(columns)
     ]
     # Empty columns would take space from the others.
     shown = [one for one in cells if whole or any(one.texts)]
     header = "bold" if settings.color else ""
     console = Console(no_color=not settings.color, highlight=False)
-    fitting = _fitting(shown, console.width)
-    if fitting is None:
-        _print_records(console, shown, header)
-        return
-    if len(fitting) < len(shown):
-        names = ", ".join(one.column.title for one in shown if one not in fitting)
-        note(f"left out, as the terminal is narrow: {names}")
+    fitting, below = _fitting(shown, console.width, keep=whole)
+    kept = {one.column.key for one in fitting}
+    told = [f"{line} " for line in below]
+    left = [
+        one.column.title
+        for one in shown
+        if one.column.key not in kept and not any(line.startswith(f"{one.column.title} ") for line in told)
+    ]
+    if left:
+        note(f"left out, as the terminal is narrow: {', '.join(left)}")
     console.print(_grid(fitting, header, console.width))
+    for line in below:
+        console.print(Text(line), soft_wrap=True)
 
 
 class _Cells(NamedTuple):
-    """A column and its texts."""
+    """A column, its texts and its values."""
 
     column: Column
     texts: list[str]
+    values: list[Any]
 
     @property
     def full_width(self) -> int:
@@ -147,15 +156,43 @@ def _width(texts: Iterable[str]) -> int:
     return max((cell_len(line) for text in texts for line in text.splitlines()), default=0)
 
 
-def _fitting(cells: Sequence[_Cells], room: int) -> list[_Cells] | None:
-    """Return the columns, perhaps without minor ones, if they fit into `room`; else None."""
-    kept = list(cells)
-    minor = [one for one in cells if one.column.minor]
-    while sum(one.least_width + _GAP for one in kept) - _GAP > room:
-        if not minor:
-            return None
-        kept.remove(minor.pop())
-    return kept
+def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_Cells], list[str]]:
+    """Return the columns that fit into `room`, and lines to show below them.
+
+    The steps: brief texts; a `whole` value that all rows share is said once below; `legend` values are numbered;
+    `minor` columns go, the last first; `whole` values are wrapped, the first column's last; then the last
+    columns go. `keep` leaves all columns: they were asked for.
+    """
+    kept, below = list(cells), list[str]()
+
+    def wide() -> bool:
+        return sum(one.least_width + _GAP for one in kept) - _GAP > room
+
+    for place, one in enumerate(kept):
+        if one.column.brief is not None and wide():
+            kept[place] = one._replace(texts=[one_line(one.column.brief(value)) for value in one.values])
+    everywhere = " in all rows" if cells and len(cells[0].texts) > 1 else ""
+    for one in [one for one in kept[:0:-1] if one.column.whole and len(set(one.texts)) == 1]:
+        if wide() and not keep:
+            kept.remove(one)
+            below.append(f"{one.column.title} {one.texts[0]}{everywhere}")
+    for place, one in reversed([*enumerate(kept)]):
+        # What begins the rows tells them apart; numbers there help only where it repeats.
+        if one.column.legend and wide() and (place or len(set(one.texts)) < len(one.texts)):
+            known = {
+                text: f"#{number}" for number, text in enumerate(dict.fromkeys(filter(None, one.texts)), 1)
+            }
+            kept[place] = one._replace(texts=[known.get(text, "") for text in one.texts])
+            below += [f"{one.column.title} {number} {text}" for text, number in known.items()]
+    for one in [one for one in kept if one.column.minor][::-1]:
+        if wide():
+            kept.remove(one)
+    for one in sorted(kept[1:], key=lambda one: -one.full_width) + kept[:1]:
+        if one.column.whole and wide():
+            kept[kept.index(one)] = one._replace(column=one.column._replace(whole=False))
+    while wide() and len(kept) > 1 and not keep:
+        kept.pop()
+    return kept, below
 
 
 def _widths(cells: Sequence[_Cells], room: int) -> list[int]:
@@ -165,8 +202,12 @@ def _widths(cells: Sequence[_Cells], room: int) -> list[int]:
     excess = sum(widths) + _GAP * (len(widths) - 1) - room
     while excess > 0:
         # Ties go to the column on the right: what is on the left tells rows apart.
-        widest = max((width, place) for place, width in enumerate(widths) if width > least[place])[1]
-        widths[widest] -= 1
+        widest = max(
+            ((width, place) for place, width in enumerate(widths) if width > least[place]), default=None
+        )
+        if widest is None:
+            break  # all columns were asked for: the terminal breaks the lines
+        widths[widest[1]] -= 1
         excess -= 1
     return widths
 
@@ -176,23 +217,10 @@ def _grid(cells: Sequence[_Cells], header: str, room: int) -> Table:
     from rich.text import Text
 
     table = Table(box=None, header_style=header, pad_edge=False)
-    for (column, _), width in zip(cells, _widths(cells, room), strict=True):
+    for (column, *_), width in zip(cells, _widths(cells, room), strict=True):
         justify: Literal["right", "left"] = "right" if column.number else "left"
         whole = column.number or column.whole
         table.add_column(column.title, justify=justify, overflow="fold", no_wrap=whole, width=width)
-    for row in zip(*(texts for _, texts in cells), strict=True):
+    for row in zip(*(one.texts for one in cells), strict=True):
         table.add_row(*map(Text, row))
     return table
-
-
-def _print_records(console: Console, cells: Sequence[_Cells], header: str) -> None:
-    """Print a line for each value, which the terminal breaks where it is too long, not the table."""
-    from rich.text import Text
-
-    width = max(len(column.title) for column, _ in cells)
-    for number, row in enumerate(zip(*(texts for _, texts in cells), strict=True)):
-        if number:
-            console.print()
-        for (column, _), text in zip(cells, row, strict=True):
-            if text:
-                console.print(Text.assemble((f"{column.title:<{width}}", header), "  ", text), soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -20,6 +21,8 @@ _TSV_ESCAPES = str.maketrans(
 """Control characters, too: a pager or terminal may read what a pipe writes. C1 differs from raw bytes."""
 _THOUSANDS = ("", "k", "M", "G", "T")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+_AGES = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))  # seconds
 
 
 def tsv_cell(value: object) -> str:
@@ -53,6 +56,19 @@ def local_time(milliseconds: int | None) -> str:
 def local_seconds(milliseconds: int | None) -> str:
     """Return local time without milliseconds."""
     return local_time(milliseconds).partition(".")[0]
+
+
+def age(milliseconds: int | None, now_ms: int | None = None) -> str:
+    """Return how long ago an epoch time was, as `45s`, `12m`, `5h` or `3d`; empty where `local_time` is.
+
+    A time that is still to come begins with a plus sign.
+    """
+    if milliseconds is None or milliseconds <= 0:
+        return ""
+    behind = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - milliseconds
+    seconds = abs(behind) // 1000
+    unit, length = next((unit, length) for unit, length in _AGES if seconds >= length or length == 1)
+    return f"{'+' if behind <= -1000 else ''}{seconds // length}{unit}"
 
 
 def listed(words: Sequence[str]) -> str:

@@ -123,7 +123,7 @@ def _block(block: Block) -> Iterator[str]:
 def _table(table: Table) -> Iterator[str]:
     if table.title:
         yield f"<h3>{_text(table.title)}</h3>"
-    yield "<table>\n<thead><tr>"
+    yield '<div class="scroll" tabindex="0">\n<table>\n<thead><tr>'
     for heading in table.headings:
         meaning = f' title="{_text(heading.meaning)}"' if heading.meaning else ""
         kind = ' class="number"' if heading.number else ""
@@ -132,7 +132,7 @@ def _table(table: Table) -> Iterator[str]:
     for row in table.rows:
         cells = map(_table_cell, table.headings, row)
         yield f"<tr>{''.join(cells)}</tr>"
-    yield "</tbody>\n</table>"
+    yield "</tbody>\n</table>\n</div>"
     if table.left_out:
         yield f'<p class="left-out">{_text(table.left_out)}</p>'
 

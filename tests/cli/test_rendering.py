@@ -9,6 +9,8 @@ from codec.message_queue import MessageQueue
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerSummary
 from rmqcli.commands.cluster.list import BROKER_COLUMNS, broker_row
+from rmqcli.commands.common.lag import LAG_COLUMNS
+from rmqcli.commands.dlq.list import LETTER_COLUMNS
 from rmqcli.commands.send.report import SendReport
 from rmqcli.flows.sending import Acknowledged
 from rmqcli.render import Column, Output, show_rows
@@ -17,6 +19,7 @@ from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.progress import progress
 from rmqcli.render.table import show_table
 from rmqcli.render.text import (
+    age,
     duration,
     local_seconds,
     local_time,
@@ -75,19 +78,19 @@ WIDE = [
 ]
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+@pytest.mark.parametrize("columns", [60, 80, 200])
 @pytest.mark.parametrize("length", [10, 60])
-def test_ids_are_never_cut_or_wrapped(
+def test_an_id_that_begins_a_row_is_never_cut_or_wrapped(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, length: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     topic = "t" * length
     show_table(Settings(), WIDE, [[ID, topic, "some words of a note", "PUSH", 12345]] * 2)
     out = capsys.readouterr().out
-    assert out.count(ID) == out.count(topic) == 2
-    assert max(map(len, out.splitlines())) <= max(
-        columns, len(f"MESSAGE ID  {ID}"), len("MESSAGE ID  ") + length
-    )
+    assert out.count(ID) == 2
+    assert topic in out
+    rows = [line for line in out.splitlines() if "in all rows" not in line]
+    assert max(map(len, rows)) <= columns
 
 
 @pytest.mark.parametrize("columns", range(34, 120))
@@ -106,29 +109,92 @@ def test_titles_are_never_wrapped(
     assert max(map(len, out.splitlines())) <= max(columns, len("SUBSCRIPTIONS  ") + 30)
 
 
-def test_minor_columns_go_before_a_table_becomes_records(
+def test_minor_columns_go_and_a_row_stays_a_row(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = [ID, "topic", "a note", "PUSH", 98765]
+    rows = [[ID, topic, "a note", "PUSH", 98765] for topic in ("this", "that")]
     shown = {}
     for columns in (60, 59, 52, 46):
         monkeypatch.setenv("COLUMNS", str(columns))
-        show_table(Settings(), WIDE, [row])
+        show_table(Settings(), WIDE, rows)
         shown[columns] = capsys.readouterr()
-    assert [("98765" in said.out, "PUSH" in said.out) for said in shown.values()] == [
-        (True, True),
-        (False, True),
-        (False, False),
-        (True, True),
+    assert [("98765" in said.out, "PUSH" in said.out, "note" in said.out) for said in shown.values()] == [
+        (True, True, True),
+        (False, True, True),
+        (False, False, True),
+        (False, False, True),
     ]
     assert shown[52].err == "left out, as the terminal is narrow: TYPE, COUNT\n"
-    assert shown[46].out.splitlines() == [
-        f"MESSAGE ID  {ID}",
-        "TOPIC       topic",
-        "NOTE        a note",
-        "TYPE        PUSH",
-        "COUNT       98765",
+    assert [len(said.out.splitlines()) for said in shown.values()] == [3, 3, 3, 5]
+
+
+NOW = 1_700_000_000_000
+LONG_TOPIC = "orders-of-the-northern-region-2026-live1"
+CLIENTS = [f"192.168.12.3{number}@12345#1234567890123" for number in range(4)]
+
+
+@pytest.mark.parametrize("brokers", [["broker-a"], ["broker-a", "broker-b", "broker-c"]])
+def test_the_lag_of_a_group_with_clients_takes_a_line_a_queue(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, brokers: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [
+        [topic, broker, queue, 1234567, 1234600, 33, NOW + queue, CLIENTS[queue], None]
+        for topic in (LONG_TOPIC, "%RETRY%billing")
+        for broker in brokers
+        for queue in range(4)
     ]
+    show_table(Settings(), LAG_COLUMNS, rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    table = [line for line in lines[1:] if not line.startswith(("CLIENT", "TOPIC", "BROKER", "LAST"))]
+    assert len(table) == len(rows)
+    assert [line.split()[-1] for line in table[:4]] == ["#1", "#2", "#3", "#4"]
+    for number, client in enumerate(CLIENTS, 1):
+        assert f"CLIENT #{number} {client}" in lines
+    assert ("BROKER broker-a in all rows" in lines) is (len(brokers) == 1)
+    assert any(LONG_TOPIC in line for line in lines)
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+@pytest.mark.parametrize("letters", [1, 3])
+def test_a_dead_letter_takes_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, brokers: int, letters: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ids = [f"C0A80C22303900000000{number:012X}" for number in range(letters)]
+    rows = [
+        [one, LONG_TOPIC, "key-1", "TagA", 16, NOW, f"broker-{number % brokers}", number, 123, "open"]
+        for number, one in enumerate(ids)
+    ]
+    show_table(Settings(), LETTER_COLUMNS, rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    found = [line for line in lines if line.startswith("C0A80C22")]
+    assert [line.split()[0] for line in found] == ids
+    assert all("open" in line for line in found)
+    assert sum(LONG_TOPIC in line for line in lines) == 1
+
+
+def test_columns_that_were_asked_for_are_all_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    columns = [column._replace(minor=False) for column in WIDE]
+    show_table(Settings(), columns, [[ID, "topic", "a note", "PUSH", 98765]] * 2, whole=True)
+    out, err = capsys.readouterr()
+    assert err == ""
+    for column in WIDE:
+        assert column.title in out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59, "59s"), (60, "1m"), (7199, "1h"), (86_400, "1d"), (10_000_000, "115d"), (-90, "+1m")],
+)
+def test_ages(seconds: int, text: str) -> None:
+    assert age(NOW - seconds * 1000, NOW) == text
+    assert age(0, NOW) == age(None, NOW) == ""
 
 
 def test_numbers_in_little_room() -> None:

@@ -172,3 +172,17 @@ async def test_members_with_unlike_subscriptions(autojump_clock: MockClock) -> N
             await trio.sleep(40)
             page = read(of_cluster(await read_cluster(admin)))
     assert ["g", "subscriptions"] in [row[:2] for row in page.tables["Subscriptions"]]
+
+
+def test_a_wide_table_scrolls_in_its_place() -> None:
+    """A phone shows the page at its width: only the table moves."""
+    page = of_cluster(cluster_reading())
+    assert page.count("<table>") == page.count('<div class="scroll" tabindex="0">\n<table>') > 0
+    assert page.count("</table>\n</div>") == page.count("<table>")
+    assert ".scroll { overflow-x: auto; }" in page
+
+
+def test_no_group_with_messages_waiting_is_to_be_deleted() -> None:
+    text = read(of_cluster(cluster_reading())).text
+    assert "no client runs" in text
+    assert "delete the group" not in text

@@ -65,14 +65,14 @@ def version(settings: Settings, seats: Seats) -> None:
     from rmqcli.flows.accounts import read_versions
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER
-    from rmqcli.render.text import local_time
+    from rmqcli.render.text import age, local_time
 
     found, failures = read_brokers(settings, seats, ACCOUNTS, read_versions)
     columns = [
         BROKER,
         Column("FILE", "file", whole=True),
         Column("CHANGES", "counter", number=True),
-        Column("CHANGED", "timestamp", local_time),
+        Column("CHANGED", "timestamp", local_time, brief=age),
     ]
     show_rows(settings, columns, found.files, empty="" if found.off else "no file of accounts")
     end_partly(failures, found.off, done=bool(found.files))

@@ -16,7 +16,7 @@ from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.columns import BROKER, GROUP
 from rmqcli.render.table import Column
-from rmqcli.render.text import local_time
+from rmqcli.render.text import age, local_time
 
 FEATURE = "control of cold reads"
 GroupArgument = Annotated[str, Argument(metavar="GROUP", help="Name of the consumer group.")]
@@ -34,7 +34,7 @@ _COLUMNS = (
     GROUP,
     Column("READ", "read", number=True),
     Column("LIMIT", "limit", number=True),
-    Column("LAST READ", "lastRead", local_time),
+    Column("LAST READ", "lastRead", local_time, brief=age),
 )
 
 

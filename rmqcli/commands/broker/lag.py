@@ -15,7 +15,7 @@ from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import watchable
 from rmqcli.render.columns import BROKER, GROUP, LAG, MAX, QUEUE, TOPIC
 from rmqcli.render.table import Column
-from rmqcli.render.text import local_time
+from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, BrokerLag
@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("OFFSET", "consumerOffset", number=True),
     MAX,
     LAG,
-    Column("LAST CONSUMED", "lastTimestamp", local_time),
+    Column("LAST CONSUMED", "lastTimestamp", local_time, brief=age),
 )
 
 

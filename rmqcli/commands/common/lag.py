@@ -9,7 +9,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.render.columns import BROKER, CLIENT, LAG, LAG_UNKNOWN, MAX, QUEUE, TOPIC
 from rmqcli.render.output import warn
 from rmqcli.render.table import Column
-from rmqcli.render.text import local_time
+from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:
     from rmqcli.client import QueueLag
@@ -22,7 +22,7 @@ LAG_COLUMNS = (
     Column("OFFSET", "consumerOffset", number=True),
     MAX,
     LAG,
-    Column("LAST CONSUMED", "lastTimestamp", local_time, whole=True, minor=True),
+    Column("LAST CONSUMED", "lastTimestamp", local_time, whole=True, minor=True, brief=age),
     CLIENT,
     LAG_UNKNOWN,
 )

@@ -15,7 +15,7 @@ from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.dlq.app import Access, Choice, app, letters
 from rmqcli.render.columns import BROKER, GROUP, MESSAGES, QUEUE, TOPIC
 from rmqcli.render.table import Column
-from rmqcli.render.text import local_time
+from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:
     from codec.message import MessageExt
@@ -28,10 +28,10 @@ SomeGroupArgument = Annotated[
 LETTER_COLUMNS = (
     Column("MESSAGE ID", "msgId", whole=True),
     TOPIC,
-    Column("KEYS", "keys"),
-    Column("TAG", "tag"),
-    Column("RETRIES", "retries", number=True),
-    Column("STORED", "storeTimestamp", local_time),
+    Column("KEYS", "keys", minor=True),
+    Column("TAG", "tag", minor=True),
+    Column("RETRIES", "retries", number=True, minor=True),
+    Column("STORED", "storeTimestamp", local_time, brief=age),
     BROKER,
     QUEUE,
     Column("OFFSET", "queueOffset", number=True),

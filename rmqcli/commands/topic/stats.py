@@ -43,7 +43,7 @@ def stats(settings: Settings, topic: AnyTopicArgument = None, everything: AllTop
 def _show_queues(settings: Settings, topic: str) -> None:
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER, MAX, MESSAGES, QUEUE
-    from rmqcli.render.text import local_time
+    from rmqcli.render.text import age, local_time
 
     columns = [
         BROKER,
@@ -51,7 +51,7 @@ def _show_queues(settings: Settings, topic: str) -> None:
         Column("MIN", "minOffset", number=True),
         MAX,
         MESSAGES,
-        Column("LAST MESSAGE", "lastUpdateTimestamp", local_time),
+        Column("LAST MESSAGE", "lastUpdateTimestamp", local_time, brief=age),
     ]
     failures: Failures = {}
     rows = [
@@ -74,14 +74,14 @@ def _show_all(settings: Settings, *, everything: bool) -> None:
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import MESSAGES, QUEUES, TOPIC
     from rmqcli.render.output import note
-    from rmqcli.render.text import local_time, many
+    from rmqcli.render.text import age, local_time, many
 
     columns = [
         TOPIC,
         Column("BROKERS", "brokers", number=True),
         QUEUES,
         MESSAGES,
-        Column("LAST MESSAGE", "lastUpdateTimestamp", local_time),
+        Column("LAST MESSAGE", "lastUpdateTimestamp", local_time, brief=age),
     ]
     failures: Failures = {}
 

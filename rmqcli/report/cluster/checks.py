@@ -62,7 +62,7 @@ def _lags(lags: Sequence[Lag]) -> Iterator[Finding]:
             )
         elif one.lag and one.clients == 0:
             text = f"{many(one.lag, 'message')} {'waits' if one.lag == 1 else 'wait'}, and no client runs"
-            yield Finding(Status.WARN, "lag", target, text, "start a consumer, or delete the group")
+            yield Finding(Status.WARN, "lag", target, text, "start a consumer of the group")
 
 
 def _dead(found: ClusterReading) -> Iterator[Finding]:
