@@ -103,9 +103,10 @@ class Index:
                 )
 
     def _adopt(self, written: dict[Path, int]) -> bool:
-        """Takes the numbers of slots and items from the files of the most usual length; False if they tell none."""
-        [(length, _)] = Counter(written.values()).most_common(1)
-        for path in (path for path, one in written.items() if one == length):
+        """Takes the numbers of slots and items from the files, those of the most usual length first; False if none
+        tells them."""
+        counts = Counter(written.values())
+        for path, length in sorted(written.items(), key=lambda one: (counts[one[1]], one[1]), reverse=True):
             file = self._disk.open_mapped(path, length, may_create=False)
             try:
                 self.slots = slots_of(file.view, length)

@@ -197,7 +197,7 @@ def _look(part: LogPart, data: memoryview, position: int, report: Report, sound:
             return position
         following = next_record(file, data, position + 1)
         lost = None if following is None else following - position
-        report.add(Finding(file.path, position, str(error), lost))
+        report.add(Finding(file.path, position, str(error), lost, is_last=following is None))
         return following
     return position
 

@@ -15,7 +15,8 @@ MAX_FINDINGS = 1000
 class Finding:
     """Damage at byte `position` of `path`; `length` bytes cannot be read, None if unknown.
 
-    With `only_properties` a broker still reads the message and drops the pairs that do not parse.
+    With `only_properties` a broker still reads the message and drops the pairs that do not parse. `is_last` says
+    that no whole record follows in its log file.
     """
 
     path: Path
@@ -23,6 +24,7 @@ class Finding:
     problem: str
     length: int | None = None
     only_properties: bool = False
+    is_last: bool = False
 
     def __str__(self) -> str:
         lost = "" if self.length is None else f" ({many(self.length, 'byte')} unreadable)"
@@ -44,6 +46,11 @@ class Report:
         self.damaged += 1
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
+
+    def take_last(self) -> Finding:
+        """Takes the newest finding out. IndexError if none is kept."""
+        self.damaged -= 1
+        return self.findings.pop()
 
     def merge(self, other: Report) -> None:
         self.files += other.files

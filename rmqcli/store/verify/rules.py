@@ -25,6 +25,7 @@ class Rule(Enum):
     """All facts that are judged; single bytes of records, entries and items that are wrong are damage."""
 
     LOG_LENGTH = Verdict("commitlog", "a file of another length than the others", NOTE, NOTE)
+    TORN_END = Verdict("commitlog", "bytes behind the last record to which no entry leads", DAMAGE, NOTE)
     REPEATED = Verdict("commitlog", "a queue offset that a queue has twice")
     NO_PLACE = Verdict("commitlog", "a topic, queue id or queue offset that cannot be")
     NO_QUEUES = Verdict("consumequeue", "no queue, but records", DAMAGE, NOTE)

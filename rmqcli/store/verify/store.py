@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from codec.names import SystemTopic
 from codec.store import batch_queue
 from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.index_file import IndexHeader
+from codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.batch_queues import batch_queues, batch_topics
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueLook, queues_of
@@ -104,6 +105,7 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
     with steps("commitlog", _used(folder.log.files)) as advance:
         sums = sums_for(folder.log, store / "index")
         found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers, sums=sums)
+    _judge_end(folder, found)
     with steps("consumequeue", sum(_used(queue.files.files) for queue in folder.queues)) as advance:
         found.parts["consumequeue"] = _queues(folder, found, workers, advance, sums)
     with steps("index", _used(_index_files(store))) as advance:
@@ -113,6 +115,35 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
         found.parts[batch_queue.FOLDER] = _batches(folder, topics_with_batches)
     found.parts["tables"] = _tables(folder, found)
     return found
+
+
+def _judge_end(folder: _Folder, found: StoreReport) -> None:
+    """Makes a note of what a killed broker has begun to write behind the last record: no entry leads there."""
+    report = found.parts["commitlog"]
+    last = report.findings[-1] if report.damaged == len(report.findings) > 0 else None
+    if last is None or not last.is_last or not folder.crashed or folder.live:
+        return
+    number = [file.path for file in folder.log.files].index(last.path)
+    end = (folder.log.files[number].base or 0) + last.position
+    is_end = not any(map(_begins, folder.log.files[number + 1 :]))
+    if is_end and not any(offset >= end for offset in _last_records(folder.queues)):
+        problem = f"{last.path}: byte {last.position}: {last.problem}"
+        finding = replace(report.take_last(), problem=problem)
+        found.judge(Rule.TORN_END, report, finding, crashed=True, remedy=": the next start removes them")
+
+
+def _begins(file: NamedFile) -> bool:
+    with mapped(file) as data:
+        return any(data[:FILLER_HEAD_SIZE])
+
+
+def _last_records(queues: list[Queue]) -> Iterator[int]:
+    """Yields the commit-log offset of each queue's last entry."""
+    for queue in queues:
+        with QueueLook(queue.files.files) as look:
+            entry = look.entry(look.bounds()[1] - 1)
+        if entry is not None:
+            yield entry.commit_log_offset
 
 
 def _odd_lengths(files: list[NamedFile]) -> Iterator[str]:

@@ -72,6 +72,13 @@ def end_queue(root: Path) -> None:
     path.write_bytes(path.read_bytes()[:200].ljust(6000, b"\0"))
 
 
+def begin_record(root: Path) -> None:
+    """Writes what comes before the size of a record, which comes last."""
+    with (root / "commitlog" / f"{1572864:020d}").open("r+b") as file:
+        file.seek(186_756 + 8)
+        file.write(b"begun")
+
+
 def repeat_offset(root: Path) -> None:
     """Gives record 7 of a queue the offset of record 6."""
     queue = root / "consumequeue/SeedNormal/1/00000000000000000000"
@@ -95,6 +102,7 @@ def leave_queues(root: Path) -> None:
 
 HARMS: Mapping[Rule, Harm] = {
     Rule.LOG_LENGTH: Harm(cut("commitlog/00000000000001572864", 300_000), "bytes long, not"),
+    Rule.TORN_END: Harm(begin_record, "bytes after the end of the records that are not zero"),
     Rule.REPEATED: Harm(repeat_offset, "SeedNormal queue 1 has queue offset 6 twice"),
     Rule.NO_PLACE: Harm(leave_queues, "there is no topic 'SeedNormal' with a queue -5 and queue offset 364"),
     Rule.NO_QUEUES: Harm(remove("consumequeue"), "no consume queues"),
