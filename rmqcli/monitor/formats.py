@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rmqcli.monitor.verdict import Figure, Measure, Verdict
-from rmqcli.render.output import JSON_VERSION
-from rmqcli.render.text import printable
+from rmqcli.render.output import JSON_VERSION, json_line
+from rmqcli.render.text import one_line, printable
 
 _NEEDS_QUOTES = frozenset(" ='")
 
@@ -31,6 +30,7 @@ def _performance(verdict: Verdict, figure: Figure) -> str:
     measure, limits = verdict.measure, verdict.limits
     label = f"{measure.name}_{figure.target}" if figure.target else measure.name
     label = label.replace("|", "_")  # begins performance data, and is allowed in names of groups
+    label = one_line(label)
     if _NEEDS_QUOTES & set(label):
         label = "'" + label.replace("'", "''") + "'"
     warn, crit = ("" if limit is None else limit.text for limit in (limits.warn, limits.crit))
@@ -85,7 +85,7 @@ def document(verdict: Verdict) -> str:
         "details": list(verdict.details),
         "version": JSON_VERSION,
     }
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json_line(value).decode()
 
 
 FORMATS: Mapping[str, Callable[[Verdict], str]] = {

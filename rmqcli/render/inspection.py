@@ -14,7 +14,7 @@ from codec.store.record_explain import ExplainedField
 from rmqcli.render.columns import MESSAGES, QUEUE, QUEUES, TOPIC
 from rmqcli.render.output import Output, OutputSettings, json_line
 from rmqcli.render.table import Column, objects, show_document, show_rows
-from rmqcli.render.text import local_seconds, local_time, many, printable, size
+from rmqcli.render.text import local_seconds, local_time, many, one_line, printable, size
 from rmqcli.store import Finding, LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 from rmqcli.words import plural
 
@@ -129,7 +129,7 @@ def show_report(settings: OutputSettings, report: Report, items: str) -> None:
         return
     output = Output()
     for finding in report.findings:
-        output.line(str(finding))
+        output.line(one_line(str(finding)))
     if report.damaged > len(report.findings):
         output.line(f"… and {report.damaged - len(report.findings):,} more")
     verdict = "sound" if report.sound else f"damaged in {many(report.damaged, 'place')}"

@@ -10,7 +10,7 @@ from rmqcli.render.columns import GROUP, LAG, MAX, MESSAGES, QUEUE, QUEUES, TOPI
 from rmqcli.render.inspection import STORED_COLUMNS, finding_object
 from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import Column, objects, show_rows, show_table
-from rmqcli.render.text import duration, local_seconds, local_time, many, size
+from rmqcli.render.text import duration, local_seconds, local_time, many, one_line, size
 from rmqcli.store.read.index import ChainLink, IndexGeometry
 from rmqcli.store.repair.rebuild import Difference, Rebuilt
 from rmqcli.store.repair.salvage import Salvaged
@@ -227,9 +227,9 @@ def show_store_report(settings: OutputSettings, report: StoreReport, seconds: fl
         return
     output = Output()
     for finding in report.findings:
-        output.line(str(finding))
+        output.line(one_line(str(finding)))
     for remark in report.remarks:
-        output.line(f"note: {remark}")
+        output.line(one_line(f"note: {remark}"))
     for name, part in report.parts.items():
         verdict = "sound" if part.sound else f"damaged in {many(part.damaged, 'place')}"
         output.line(f"{name}: {verdict}, {part.items:,} checked in {many(part.files, 'file')}")

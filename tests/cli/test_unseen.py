@@ -11,6 +11,10 @@ import pytest
 
 from rmqcli.cli.errors import report
 from rmqcli.cli.logs import Escaped, OneLine
+from rmqcli.commands.common.findings import _line
+from rmqcli.doctor.finding import Finding, Status
+from rmqcli.monitor.formats import FORMATS
+from rmqcli.monitor.verdict import Figure, Measure, State, Verdict
 from rmqcli.render.lines import message_view
 from rmqcli.render.output import escape_controls, json_line, note, warn
 from rmqcli.render.text import one_line, printable, tsv_cell
@@ -87,3 +91,14 @@ def test_a_traceback_has_its_lines_and_no_escapes_of_others() -> None:
     text = Escaped("%(message)s").format(record)
     assert len(text.splitlines()) > 3
     assert not (set(text) - {"\n"}) & set(HIDDEN)
+
+
+def test_findings_and_checks_have_one_line_for_a_name() -> None:
+    measure = Measure("lag", "lag", "rmq_lag", "lag", "group")
+    finding = Finding(Status.FAIL, "brokers", FORGED + BIDI, BIDI, FORGED)
+    assert len(_line(finding).splitlines()) == 1 and not set(_line(finding)) & set(HIDDEN)
+    verdict = Verdict(measure, State.OK, FORGED, (Figure(1, FORGED + BIDI),), details=(FORGED,))
+    for form in ("nagios", "json"):
+        text = FORMATS[form](verdict)
+        assert not (set(text) - {"\n"}) & set(HIDDEN)
+        assert len(text.splitlines()) == (2 if form == "nagios" else 1)

@@ -24,9 +24,9 @@ def show_findings(settings: Settings, findings: Sequence[Finding]) -> None:
 
 
 def _line(finding: Finding) -> str:
-    from rmqcli.render.text import printable
+    from rmqcli.render.text import one_line
 
     status = finding.status.upper() if finding.status is Status.FAIL else finding.status.value
     what: list[Any] = [finding.check, finding.target]
     text = f"{status:<5} {' '.join(filter(None, what))}: {finding.text}"
-    return printable(text if finding.fix is None else f"{text}; {finding.fix}")
+    return one_line(text if finding.fix is None else f"{text}; {finding.fix}")

@@ -15,7 +15,7 @@ from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app, chosen_clients, online_clients
 from rmqcli.render.columns import BROKER, CLIENT, QUEUE, TOPIC
 from rmqcli.render.table import Column
-from rmqcli.render.text import local_seconds
+from rmqcli.render.text import local_seconds, one_line
 
 if TYPE_CHECKING:
     from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
@@ -166,7 +166,7 @@ def _show_status(
     from rmqcli.render.table import show_table
 
     for client_id in infos:
-        Output().line(f"client {client_id}\n")
+        Output().line(f"client {one_line(client_id)}\n")
         for shown, all_rows in ((_QUEUE_COLUMNS, queue_rows), (_RATE_COLUMNS, rate_rows)):
             if mine := [row[1:] for row in all_rows if row[0] == client_id]:
                 show_table(settings, shown[1:], mine)

@@ -46,7 +46,9 @@ def get(namespace: NamespaceArgument, name: KeyArgument, settings: Settings) -> 
     if settings.json:
         Output().json({"namespace": namespace, "name": name, "values": values})
     elif first is not None:
-        Output().line(first)
+        from rmqcli.render.text import printable
+
+        Output().line(printable(first))
     if first is None and not failures:
         raise CommandError(f"no entry {name} in {namespace}", ExitCode.NOT_FOUND)
     others = {
