@@ -1,8 +1,8 @@
 """Says once that something does not work, and once that it works again.
 
-All queues of a broker fail together, and each is tried every few seconds: ten seconds without a broker would be
-hundreds of lines. So a broker that is lost is one warning, whatever fails because of it, and its return another;
-any other failure of a queue is told once until the queue works.
+All queues of a broker fail together, and each is tried every few seconds: ten seconds without a broker
+would be hundreds of lines. So a broker that is lost is one warning, whatever fails because of it, and its
+return another; any other failure of a queue is told once until the queue works.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ SLOW_MS = 30_000
 class Members(NamedTuple):
     """A group with its clients: what they report by client id, who is silent, the queues of its topics.
 
-    `answers` and `settings` are by broker, `unasked` brokers whose settings are not known; `routes` are those of
-    subscribed topics, `absent` the topics without one. `offsets` are committed ones, `delays` the age of the
-    next message in ms for queues that may stand still, as of `now_ms` (epoch ms).
+    `answers` and `settings` are by broker, `unasked` brokers whose settings are not known; `routes` are
+    those of subscribed topics, `absent` the topics without one. `offsets` are committed ones, `delays`
+    the age of the next message in ms for queues that may stand still, as of `now_ms` (epoch ms).
     """
 
     group: str

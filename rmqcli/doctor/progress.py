@@ -1,8 +1,9 @@
-"""Checks of how far a group is: queues that stand still while messages wait, offsets that cannot be, failures.
+"""Checks of how far a group is: queues that stand still while messages wait, offsets that cannot be,
+failures.
 
-A committed offset lags behind by seconds, and a topic that was quiet for an hour has one new message: neither is
-a stuck consumer. So a queue stands still for the time since its owner consumed anything from it, but not longer
-than its next message waits (GET_CONSUMER_RUNNING_INFO, QUERY_CONSUME_TIME_SPAN).
+A committed offset lags behind by seconds, and a topic that was quiet for an hour has one new message:
+neither is a stuck consumer. So a queue stands still for the time since its owner consumed anything from
+it, but not longer than its next message waits (GET_CONSUMER_RUNNING_INFO, QUERY_CONSUME_TIME_SPAN).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from rmqcli.doctor.group_facts import SLOW_MS, Members, is_divided, owners_of, s
 from rmqcli.render.text import duration, many
 
 STUCK_MS = 120_000
-"""A queue that stands still for so long is a failure, for SLOW_MS a warning. Java's clients rebuild a queue that was not
-pulled for 120 s (ProcessQueue.PULL_MAX_IDLE_TIME)."""
+"""A queue that stands still for so long is a failure, for SLOW_MS a warning. Java's clients rebuild a
+queue that was not pulled for 120 s (ProcessQueue.PULL_MAX_IDLE_TIME).
+"""
 LOCK_MS = 60_000
 """An orderly client renews its locks every 20 s, and brokers let them go after this time."""
 FUTURE_MS = 60_000

@@ -77,7 +77,8 @@ class Seen:
     def missing(self, places: Mapping[str, Place], now_ms: int) -> list[LostBroker]:
         """Note what is registered now, and return what is not any more.
 
-        Where a slave has become the master, its own place is empty, and the address of the former master lost.
+        Where a slave has become the master, its own place is empty, and the address of the former master
+        lost.
         """
         former, lost = self._brokers, []
         holders = {place.address: label for label, place in places.items()}

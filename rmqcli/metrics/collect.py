@@ -1,9 +1,9 @@
 """All samples of one scrape.
 
-A broker that does not answer costs one time-out, and has `rmq_up 0`; what the others say is in the scrape. So
-has one that the name server forgot since an earlier scrape: it forgets a broker that died at once. Where none
-is registered, and none is known, there is one `rmq_up 0` without a name. A name server that does not answer is
-`rmq_name_server_up 0`.
+A broker that does not answer costs one time-out, and has `rmq_up 0`; what the others say is in the
+scrape. So has one that the name server forgot since an earlier scrape: it forgets a broker that died at
+once. Where none is registered, and none is known, there is one `rmq_up 0` without a name. A name server
+that does not answer is `rmq_name_server_up 0`.
 """
 
 from __future__ import annotations

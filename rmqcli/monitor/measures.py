@@ -106,10 +106,11 @@ async def disk(admin: Admin, names: Collection[str] = ()) -> Measured:
 
 
 async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
-    """The seconds for which a queue of each group has not moved while messages wait, 0 if all of them move.
+    """The seconds for which a queue of each group has not moved while messages wait, 0 if all of them
+    move.
 
-    Without names, the groups with running clients and messages to consume. A client that does not report what it
-    holds counts with the time for which the next message waits.
+    Without names, the groups with running clients and messages to consume. A client that does not report
+    what it holds counts with the time for which the next message waits.
     """
     failures: Failures = {}
     names = list(groups) or await lagging(admin, await admin.brokers.masters(), failures)

@@ -29,10 +29,10 @@ GroupsArgument = Annotated[
 def check(settings: Settings, groups: GroupsArgument = None) -> None:
     """Check the running clients of groups: subscriptions, owners of queues, progress, settings.
 
-    One line for each check: ok, warn, FAIL or skip. A check fails if clients are unlike, if a queue has no
-    owner or stands still while messages wait, or if what is sent cannot be read, and the exit code is 1. Piped
-    output: status, check, target, text, remedy. Brokers that do not respond are reported, and the exit code
-    is 3.
+    One line for each check: ok, warn, FAIL or skip. A check fails if clients are unlike, if a queue has
+    no owner or stands still while messages wait, or if what is sent cannot be read, and the exit code is
+    1. Piped output: status, check, target, text, remedy. Brokers that do not respond are reported, and
+    the exit code is 3.
     """
     from rmqcli.commands.common.findings import show_findings
     from rmqcli.doctor.finding import Status, worst
