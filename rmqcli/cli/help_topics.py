@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from itertools import groupby
 
 from rmqcli.cli.exit_codes import EXIT_TEXTS
 
+WIDTH = 80
+_COLUMN = re.compile(r" {2,}")
+VERBATIM = frozenset({"json-schema"})
+"""Topics that programs read."""
 ENVIRONMENT: Mapping[str, str] = {
     "RMQ_NAMESRV, NAMESRV_ADDR": (
         "Name servers if neither -n nor --profile is given; the first one that is set wins."
@@ -73,6 +79,28 @@ def tls() -> str:
     from rmqcli.cli import tls as settings
 
     return _document(settings.__doc__)
+
+
+def fitted(text: str, width: int = WIDTH) -> str:
+    """Return a text in lines of at most `width` characters, but for words that are longer.
+
+    Paragraphs are filled; a line that is indented keeps its indent, and goes on below its last column.
+    """
+    import textwrap
+
+    lines: list[str] = []
+    for is_prose, group in groupby(text.splitlines(), lambda line: line[:1] not in ("", " ")):
+        if is_prose:
+            lines += textwrap.wrap(" ".join(group), width, break_long_words=False, break_on_hyphens=False)
+            continue
+        for line in group:
+            column = max(
+                (match.end() for match in _COLUMN.finditer(line) if match.end() <= width * 2 // 3), default=0
+            )
+            lines += textwrap.wrap(
+                line, width, subsequent_indent=" " * column, break_long_words=False, break_on_hyphens=False
+            ) or [""]
+    return "\n".join(lines)
 
 
 def _document(text: str | None) -> str:

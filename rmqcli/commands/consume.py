@@ -90,7 +90,7 @@ RetriesOption = Annotated[
     "consume",
     example="""rmq consume orders -g billing
 rmq consume orders -g billing --from start --idle 5 --json
-rmq consume orders -g billing --exec 'curl -fsS --data-binary @- http://localhost/paid' -j 8
+rmq consume orders -g billing --exec 'curl -d @- http://localhost/paid' -j 8
 rmq consume orders -g audit --orderly --tag 'paid || sent' -c 100
 rmq consume prices -g prices --exec 'jq .item | xargs ./price' --reply""",
 )

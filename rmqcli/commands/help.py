@@ -23,11 +23,11 @@ WordsArgument = Annotated[
 @command(app, "help", example="rmq help offsets reset\nrmq help ranges")
 def show_help(words: WordsArgument = None) -> None:
     """Show the help of a command, or a text on formats, ranges, accounts, TLS, exit codes or the environment."""
-    from rmqcli.cli.help_topics import TOPICS
+    from rmqcli.cli.help_topics import TOPICS, VERBATIM, fitted
 
     found = words or []
     if len(found) == 1 and found[0] in TOPICS:
-        print(TOPICS[found[0]]())
+        print(fitted(TOPICS[found[0]]()) if found[0] not in VERBATIM else TOPICS[found[0]]())
         return
     from rmqcli.cli.app import command_tree
 

@@ -60,8 +60,8 @@ WalkOption = Annotated[
 @command(
     app,
     "sql",
-    example="""rmq sql "select tags, count(*) from orders where store_time > now() - interval 1 hour group by 1"
-rmq sql --store /data/store "select * from orders where queue_id = 3 and queue_offset < 10"
+    example="""rmq sql "select tags, count(*) from orders group by 1"
+rmq sql --store /data/store "select * from orders where queue_offset < 10"
 rmq sql --store /data/store 'select count(*) from "%DLQ%billing"' --json
 rmq sql "show tables"; rmq sql "describe orders\"""",
 )

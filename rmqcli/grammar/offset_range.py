@@ -110,8 +110,18 @@ def _offset(digits: str, text: str) -> int:
     if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
         raise GrammarError(
             f"range {text!r}: {digits!r} is not an offset; expected start, end, N, -N, A:B, @T or @T1:T2"
+            f"{_time_meant(text)}"
         )
     return int(digits)
+
+
+def _time_meant(text: str) -> str:
+    """Return a suggestion for a text that is a time after an @."""
+    try:
+        _time_range(text, 0)
+    except GrammarError:
+        return ""
+    return f"; did you mean '@{text}'?"
 
 
 def _ordered(found: OffsetRange, text: str) -> OffsetRange:
@@ -220,5 +230,5 @@ def parse_target(text: str, now_ms: int) -> tuple[TargetKind, int]:
 
 def _target_number(digits: str, text: str) -> int:
     if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
-        raise GrammarError(f"target {text!r}: expected start, end, N, +N, -N or @T")
+        raise GrammarError(f"target {text!r}: expected start, end, N, +N, -N or @T{_time_meant(text)}")
     return int(digits)

@@ -13,7 +13,7 @@ import typer
 from rmqcli.cli.app import COMMANDS, command_tree
 from rmqcli.cli.exit_codes import EXIT_TEXTS, ExitCode
 from rmqcli.cli.help import GLOBAL_LINE, LINES, in_words
-from rmqcli.cli.help_topics import TOPICS
+from rmqcli.cli.help_topics import TOPICS, VERBATIM, fitted
 from rmqcli.cli.panels import PANELS
 from rmqcli.cli.sections import sections
 from rmqcli.cli.tls import FIELDS
@@ -54,6 +54,27 @@ def test_the_common_part_fits_a_screen(helps: dict[str, tuple[Any, str]]) -> Non
         assert lines[0].startswith(f"Usage: {name} "), name
         assert not re.search(r"[{}]|\[\[|\.{4}", lines[0]), lines[0]
         assert lines[4] in ("Examples:", "Example:") or lines[5] in ("Examples:", "Example:"), name
+
+
+def test_no_line_of_a_help_is_wider_than_a_screen(helps: dict[str, tuple[Any, str]], cli: Run) -> None:
+    pages = {name: text for name, (_, text) in helps.items()}
+    topics = [name for name in TOPICS if name not in VERBATIM]
+    assert len(topics) >= 6
+    pages |= {name: cli("help", name).out.decode() for name in topics}
+    wide = {(name, line) for name, text in pages.items() for line in text.splitlines() if len(line) > COLUMNS}
+    assert wide == set()
+
+
+def test_every_command_has_an_example(helps: dict[str, tuple[Any, str]]) -> None:
+    leaves = {name: text for name, (command, text) in helps.items() if not hasattr(command, "list_commands")}
+    assert {name for name, text in leaves.items() if not re.search(r"Examples?:\n  \S", text)} == set()
+
+
+def test_texts_are_filled_and_their_columns_kept() -> None:
+    text = "Words of a\nparagraph.\n\n    NAME  what it means here\n    LONG  short"
+    assert fitted(text, 24) == (
+        "Words of a paragraph.\n\n    NAME  what it means\n          here\n    LONG  short"
+    )
 
 
 def test_help_is_in_words(helps: dict[str, tuple[Any, str]]) -> None:

@@ -23,7 +23,7 @@ class Desk:
     """Resets of one group on a topic with two messages in each of four queues."""
 
     def __init__(self, rmq: Run, topic: str) -> None:
-        self.rmq, self.topic, self.group = rmq, topic, f"G_{topic}"
+        self.rmq, self.topic, self.group = rmq, topic, f"G_{topic[-60:]}"  # topics may be longer
         for number in range(4):
             rmq("send", topic, "-q", str(number), stdin=b"a\nb\n")
 
@@ -49,6 +49,30 @@ def test_a_reset_to_the_same_offsets_changes_nothing(desk: Desk, tmp_path: Path)
     as_json = desk.reset("1", "--json").json
     assert (as_json["moved"], as_json["changed"], as_json["undo"]) == (0, 0, None)
     assert list((tmp_path / "state").rglob("*.json")) == files
+
+
+def test_an_undo_file_that_cannot_be_written_stops_a_reset(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.reset("1")
+    taken = tmp_path / "taken"
+    taken.touch()
+    monkeypatch.setenv("RMQ_STATE_DIR", str(taken))
+    refused = desk.reset("2")
+    assert refused.code == ExitCode.FAILED
+    line = refused.err.splitlines()[-1]
+    assert f"nothing was changed: the undo file {taken / 'undo'}" in line
+    assert "RMQ_STATE_DIR" in line
+    assert "internal error" not in refused.err
+    assert desk.offsets() == [1] * 4
+
+
+@pytest.mark.parametrize("target", ["-10m", "-1h", "2026-01-01T10:00:00"])
+def test_a_time_without_its_sign_is_suggested(desk: Desk, target: str) -> None:
+    refused = desk.reset(target)
+    assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
+    assert f"; did you mean '@{target}'?" in refused.err
+    assert "did you mean" not in desk.reset("words").err
 
 
 def test_only_queues_that_change_count(desk: Desk) -> None:

@@ -25,6 +25,7 @@ from rmqcli.flows.errors import InvalidInput, NotAttempted
 from rmqcli.flows.reading import queues_to_send_to
 from rmqcli.flows.sending import Acknowledged, Job, Sender, SendPlan, Tally
 from rmqcli.grammar.errors import GrammarError
+from tests.cli.conftest import Run
 from tests.client.scripted import HEARTBEATS, Network, route
 
 REFUSED = BrokerRefused(13, "too large", "127.0.0.1:1", "SEND_MESSAGE_V2")
@@ -297,3 +298,9 @@ def test_none_sent(capfd: pytest.CaptureFixture[str]) -> None:
     assert code is ExitCode.NO_CONNECTION
     assert "input after line 2 was not sent" in err
     assert report(Tally(read=1, failed=[(1, GrammarError("x"))]), capfd)[0] is ExitCode.USAGE
+
+
+def test_a_file_of_json_lines_is_named_with_an_option(rmq: Run, topic: str) -> None:
+    refused = rmq("send", topic, "--jsonl", "letters.jsonl")
+    assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
+    assert "did you mean --file letters.jsonl?" in refused.err

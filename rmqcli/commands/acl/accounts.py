@@ -81,7 +81,7 @@ def version(settings: Settings, seats: Seats) -> None:
 @command(
     app,
     "set",
-    example="""rmq acl set billing --secret-file secret.txt --topic-perm 'orders=PUB|SUB' --group-perm billing=SUB
+    example="""rmq acl set billing --secret-file secret.txt --topic-perm 'orders=PUB|SUB'
 rmq acl set operator --secret-file - --admin -b broker-a --yes""",
 )
 def set_account(

@@ -110,8 +110,8 @@ def _show(settings: Settings, found: dict[str, list[AclInfo]], failures: Failure
 @command(
     group,
     "set",
-    example="""rmq acl policy set billing Topic:orders Group:billing --action Pub --action Sub
-rmq acl policy set guest 'Topic:*' --action All --deny --source 10.0.0.0/8 --yes""",
+    example="""rmq acl policy set billing Topic:orders --action Pub --action Sub
+rmq acl policy set guest 'Topic:*' --action All --deny --yes""",
 )
 def set_policies(
     name: UserArgument,

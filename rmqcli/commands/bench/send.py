@@ -14,7 +14,7 @@ from rmqcli.commands.bench.running import run_bench
     "send",
     example="""rmq bench send
 rmq bench send --rate 5000 --seconds 30 --size 1024 --json > before.json
-rmq bench send --rate 5000 --seconds 30 --size 1024 --compare before.json --tolerance 20""",
+rmq bench send --seconds 30 --compare before.json --tolerance 20""",
 )
 def send(settings: Settings, *, options: BenchOptions, masters: Masters) -> None:
     """Measure sends: the time until the broker acknowledges a message.

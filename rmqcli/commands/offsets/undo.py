@@ -92,14 +92,16 @@ def load_undo(path: Path, settings: Settings) -> tuple[tuple[str, str, ResetTarg
 
 
 def write_undo(plan: ResetPlan, home: Home, settings: Settings) -> Path | None:
-    """Write the undo file of a plan and return its path; None if there is nothing to restore."""
+    """Write the undo file of a plan and return its path; None if there is nothing to restore.
+
+    CommandError if it cannot be written: without it there is no way back.
+    """
     queues = [UndoQueue(q.queue.broker_name, q.queue.queue_id, q.old, q.new) for q in plan.changed]
     if all(queue.old is None for queue in queues):
         return None
     now = datetime.now().astimezone()
     name = re.sub(r"[^\w.-]", "_", f"{plan.group}-{plan.topic}-{now:%Y%m%dT%H%M%S%f}")
     path = undo_folder() / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     content = UndoFile(
         command=undo_command(path, settings),
         namesrv=home.namesrv,
@@ -110,7 +112,14 @@ def write_undo(plan: ResetPlan, home: Home, settings: Settings) -> Path | None:
         written=now.isoformat(),
         queues=queues,
     )
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    except OSError as error:
+        raise CommandError(
+            f"nothing was changed: the undo file {path} cannot be written: {error.strerror or error}; "
+            "name a folder for it with the environment variable RMQ_STATE_DIR"
+        ) from error
     return path
 
 

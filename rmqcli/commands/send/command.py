@@ -187,6 +187,10 @@ def _sources(body: str | None, files: Sequence[Path], *, whole: bool, jsonl: boo
         raise usage_error("BODY cannot be combined with --file or --whole")
     if jsonl and whole:
         raise usage_error("--jsonl and --whole cannot be combined")
+    if jsonl and body is not None and body[:1] != "{":
+        raise usage_error(
+            f"--jsonl reads lines of standard input or a file, and {body!r} is a body; did you mean --file {body}?"
+        )
     if body is not None:
         return [os.fsencode(body)]
     if not files and sys.stdin is None:

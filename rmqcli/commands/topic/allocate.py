@@ -57,7 +57,7 @@ FixedOption = Annotated[
     "allocate",
     example="""rmq topic allocate orders 10.0.0.1 10.0.0.2 10.0.0.3
 rmq topic allocate orders -g billing 10.0.0.9@1234 --strategy AVG
-rmq topic allocate orders 10.1.0.1 10.2.0.1 --room-of '10.1.*=east' --room-of '*=west'""",
+rmq topic allocate orders 10.1.0.1 10.2.0.1 --room-of '10.1.*=east'""",
 )
 def allocate(
     topic: TopicArgument,
