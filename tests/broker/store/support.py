@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from broker.disk import REAL, Disk
-from broker.store import MessageStore, StoreConfig, StoreMessage
+from broker.store import MessageStore, StoreConfig, StoreMessage, open_store
 from codec.core.hashing import index_key_hash, tags_code
 from codec.ids import pack_host
 from codec.properties import encode_properties
@@ -36,6 +36,7 @@ QUEUE_SIZE = 20 * 16
 SLOTS = 64
 ITEMS = 256
 START_MS = 1_700_000_000_000
+COUNT = 100
 
 
 class Clock:
@@ -108,6 +109,15 @@ def killed(root: Path, target: Path, *, power_lost: bool = False) -> Path:
     if power_lost and (target / "abort").exists():
         (target / "abort").write_bytes(b"")
     return target
+
+
+async def use(root: Path, copy: Path) -> None:
+    """Fills two topics with `COUNT` messages; `copy` is the folder as a killed process leaves it."""
+    clock = Clock(step=7)
+    async with open_store(small_config(root), now_ms=clock, store_host=HOST, in_thread=inline) as store:
+        for number in range(COUNT):
+            store.append(message(number, topic="AB"[number % 5 == 0], queue_id=number % 3))
+        killed(root, copy)
 
 
 def numbers(store: MessageStore, topic: str, queue_id: int) -> list[int]:

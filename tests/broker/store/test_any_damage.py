@@ -9,47 +9,36 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.store import StoreSizeMismatch, open_store
+from broker.store import StoreSizeMismatch
 from codec.store.index_file import index_file_size
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.rebuild import build
 from rmqcli.store.repair.shape import Shape
 from tests.broker.store.support import (
-    HOST,
+    COUNT,
     ITEMS,
     QUEUE_SIZE,
     SLOTS,
     START_MS,
     Clock,
-    inline,
     killed,
     loaded,
-    message,
     queue_bytes,
     small_config,
+    use,
 )
 from tests.store.repair.damager import DERIVED, Damager
 
 SEEDS = 60
-COUNT = 100
 _BLOCK = 10
 _HOUR_MS = 3_600_000
-
-
-async def _use(root: Path, copy: Path) -> None:
-    """Fills two topics; `copy` is the folder as a killed process leaves it."""
-    clock = Clock(step=7)
-    async with open_store(small_config(root), now_ms=clock, store_host=HOST, in_thread=inline) as store:
-        for number in range(COUNT):
-            store.append(message(number, topic="AB"[number % 5 == 0], queue_id=number % 3))
-        killed(root, copy)
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A folder after a clean stop, after a kill and after a power loss that lost nothing: read only."""
     used = tmp_path_factory.mktemp("used")
-    trio.run(_use, used / "stopped", used / "killed")
+    trio.run(use, used / "stopped", used / "killed")
     return [used / "stopped", used / "killed", killed(used / "killed", used / "power lost", power_lost=True)]
 
 

@@ -21,8 +21,7 @@ import trio
 from broker.store import StoreConfig, StoreDamaged
 from rmqcli.store.repair.salvage_tables import copy_folder
 from rmqcli.store.verify.store import verify_store
-from tests.broker.store.support import Clock, killed, loaded
-from tests.broker.store.test_any_damage import _use
+from tests.broker.store.support import Clock, killed, loaded, use
 from tests.seeds import seeds
 from tests.store.repair.damager import ALL, Damager
 from tests.support import JavaStore, sparse_copy
@@ -101,7 +100,7 @@ COPIES = (warm, dense, sparse_copy, cold)
 def stores(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folders of Java's brokers and of ours, by name: read only."""
     used = tmp_path_factory.mktemp("used")
-    trio.run(_use, used / "stopped", used / "killed")
+    trio.run(use, used / "stopped", used / "killed")
     killed(used / "killed", used / "power lost", power_lost=True)
     javas: dict[str, JavaStore] = {name: request.getfixturevalue(name) for name in JAVAS}
     return {name: used / name for name in OURS} | {name: java.root for name, java in javas.items()}
