@@ -21,14 +21,6 @@ LIKE = 0.75
 """The share of characters that names which are alike have in common (difflib's ratio)."""
 SECONDS = 2.0
 """The time for names of the cluster: nobody waits longer for a suggestion."""
-_OF_TLS = {
-    "CERTIFICATE": "name the CA that signed it with --tls-ca FILE, or accept any server with --tls-insecure",
-    "HOST": "use an address that the certificate names, or accept any server with --tls-insecure",
-    "NOT_TLS": "if it accepts only plain connections, connect with --no-tls",
-    "CLIENT_CERTIFICATE": "name a certificate that it accepts with --tls-cert FILE and --tls-key FILE",
-    "TLS_WANTED": "if it accepts only TLS, connect with --tls",
-}
-_LOCAL = ("127.", "localhost", "[::1]")
 
 
 class Remedy(NamedTuple):
@@ -61,12 +53,12 @@ def remedy(error: BaseException, settings: Settings) -> Remedy:
 
 
 def _remedy(error: Any, settings: Settings) -> Remedy:
-    if text := tls_remedy(error):
-        return Remedy(text)
     if type(error).__name__ == "NoBrokers":
         from rmqcli.doctor.brokers import UNREGISTERED
 
         return Remedy(f"; {UNREGISTERED}")
+    if text := reaching_remedy(error, settings):
+        return Remedy(text)
     if text := address_remedy(error, settings) or account_remedy(error, settings):
         return Remedy(text)
     missing = getattr(error, "missing", None)
@@ -78,10 +70,16 @@ def _remedy(error: Any, settings: Settings) -> Remedy:
     return Remedy(did_you_mean(names) + lost, names)
 
 
-def tls_remedy(error: BaseException) -> str:
-    """Return the remedy for a connection that TLS kept from working."""
-    problem = getattr(error, "problem", None)
-    return "" if problem is None else f"; {_OF_TLS[problem.name]}"
+def reaching_remedy(error: BaseException, settings: Settings) -> str:
+    """Return what `rmq doctor` would say of a server that cannot be talked to."""
+    from rmqcli.client.wire.addresses import name_servers
+    from rmqcli.doctor.reaching import remedy_of
+
+    # Messages in doubt have their own words, and the outcome matters more than the cause.
+    if getattr(error, "maybe_stored", "") or not hasattr(error, "address"):
+        return ""
+    text = remedy_of(error, name_servers(settings.namesrv))
+    return f"; {text}" if text else ""
 
 
 def address_remedy(error: BaseException, settings: Settings) -> str:
@@ -89,7 +87,10 @@ def address_remedy(error: BaseException, settings: Settings) -> str:
     if type(error).__name__ != "NoNameServer":
         return ""
     endpoint = settings.endpoint
-    local = all(one.strip().startswith(_LOCAL) for one in endpoint.namesrv.split(";"))
+    from rmqcli.client.wire.addresses import name_servers
+    from rmqcli.doctor.addresses import is_local
+
+    local = all(map(is_local, name_servers(endpoint.namesrv)))
     start = "start a broker with `rmq up`, or " if local else ""
     return f" (address from {endpoint.source}); {start}name a cluster with -n HOST:PORT or --profile NAME"
 

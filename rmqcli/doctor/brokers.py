@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from codec.codes import MASTER_ID
-from rmqcli.client import ConnectionLost, NotPermitted, RequestTimeout
+from rmqcli.client import NotPermitted
 from rmqcli.client.wire.pool import vip_address
 from rmqcli.doctor.addresses import advice, is_local, kind_of
 from rmqcli.doctor.finding import Finding, Status
+from rmqcli.doctor.reaching import remedy_of
 from rmqcli.doctor.runtime import readings
 from rmqcli.doctor.survey import Reading, Survey
 from rmqcli.render.text import listed
@@ -20,7 +21,6 @@ DISK_WARN, DISK_FAIL = 0.75, 0.90
 """
 SKEW_MS = 2000
 UNREGISTERED = "start the brokers, or look whether their namesrvAddr lists this name server"
-HANGS = "it takes connections but does not answer: look at its log, disk and load, and whether it is stopped"
 _UPTIME = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 
@@ -38,7 +38,7 @@ def brokers(survey: Survey) -> Iterator[Finding]:
         elif isinstance(answer, NotPermitted):
             yield Finding(Status.OK, "broker", str(seat), "answers")
         else:
-            fix = HANGS if isinstance(answer, (RequestTimeout, ConnectionLost)) else advice(seat.address)
+            fix = remedy_of(answer, survey.views) or advice(seat.address)
             yield Finding(Status.FAIL, "broker", str(seat), str(answer), fix)
 
 

@@ -8,13 +8,15 @@ from codec.bodies.route import ClusterInfo, TopicRouteData
 from codec.codes import MASTER_ID, Perm
 from rmqcli.client import UNREACHED, ClientError, NotFound, NotSupported
 from rmqcli.client.errors import topic_remedy
+from rmqcli.doctor.addresses import is_local
 from rmqcli.doctor.finding import Finding, Status
+from rmqcli.doctor.reaching import NO_NAME_SERVER, remedy_of
 from rmqcli.doctor.seen import seat_label
 from rmqcli.doctor.subscribed import readable
 from rmqcli.doctor.survey import Survey
 from rmqcli.render.text import listed
 
-START = "is it running, and is this its address? start one with: rmq up; name another with -n or a profile"
+START = "is it running, and is this its address? name another with -n or a profile"
 
 
 def name_servers(survey: Survey) -> Iterator[Finding]:
@@ -23,12 +25,19 @@ def name_servers(survey: Survey) -> Iterator[Finding]:
         if isinstance(view, ClusterInfo):
             yield Finding(Status.OK, "name server", server, "answers")
         elif isinstance(view, NotSupported):
-            fix = "name the name server with -n; its port is 9876 by default"
-            yield Finding(Status.FAIL, "name server", server, "is a broker, not a name server", fix)
-        else:
             yield Finding(
-                Status.FAIL, "name server", server, str(view), START if isinstance(view, UNREACHED) else None
+                Status.FAIL, "name server", server, "is a broker, not a name server", NO_NAME_SERVER
             )
+        else:
+            fix = remedy_of(view, [server, getattr(view, "address", server)]) or (
+                _start(server) if isinstance(view, UNREACHED) else None
+            )
+            yield Finding(Status.FAIL, "name server", server, str(view), fix)
+
+
+def _start(server: str) -> str:
+    """`rmq up` is advice for this machine only: it does not start the cluster of others."""
+    return f"{START}; start a broker here with: rmq up" if is_local(server) else START
 
 
 def same_view(survey: Survey) -> Iterator[Finding]:

@@ -122,7 +122,7 @@ def test_what_others_named_cannot_move_the_cursor(
     warn("topic \x1b[2J\x9b is odd")
     text = capsys.readouterr().err
     assert "\x1b" not in text and "\x9b" not in text
-    assert text.count("\\x1b[2J\\x9b") == 2
+    assert text.count("\\x1b[2J\\x9b") >= 2
 
 
 def test_verbose_shows_where(capsys: pytest.CaptureFixture[str]) -> None:

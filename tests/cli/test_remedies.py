@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from broker.testing.embedded import embedded_in_thread
+from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.__main__ import run
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.profiles import profiles_path
 from rmqcli.cli.remedies import close_names
+from rmqcli.client import ClientError, ConnectionFailed, RequestTimeout
+from rmqcli.doctor.reaching import HANGS, NO_NAME_SERVER, OTHER_PROTOCOL, remedy_of
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 
@@ -165,3 +170,62 @@ def test_nobody_is_told_to_create_a_topic_that_cannot_be(rmq: Run, name: str) ->
     assert result.code == ExitCode.NOT_FOUND
     assert "a topic has at most 127 of: letters, digits, %, |, - and _" in result.err
     assert "rmq topic create" not in result.err + rmq("doctor", name).out.decode()
+
+
+def _answering(reply: bytes) -> Iterator[int]:
+    """The port of a server that sends `reply`, or with nothing to say, ends each connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        connection.recv(4096)
+                        connection.sendall(reply)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("reply", "remedy"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", OTHER_PROTOCOL),
+        (b"-ERR unknown command\r\n", OTHER_PROTOCOL),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", OTHER_PROTOCOL),
+        (b"", "if it accepts only TLS, connect with --tls"),
+    ],
+    ids=["ssh", "redis", "http", "tls"],
+)
+def test_commands_and_doctor_say_the_same_of_a_foreign_server(cli: Run, reply: bytes, remedy: str) -> None:
+    for port in _answering(reply):
+        server = f"127.0.0.1:{port}"
+        for words in ("topic list", "send t x", "group describe g", "offsets show g"):
+            result = cli("-n", server, *words.split())
+            assert (result.code, result.out) == (ExitCode.NO_CONNECTION, b"")
+            assert result.err.rstrip().endswith(f"; {remedy}")
+            assert "rmq up" not in result.err
+        (line,) = cli("-n", server, "doctor").lines
+        assert line[4] == remedy
+
+
+def test_the_port_of_a_broker_is_no_name_server(cli: Run, cluster: Cluster) -> None:
+    for words in ("topic list", "send t x", "cluster list", "group describe g"):
+        result = cli("-n", cluster.broker_address, *words.split())
+        assert result.code == ExitCode.FAILED
+        assert result.err.rstrip().endswith(f"; {NO_NAME_SERVER}")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ConnectionFailed("172.17.0.2:10911", "timed out"), "--map 172.17.0.2:10911=HOST:PORT"),
+        (RequestTimeout("10.0.0.1:10911", "GET_MAX_OFFSET", 3), HANGS),
+        (ConnectionFailed("127.0.0.1:10911", "refused"), ""),
+    ],
+)
+def test_brokers_that_cannot_be_talked_to(error: ClientError, told: str) -> None:
+    found = remedy_of(error, ["127.0.0.1:9876"])
+    assert told in found
+    assert bool(told) is bool(found)

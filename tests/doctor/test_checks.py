@@ -18,6 +18,7 @@ from rmqcli.doctor import brokers, groups, runtime, servers
 from rmqcli.doctor.addresses import advice, kind_of
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status, worst
+from rmqcli.doctor.reaching import HANGS
 from rmqcli.doctor.seen import LostBroker
 from rmqcli.doctor.survey import GroupSurvey, Reading, Survey
 
@@ -85,7 +86,9 @@ def test_name_servers_that_are_none() -> None:
     found = judge(Survey({NS: refused, OTHER: DOWN}))
     assert lines(found) == [(Status.FAIL, "is a broker, not a name server"), (Status.FAIL, str(DOWN))]
     assert found[0].fix is not None and "-n" in found[0].fix
-    assert found[1].fix is not None and "rmq up" in found[1].fix
+    assert found[1].fix == servers.START, "what runs elsewhere is not started here"
+    (here,) = judge(Survey({"127.0.0.1:9876": ConnectionFailed("127.0.0.1:9876", "refused")}))[:1]
+    assert here.fix is not None and "rmq up" in here.fix
 
 
 def test_name_servers_that_differ() -> None:
@@ -347,4 +350,4 @@ def test_groups() -> None:
 def test_a_broker_that_hangs_has_another_remedy_than_one_that_is_not_reached() -> None:
     hangs = RequestTimeout(A, "GET_BROKER_RUNTIME_INFO", 5)
     (found,) = brokers.brokers(survey(readings={A: hangs}))
-    assert (found.status, found.fix) == (Status.FAIL, brokers.HANGS)
+    assert (found.status, found.fix) == (Status.FAIL, HANGS)

@@ -1,0 +1,51 @@
+"""What to do about a server that cannot be talked to: the same words in `rmq doctor` and after any error."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rmqcli.client import ClientError, ConnectionFailed, ConnectionLost, NotSupported, RequestTimeout
+from rmqcli.doctor.addresses import advice, is_local
+
+HANGS = "it takes connections but does not answer: look at its log, disk and load, and whether it is stopped"
+NO_NAME_SERVER = "this is a broker, not a name server: name that with -n; its port is 9876 by default"
+OTHER_PROTOCOL = "a server of something else, such as HTTP, SSH or Redis: name the address of RocketMQ"
+_FOREIGN = "does not speak the remoting protocol"
+_FOR_NAME_SERVERS = (
+    "GET_ALL_TOPIC_LIST_FROM_NAMESERVER",
+    "GET_BROKER_CLUSTER_INFO",
+    "GET_ROUTEINFO_BY_TOPIC",
+)
+_OF_TLS = {
+    "CERTIFICATE": "name the CA that signed it with --tls-ca FILE, or accept any server with --tls-insecure",
+    "HOST": "use an address that the certificate names, or accept any server with --tls-insecure",
+    "NOT_TLS": "if it accepts only plain connections, connect with --no-tls",
+    "CLIENT_CERTIFICATE": "name a certificate that it accepts with --tls-cert FILE and --tls-key FILE",
+    "TLS_WANTED": "if it accepts only TLS, connect with --tls",
+}
+
+
+def remedy_of(error: BaseException, name_servers: Collection[str]) -> str:
+    """Return what to do about an error of a server at one of these addresses, or of a broker; "" if unknown.
+
+    An unreachable name server has no remedy here: who asks knows where its address came from.
+    """
+    text, problem = str(error), getattr(error, "problem", None)
+    if not isinstance(error, ClientError):
+        return ""
+    if _FOREIGN in text:
+        return OTHER_PROTOCOL
+    if problem is not None:
+        return _OF_TLS[problem.name]
+    if isinstance(error, NotSupported) and any(name in text for name in _FOR_NAME_SERVERS):
+        return NO_NAME_SERVER
+    return HANGS if isinstance(error, (RequestTimeout, ConnectionLost)) else _of_address(error, name_servers)
+
+
+def _of_address(error: ClientError, name_servers: Collection[str]) -> str:
+    """Return what to do about a broker's address that takes no connections."""
+    address = getattr(error, "address", "")
+    at_home = is_local(address) and all(map(is_local, name_servers))
+    if type(error) is ConnectionFailed and address not in name_servers and not at_home:
+        return advice(address)
+    return ""
