@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -24,6 +25,38 @@ def progress(
     if quiet or not sys.stderr.isatty():
         yield lambda count: None
         return
+    with _terminal() as is_free:
+        if not is_free:
+            yield lambda count: None
+            return
+        with _bar(what, total, sizes=sizes) as advance:
+            yield advance
+
+
+@contextmanager
+def _terminal() -> Iterator[bool]:
+    """Claim the terminal of standard error; false if another process shows its bar there (`pull | send`)."""
+    try:
+        import fcntl
+
+        # A descriptor of its own: the processes of a pipe share that of standard error, and its locks.
+        own = os.open(os.ttyname(sys.stderr.fileno()), os.O_RDONLY | os.O_NOCTTY)
+    except (ImportError, OSError, ValueError):  # no such locks, or no file
+        yield True
+        return
+    try:
+        is_free = True
+        try:
+            fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            is_free = False
+        yield is_free
+    finally:
+        os.close(own)
+
+
+@contextmanager
+def _bar(what: str, total: int | None, *, sizes: bool) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
 
 import pytest
 
@@ -16,7 +18,7 @@ from rmqcli.flows.sending import Acknowledged
 from rmqcli.render import Column, Output, show_rows
 from rmqcli.render.lines import message_renderer, message_tsv, message_view
 from rmqcli.render.output import encode_text, json_line
-from rmqcli.render.progress import progress
+from rmqcli.render.progress import _terminal, progress
 from rmqcli.render.table import show_table
 from rmqcli.render.text import (
     age,
@@ -341,3 +343,20 @@ def test_a_time_in_whole_seconds_folds_between_date_and_time() -> None:
     assert (len(date), len(time)) == (10, 8)
     assert local_time(1_700_000_000_123) == f"{date} {time}.123"
     assert local_seconds(None) == local_seconds(0) == ""
+
+
+def test_a_terminal_has_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    main, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
+        with _terminal() as first:
+            with _terminal() as second:
+                assert (first, second) == (True, False)
+            with progress("pull", 2) as advance:
+                advance(1)
+        with _terminal() as later:
+            assert later
+        os.set_blocking(main, False)
+        with pytest.raises(BlockingIOError):
+            os.read(main, 1)
+    os.close(main)
