@@ -1,4 +1,6 @@
-"""The body of a batch send (code 320): messages of one topic, one after the other. The broker makes a record of each."""
+"""The body of a batch send (code 320): messages of one topic, one after the other. The broker makes a
+record of each.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def decode_batch(data: Buffer) -> list[BatchItem]:
-    """Return the items of a batch body; magic and CRC are ignored, as in Java. Raises BodyError for an incomplete
-    item.
+    """Return the items of a batch body; magic and CRC are ignored, as in Java. Raises BodyError for an
+    incomplete item.
     """
     return [BatchItem(*item) for item in read_items(bytes(data))]

@@ -1,8 +1,9 @@
 """Names that RocketMQ reserves, and the rules for topics and groups (Java `TopicValidator`, `Validators`,
 `MixAll`).
 
-A name consists of the characters `% | - _ 0-9 A-Z a-z`, at most 127 for a topic and 120 for a group, whose
-retry topic `%RETRY%group` is a topic, too (4.9 and 5.x up to 5.3.3 take 255, and cannot store what is sent back).
+A name consists of the characters `% | - _ 0-9 A-Z a-z`, at most 127 for a topic and 120 for a group,
+whose retry topic `%RETRY%group` is a topic, too (4.9 and 5.x up to 5.3.3 take 255, and cannot store what
+is sent back).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The gate before all handlers of a broker, and its rules, which follow the files of accounts.
 
-The files are read again every `WATCH_SECONDS`, and compared by content. Each that has changed is parsed in a
-thread, so that one which takes long does not hold up the others. A change that cannot be used is logged and the
-accounts of that file stay as they were; a file that becomes empty, as while an editor writes it, keeps its
-accounts.
+The files are read again every `WATCH_SECONDS`, and compared by content. Each that has changed is parsed
+in a thread, so that one which takes long does not hold up the others. A change that cannot be used is
+logged and the accounts of that file stay as they were; a file that becomes empty, as while an editor
+writes it, keeps its accounts.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ _log = logging.getLogger("broker.auth")
 
 
 class MessageTopics(NamedTuple):
-    """The topics of a message: where it is stored, where it is to be stored, and what it is a message of; those of
-    a delayed or half message differ, and those of one that is delivered again."""
+    """The topics of a message: where it is stored, where it is to be stored, and what it is a message of;
+    those of a delayed or half message differ, and those of one that is delivered again.
+    """
 
     stored: str
     real: str
@@ -82,8 +83,8 @@ def _knows_nothing(_offset: int) -> MessageTopics | None:
 class AccessControl:
     """The rules in force. Every request passes `gate`; `watch` is a service.
 
-    `reply_topic` is that of the cluster; `topics_at` and `on_change`, which follows each change of the rules, are
-    set when the store is open.
+    `reply_topic` is that of the cluster; `topics_at` and `on_change`, which follows each change of the
+    rules, are set when the store is open.
     """
 
     def __init__(
@@ -313,7 +314,7 @@ class AccessControl:
         return partial(self._check_message, session, command, rule, found)
 
     def _needs(self, rule: Rule, command: RemotingCommand, ext: Mapping[str, str]) -> tuple[Need, ...]:
-        """What a request with a short body needs. CodecError."""
+        """Return what a request with a short body needs. Raises CodecError."""
         needs = rule.needs(ext)
         if needs and needs[0].name == self._reply_topic and command.code in REPLIES:
             return ()
@@ -340,7 +341,7 @@ def _nothing() -> None:
 
 
 def _to(topic: str) -> tuple[Need, ...]:
-    """What a send to a topic needs."""
+    """Return what a send to a topic needs."""
     if topic.startswith(RETRY_PREFIX):
         return (on_group(topic.removeprefix(RETRY_PREFIX)),)
     return (on_topic(topic, Permission.PUB),)

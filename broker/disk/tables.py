@@ -43,8 +43,9 @@ def load_table(
 ) -> T | None:
     """The decoded file, or its `.bak`; None if neither exists or both are empty: `decode` returns None.
 
-    StoreDamaged if `decode` refuses what there is, with CodecError or ValueError, and, with `needed`, which
-    says what the table is for, if it is empty. Neither refuses a start for a `derived` table, which begins empty.
+    StoreDamaged if `decode` refuses what there is, with CodecError or ValueError, and, with `needed`,
+    which says what the table is for, if it is empty. Neither refuses a start for a `derived` table, which
+    begins empty.
     """
     refused: list[str] = []
     empty: list[Path] = []

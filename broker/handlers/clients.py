@@ -45,7 +45,9 @@ _log = logging.getLogger(__name__)
 
 
 def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Answered[None, None]:
-    """34: registers the client in its groups, but in none with an impossible name. Without subscriptions (5.x) the known ones stay."""
+    """34: registers the client in its groups, but in none with an impossible name. Without subscriptions
+    (5.x) the known ones stay.
+    """
     return LongWork(_heartbeat(broker, request))
 
 

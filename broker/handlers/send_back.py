@@ -33,7 +33,7 @@ FIRST_DELAY_LEVEL = 3
 
 P = PropertyName
 SPARED = (P.WAIT, P.DELAY, P.TRACE_ON, P.MSG_REGION, P.CLUSTER, P.ORIGIN_MESSAGE_ID, P.RETRY_TOPIC)
-"""What a dead letter goes without, in this order, until its properties fit: those that brokers added."""
+"""Properties that a dead letter goes without, in this order, until its properties fit: those that brokers added."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,13 +1,14 @@
-"""The tables on disk: `config/*.json` in the store folder, in the text that Java reads and writes (store.md
-§7).
+"""The tables on disk: `config/*.json` in the store folder, in the text that Java reads and writes
+(store.md §7).
 
-Topics and groups are saved on each change, before a request that depends on them is acknowledged; those that
-a client's next heartbeat would create again may be saved a little later. Offsets are saved every
-flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s,
-all only after a change, and at the stop. The times are between the beginnings of two saves: what is
-committed just after one began is on the disk when the next has ended, an interval and one save later, or two
-saves later if they take longer than the interval. Offsets and delay levels state that messages were processed, often
-by writing others (a retry, a copy): whenever they are saved, these are on the disk already.
+Topics and groups are saved on each change, before a request that depends on them is acknowledged; those
+that a client's next heartbeat would create again may be saved a little later. Offsets are saved every
+flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10
+s, all only after a change, and at the stop. The times are between the beginnings of two saves: what is
+committed just after one began is on the disk when the next has ended, an interval and one save later, or
+two saves later if they take longer than the interval. Offsets and delay levels state that messages were
+processed, often by writing others (a retry, a copy): whenever they are saved, these are on the disk
+already.
 
 Text is formatted in turns of the event loop, which a thread would hold up; a worker thread writes it.
 """

@@ -99,7 +99,9 @@ class Batch(msgspec.Struct):
 
 
 class StoredBatch(NamedTuple):
-    """A part of a batch that was stored: offset, size and tags code of each record, from a queue offset on."""
+    """A part of a batch that was stored: offset, size and tags code of each record, from a queue offset
+    on.
+    """
 
     batch: Batch
     offsets: Sequence[int]
@@ -121,8 +123,9 @@ class StoredBatch(NamedTuple):
 def prepare_batch(message: StoreMessage, max_body: int) -> Generator[None, None, list[Batch]]:
     """Return the parts of a batch, in order, its items checked. A batch that is refused has one part.
 
-    Each message has its own properties and then those of the whole batch. Of properties that do not parse, the pairs
-    that Java reads are stored. It yields after every step. Raises IllegalBatch, CodecError.
+    Each message has its own properties and then those of the whole batch. Of properties that do not
+    parse, the pairs that Java reads are stored. It yields after every step. Raises IllegalBatch,
+    CodecError.
     """
     data, common = bytes(message.body), message.properties_text
     if not data or len(data) > max_body:

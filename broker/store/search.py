@@ -2,11 +2,12 @@
 `DefaultMessageStore.queryMessage`, `ConsumeQueue.getOffsetInQueueByTime`).
 
 What the index finds is not compared with the key, as readers filter hash collisions, but with the topic:
-messages of another one are not the reader's. Offsets whose records are gone are left out; Java's second and third round for the case that all are gone find nothing either.
+messages of another one are not the reader's. Offsets whose records are gone are left out; Java's second
+and third round for the case that all are gone find nothing either.
 
-By time, the first queue file modified at or after the timestamp is searched, else the last one. An exact hit
-wins, else the nearer neighbour in time, the left one on a tie; a time behind all messages gives the last
-one's offset, not the queue's end.
+By time, the first queue file modified at or after the timestamp is searched, else the last one. An exact
+hit wins, else the nearer neighbour in time, the left one on a tie; a time behind all messages gives the
+last one's offset, not the queue's end.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ class Search:
         return QueryResult(views, hits.last_timestamp, hits.last_offset, end)
 
     def last_before(self, end: int) -> tuple[int, int] | None:
-        """Offset and size of the last record that any queue knows and that ends at or before `end`. Blocks."""
+        """Offset and size of the last record that any queue knows and that ends at or before `end`.
+        Blocks.
+        """
         found: tuple[int, int] | None = None
         for queue in self._queues:
             number = min(queue.first_at(end), queue.next_offset) - 1

@@ -41,10 +41,10 @@ class GetStatus(Enum):
 class StoreMessage(msgspec.Struct, gc=False):
     """A message on its way into the commit log (Java `MessageExtBrokerInner`).
 
-    `properties` and `properties_text` are the same properties, decoded and as stored, but for those that the
-    broker adds to all messages and those that it does not store; for `append_run` the text suffices. `tags_code`
-    is that of the queue entry, once the message is stored. `born_host` is the address (4 or 16 bytes) and the port as int32; its family
-    must agree with `sys_flag`. Timestamps are ms.
+    `properties` and `properties_text` are the same properties, decoded and as stored, but for those that
+    the broker adds to all messages and those that it does not store; for `append_run` the text suffices.
+    `tags_code` is that of the queue entry, once the message is stored. `born_host` is the address (4 or
+    16 bytes) and the port as int32; its family must agree with `sys_flag`. Timestamps are ms.
     """
 
     topic: str

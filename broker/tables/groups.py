@@ -50,9 +50,10 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
 
 
 def name_problem(group: str) -> str | None:
-    """What is wrong with the name of a group, whose retry topic is a folder of the store and a part of records.
+    """Return the problem with the name of a group, None if there is none.
 
-    None if nothing is. Other characters than Java's clients use are accepted, as by a 4.9 broker.
+    Its retry topic is a folder of the store and a part of records. Other characters than Java's clients
+    use are accepted, as by a 4.9 broker.
     """
     if not group.strip():
         return "the name of the group is blank"

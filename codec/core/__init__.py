@@ -1,6 +1,7 @@
-"""What is done to every byte of every message: plain typed functions, compiled by mypyc where a compiler is.
+"""The work on every byte of every message: plain typed functions, compiled by mypyc where a compiler is.
 
-* Uncompiled, the modules run as they are. With RMQ_PURE=1 in the environment they do so even where they are compiled.
+* Uncompiled, the modules run as they are. With RMQ_PURE=1 in the environment they do so even where they are
+  compiled.
 * `i64` and `i32` are C integers once compiled; the readers and writers of `librt.strings` have a fixed width.
 * Layouts are declared elsewhere, with construct. Offsets and widths are read from the declarations at import.
 * A function checks the bounds of what it was given before it reads; nothing here does I/O or waits.

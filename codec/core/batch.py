@@ -1,7 +1,8 @@
-"""The body of a batch of messages (request code 320), item by item. `codec.message_batch` declares an item.
+"""The body of a batch of messages (request code 320), item by item. `codec.message_batch` declares an
+item.
 
-A `Part` is what a broker stores at once of a batch: items side by side in the body, each with its own properties and
-then those of the whole batch.
+A `Part` is what a broker stores at once of a batch: items side by side in the body, each with its own
+properties and then those of the whole batch.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def item_end(data: bytes, at: i64) -> i64:
 
 
 def count_items(data: bytes, at: i64, most: i64) -> tuple[i64, i64]:
-    """Count items from a position on, at most `most`; return their number and where they end. Raises BodyError."""
+    """Count items from a position on, at most `most`; return their number and where they end. Raises
+    BodyError.
+    """
     count: i64 = 0
     while at < len(data) and count < most:
         at = item_end(data, at)
@@ -113,7 +116,8 @@ class Part:
         self._common_traits: i64 = self._reader.read(common, 0, len(common))
 
     def read(self, most_items: i64, most_bytes: i64, step: i64) -> i64:
-        """Take items until the part has one of these figures, `step` bytes were read, or one needs a decision.
+        """Take items until the part has one of these figures, `step` bytes were read, or one needs a
+        decision.
 
         Returns the traits of the next item's properties, which it leaves then, or 0. Raises BodyError.
         """

@@ -1,4 +1,4 @@
-"""What is derived from records: the entries of consume queues, and the items of an index file with their slots."""
+"""Data derived from records: the entries of consume queues, and the items of index files with their slots."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def encode_entries(offsets: Sequence[int], sizes: Sequence[int], codes: Sequence
 def chain_items(
     view: memoryview, slots: i64, number: i64, begin_timestamp: i64, items: Sequence[IndexItem]
 ) -> tuple[bytes, dict[int, int], i64]:
-    """Return the items that follow in an index file, from an item number on, each linked to the one before it in its slot.
+    """Return the items that follow in an index file, from an item number on, each linked to the one
+    before it in its slot.
 
-    After them come the newest item of each slot, and how many of these slots were empty. A slot with a number that no
-    item has, as a torn page leaves it, counts as empty.
+    After them come the newest item of each slot, and how many of these slots were empty. A slot with a
+    number that no item has, as a torn page leaves it, counts as empty.
     """
     used: i64 = 0
     out = BytesWriter()

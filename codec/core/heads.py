@@ -1,6 +1,8 @@
-"""The ext fields of a binary header (`RocketMQSerializable`), whose layout `codec.remoting.binary_header` declares.
+"""The ext fields of a binary header (`RocketMQSerializable`), whose layout `codec.remoting.binary_header`
+declares.
 
-Text that is not UTF-8 is read with replacement characters. What comes after the block of ext fields is ignored.
+Text that is not UTF-8 is read with replacement characters. What comes after the block of ext fields is
+ignored.
 """
 
 from __future__ import annotations
@@ -71,8 +73,9 @@ def read_entries(header: bytes, at: i64) -> dict[str, str]:
 def read_typed(header: bytes, at: i64, fields: dict[bytes, tuple[str, int]]) -> dict[str, object] | None:
     """Return the values of the ext fields that `read_entries` finds, by the Python name of each.
 
-    `fields` has Python name and kind by wire name. Returns None for what only the general reader can tell: an unknown or
-    repeated name, a number or a bool in another form than Java writes. Raises RemoteProtocolError.
+    `fields` has Python name and kind by wire name. Returns None for what only the general reader can
+    tell: an unknown or repeated name, a number or a bool in another form than Java writes. Raises
+    RemoteProtocolError.
     """
     end: i64 = _block_end(header, at)
     found: dict[str, object] = {}

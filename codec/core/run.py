@@ -1,7 +1,8 @@
-"""Records that are stored together, one after the other in the commit log, with their queue entries and index items.
+"""Records that are stored together, one after the other in the commit log, with their queue entries and
+index items.
 
-A single message is a run of one. A record is written as Java's `CommitLog.DefaultAppendMessageCallback` writes it;
-`codec.store.record_layout` declares it, and tests compare the two.
+A single message is a run of one. A record is written as Java's `CommitLog.DefaultAppendMessageCallback`
+writes it; `codec.store.record_layout` declares it, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ RECORD_V2: Final = MAGIC_V2 - (1 << 32)
 class Run:
     """Records from a position of the commit log on, and by columns what queues and index get of each.
 
-    `end` is where the next record goes. `sizes` and `codes` have a number for each record, `items` the index items of all. A
-    message with more than `most_hashed` bytes of properties has none: its keys may be thousands.
+    `end` is where the next record goes. `sizes` and `codes` have a number for each record, `items` the
+    index items of all. A message with more than `most_hashed` bytes of properties has none: its keys may
+    be thousands.
     """
 
     def __init__(self, store_host: bytes, begin: i64, most_hashed: i64, magic: i32 = RECORD_V1) -> None:
@@ -98,8 +100,8 @@ class Run:
     ) -> i64:
         """Add a message; return the offset of its record.
 
-        `sized_topic` is the topic after its length, `seed` its `index_seed`. Raises LocalProtocolError, and adds nothing,
-        for properties over 32,767 bytes or a host that has not 8 or 20 bytes.
+        `sized_topic` is the topic after its length, `seed` its `index_seed`. Raises LocalProtocolError,
+        and adds nothing, for properties over 32,767 bytes or a host that has not 8 or 20 bytes.
         """
         properties_size: i64 = len(properties)
         born_size: i64 = len(born_host)

@@ -1,7 +1,8 @@
-"""The text of a message's properties (`codec.properties` has its rules), read for what storing the message needs.
+"""The text of a message's properties (`codec.properties` has its rules), read for what storing the
+message needs.
 
-A `TextReader` finds the tags code, the items of the index, the place of WAIT, and what forbids to store the text as it
-comes. It makes no dict and no string: a text that is ASCII is read byte by byte.
+A `TextReader` finds the tags code, the items of the index, the place of WAIT, and what forbids to store
+the text as it comes. It makes no dict and no string: a text that is ASCII is read byte by byte.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def _is_at(text: bytes, at: i64, word: bytes) -> bool:
 class TextReader:
     """The facts of the last text that was read.
 
-    Index items are those of UNIQ_KEY and then of the blank-separated words of KEYS. WAIT is the pair from `wait_begin` to
-    `wait_end`, without separators; both are -1 without one.
+    Index items are those of UNIQ_KEY and then of the blank-separated words of KEYS. WAIT is the pair from
+    `wait_begin` to `wait_end`, without separators; both are -1 without one.
     """
 
     def __init__(self) -> None:
@@ -76,8 +77,8 @@ class TextReader:
     def read(self, text: bytes, begin: i64, end: i64) -> i64:
         """Read the text in [begin, end) of some bytes; return its traits.
 
-        The facts but for `traits` are those of a sound text. Of equal names the last one counts; a pair without a
-        value is skipped.
+        The facts but for `traits` are those of a sound text. Of equal names the last one counts; a pair
+        without a value is skipped.
         """
         traits: i64 = 0
         is_ascii = True
@@ -140,7 +141,9 @@ class TextReader:
         return signed(extended(0, text, self._tags, self._tags_end))
 
     def without_wait(self, text: bytes) -> bytes:
-        """Return the text that was read, which was whole, without the pair WAIT and one of the separators around it."""
+        """Return the text that was read, which was whole, without the pair WAIT and one of the separators
+        around it.
+        """
         begin: i64 = self.wait_begin
         if begin < 0:
             return text
@@ -156,8 +159,8 @@ class TextReader:
     def add_items(self, text: bytes, seed: i64, offset: i64, timestamp: i64, items: list[IndexItem]) -> None:
         """Add the index items of a record with the text that was read to a list.
 
-        `seed` is the `index_seed` of the topic; `offset` is the record's in the commit log, `timestamp` when it was
-        stored, in ms.
+        `seed` is the `index_seed` of the topic; `offset` is the record's in the commit log, `timestamp`
+        when it was stored, in ms.
         """
         if self._unique >= 0:
             unique: i64 = extended(seed, text, self._unique, self._unique_end)

@@ -40,8 +40,8 @@ class Access(msgspec.Struct, frozen=True):
     """One check. `named_by` is the path of attributes from the header, or else the body, to the name; it
     goes through lists.
 
-    A cluster is always that of the broker, so its `named_by` is empty. A message is named by its offset in the
-    commit log or by its offset message id, in the header; its topic decides.
+    A cluster is always that of the broker, so its `named_by` is empty. A message is named by its offset
+    in the commit log or by its offset message id, in the header; its topic decides.
     """
 
     kind: ResourceKind

@@ -53,7 +53,7 @@ class _Named(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What an operation needs. `message` is the check of a message that is to be looked up."""
+    """The needs of an operation. `message` is the check of a message that is to be looked up."""
 
     operation: AnyOperation | None = None
     is_for_admins: bool = False
@@ -68,7 +68,7 @@ class Rule(NamedTuple):
         return self.operation is not None and self.operation.code in JAVA
 
     def needs(self, ext_fields: Ext) -> tuple[Need, ...]:
-        """What the header needs, by its ext fields."""
+        """Return what the header needs, by its ext fields."""
         found: dict[Need, None] = {}
         for field, is_group, permission in self.in_header:
             name = ext_fields.get(field)
@@ -84,7 +84,7 @@ class Rule(NamedTuple):
         return tuple(found)
 
     def needs_of_body(self, body: object) -> Iterator[Need]:
-        """What the body needs: there may be thousands."""
+        """Yield what the body needs: there may be thousands."""
         return chain.from_iterable(
             (
                 on_group(name)

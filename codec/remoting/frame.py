@@ -55,8 +55,8 @@ MAX_FRAME: Final = 16 * 1024 * 1024
 
 
 class DirectReaders:
-    """Readers of the most frequent requests, which make their typed header: of JSON by how a header begins, of binary
-    headers by their code. Connections of one server share them.
+    """Readers of the most frequent requests, which make their typed header: of JSON by how a header
+    begins, of binary headers by their code. Connections of one server share them.
     """
 
     __slots__ = ("binary", "json")

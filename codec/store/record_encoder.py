@@ -1,4 +1,6 @@
-"""The encoding of single records, and of the filler at the end of a commit-log file. `codec.core.run` writes both."""
+"""The encoding of single records, and of the filler at the end of a commit-log file. `codec.core.run`
+writes both.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ def encode_record(
 ) -> bytes:
     """Return the bytes of a record.
 
-    Hosts are packed and decide the address bits of the sys flag. Raises LocalProtocolError for a topic or properties that
-    are too long, a host that is not 8 or 20 bytes, or a number out of range.
+    Hosts are packed and decide the address bits of the sys flag. Raises LocalProtocolError for a topic or
+    properties that are too long, a host that is not 8 or 20 bytes, or a number out of range.
     """
     try:
         run = Run(store_host, physical_offset, 0, _VERSIONS[version][0])

@@ -20,7 +20,7 @@ log = logging.getLogger("rmqcli.client.outages")
 
 
 class Outages:
-    """What is known to fail: since when by broker, and the last text by queue. `tell` takes the lines."""
+    """The failures that are known: since when by broker, and the last text by queue. `tell` takes the lines."""
 
     def __init__(self, tell: Callable[[str], None] = log.warning) -> None:
         self._tell = tell

@@ -1,4 +1,4 @@
-"""What is known of one group: the answers that the checks judge."""
+"""The facts about one group: the answers that the checks judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about a server that cannot be talked to: the same words in `rmq doctor` and after any error."""
+"""Remedies for a server that cannot be talked to: the same words in `rmq doctor` and after any error."""
 
 from __future__ import annotations
 

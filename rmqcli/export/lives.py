@@ -1,8 +1,10 @@
-"""The life of a topic: one that was deleted and created again has other messages at the same queue offsets.
+"""The life of a topic: one that was deleted and created again has other messages at the same queue
+offsets.
 
-An export remembers the last record that it has of each queue. In one life of a topic the record at a queue offset never
-changes, and commit-log offsets ascend with queue offsets. So another record at the same offset, or a later place in the
-log at a lower offset, is of another life: a resumed export would skip the first messages of it.
+An export remembers the last record that it has of each queue. In one life of a topic the record at a
+queue offset never changes, and commit-log offsets ascend with queue offsets. So another record at the
+same offset, or a later place in the log at a lower offset, is of another life: a resumed export would
+skip the first messages of it.
 """
 
 from __future__ import annotations

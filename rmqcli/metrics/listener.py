@@ -1,7 +1,7 @@
 """The HTTP server under `metrics serve`, with bounds on what its peers cost.
 
-A request has READ_SECONDS to arrive, and its answer as many to be taken. There are at most MOST connections: of
-those whose request has not arrived, the one that has waited the longest makes room.
+A request has READ_SECONDS to arrive, and its answer as many to be taken. There are at most MOST
+connections: of those whose request has not arrived, the one that has waited the longest makes room.
 """
 
 from __future__ import annotations

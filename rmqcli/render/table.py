@@ -55,11 +55,11 @@ def show_rows(
     hidden: Collection[str] = (),
     whole: bool = False,
 ) -> None:
-    """Print all rows: a JSON list of objects, TSV or CSV lines, or a table; `settings.rows` says which columns,
-    and in which order.
+    """Print all rows: a JSON list of objects, TSV or CSV lines, or a table; `settings.rows` says which
+    columns, and in which order.
 
-    On a terminal, standard error gets the text `empty` for no rows, and columns with the keys `hidden` are
-    left out unless they are asked for, as are columns without a value unless the rows are `whole`.
+    On a terminal, standard error gets the text `empty` for no rows, and columns with the keys `hidden`
+    are left out unless they are asked for, as are columns without a value unless the rows are `whole`.
     """
     form = settings.rows
     keys = [column.key for column in columns]
@@ -159,9 +159,9 @@ def _width(texts: Iterable[str]) -> int:
 def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_Cells], list[str]]:
     """Return the columns that fit into `room`, and lines to show below them.
 
-    The steps: brief texts; a `whole` value that all rows share is said once below; `legend` values are numbered;
-    `minor` columns go, the last first; `whole` values are wrapped, the first column's last; then the last
-    columns go. `keep` leaves all columns: they were asked for.
+    The steps: brief texts; a `whole` value that all rows share is said once below; `legend` values are
+    numbered; `minor` columns go, the last first; `whole` values are wrapped, the first column's last;
+    then the last columns go. `keep` leaves all columns: they were asked for.
     """
     kept, below = list(cells), list[str]()
 
@@ -196,7 +196,9 @@ def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_C
 
 
 def _widths(cells: Sequence[_Cells], room: int) -> list[int]:
-    """Return the widths of columns that fit into `room`: the widest is narrowed first, none below its least."""
+    """Return the widths of columns that fit into `room`: the widest is narrowed first, none below its
+    least.
+    """
     widths = [one.full_width for one in cells]
     least = [one.least_width for one in cells]
     excess = sum(widths) + _GAP * (len(widths) - 1) - room

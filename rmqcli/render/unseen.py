@@ -1,8 +1,8 @@
 r"""The one way in which texts of others reach a terminal or a log: what cannot be seen is written as an escape.
 
-That is control characters, which a terminal obeys; format characters (Unicode category Cf), which turn or hide
-what is around them; separators of lines and paragraphs; halves of characters; and characters without width or
-ink that are no format characters. Variation selectors stay, as emoji need them.
+Such are control characters, which a terminal obeys; format characters (Unicode category Cf), which turn or
+hide what is around them; separators of lines and paragraphs; halves of characters; and characters without
+width or ink that are no format characters. Variation selectors stay, as emoji need them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 
 from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
-from tests.cli.conftest import Result, Run
+from tests.cli.conftest import Result, Run, patient
 from tests.cli.members import member
 from tests.cli.waiting import until
 from tests.support import RMQ
@@ -126,8 +126,7 @@ def two_brokers(
     settings = ("--port", "0", "--store", str(tmp_path / "b"), *values)
 
     def rmq(*arguments: str, stdin: bytes = b"") -> Result:
-        patience = () if "--timeout" in arguments else ("--timeout", "30")
-        return cli("-n", own_cluster.namesrv, *patience, *arguments, stdin=stdin)
+        return patient(cli)("-n", own_cluster.namesrv, *arguments, stdin=stdin)
 
     with process(own_cluster, "broker", *settings) as other:
         until_rows(rmq, 2, "cluster", "list")

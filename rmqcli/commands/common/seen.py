@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """What is missing; `notes`: why brokers of earlier runs are unknown."""
+    """The brokers that are missing; `notes`: why brokers of earlier runs are unknown."""
 
     gone: list[LostBroker]
     notes: list[str]

@@ -116,7 +116,8 @@ def export(
     """Export messages to Parquet files, or to a table of Delta Lake or Iceberg.
 
     Every field of a message is a column; the body is bytes (decompressed). The schema is the same for a store
-    folder and for a topic, with and without Spark. The source is never changed. manifest.json in the folder _DIR.rmq beside
+    folder and for a topic, with and without Spark. The source is never changed. manifest.json in the folder
+    _DIR.rmq beside
     --out lists the files and the offset range of each queue; --resume continues exactly there, and a killed
     export leaves no partial file. A damaged store, or one with fewer records than its consume queues list,
     ends with exit code 8 and leaves nothing under --out; if it is one of several, it is left out, and the

@@ -1,4 +1,6 @@
-"""The queues of a cluster whose topics were deleted and created again since an export: see `rmqcli.export.lives`."""
+"""The queues of a cluster whose topics were deleted and created again since an export: see
+`rmqcli.export.lives`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def lasts_of(previous: Manifest | None) -> Mapping[QueueKey, LastRow]:
 
 
 async def lives(client: Any, ranges: Sequence[QueueRange], previous: Manifest | None) -> Lives:
-    """Compares the last exported record of each queue with what is there. Errors are left to who reads the queue."""
+    """Compares the last exported record of each queue with what is there. Errors are left to who reads
+    the queue.
+    """
     known = lasts_of(previous)
     found = Lives([], [])
     for wanted in ranges:

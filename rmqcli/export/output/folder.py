@@ -1,10 +1,11 @@
 """The folder of an export, in which the files of a run appear whole and together, or not at all.
 
-The folder has Parquet files only, and an empty `_SUCCESS`. What else there is stands beside it, in the folder of
-`books_of`: files are written below `temporary-…`, under names that are not those of Parquet files. A commit first writes
-its plan (`commit.json`), then renames the files and writes the manifest; `_SUCCESS` comes last. An export killed before the
-commit leaves only temporary files, one killed during it leaves the plan: resuming removes the first and completes the
-second. A lock on the folder keeps two exports on this machine apart.
+The folder has Parquet files only, and an empty `_SUCCESS`. What else there is stands beside it, in the
+folder of `books_of`: files are written below `temporary-…`, under names that are not those of Parquet
+files. A commit first writes its plan (`commit.json`), then renames the files and writes the manifest;
+`_SUCCESS` comes last. An export killed before the commit leaves only temporary files, one killed during
+it leaves the plan: resuming removes the first and completes the second. A lock on the folder keeps two
+exports on this machine apart.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ class ExportFolder:
         return self
 
     def _require_renames(self) -> None:
-        """Tries now what the commit will do, with a file that is not there: one in another mount is another error."""
+        """Tries now what the commit will do, with a file that is not there: one in another mount is
+        another error.
+        """
         try:
             (self.temporary / "probe").rename(self._out / "probe")
         except FileNotFoundError:
@@ -172,8 +175,8 @@ class ExportFolder:
         reached: Sequence[QueueSpan] = (),
         ends: Mapping[str, int | None] = {},
     ) -> list[FileEntry]:
-        """Adds files, without rows an empty one (unless in partitions); returns what was added. The next export
-        of each store continues at its commit-log offset in `ends`.
+        """Adds files, without rows an empty one (unless in partitions); returns what was added. The next
+        export of each store continues at its commit-log offset in `ends`.
         """
         added = list(files)
         if not added and self.previous is None and not self.layout.partition_by:

@@ -1,10 +1,10 @@
 """The manifest of an export folder: its content, and where `--resume` continues.
 
-It stands beside the folder `orders`, in `_orders.rmq`: some readers (Polars) take every file in a folder for data. Names
-that start with `_` are skipped by others (Spark, PyArrow) that read the folder above.
+It stands beside the folder `orders`, in `_orders.rmq`: some readers (Polars) take every file in a folder
+for data. Names that start with `_` are skipped by others (Spark, PyArrow) that read the folder above.
 
-An export of a topic continues at `end` of each queue, one of stores at `commitLogOffset` of each; where that
-is null (the last export had an end, so it left out records in between) at `end` of each queue, too.
+An export of a topic continues at `end` of each queue, one of stores at `commitLogOffset` of each; where
+that is null (the last export had an end, so it left out records in between) at `end` of each queue, too.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class StoreEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Origin(NamedTuple):
-    """The source of the rows: store folders, a topic of the cluster, or some topics of stores; of stores also a
-    queue id and tags.
+    """The source of the rows: store folders, a topic of the cluster, or some topics of stores; of stores
+    also a queue id and tags.
     """
 
     stores: tuple[StoreEntry, ...]
@@ -56,7 +56,9 @@ class Origin(NamedTuple):
 
 
 class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
-    """A Parquet file; `path` is relative to the folder, `bytes` its size. Of `undecoded` rows `value` is null."""
+    """A Parquet file; `path` is relative to the folder, `bytes` its size. Of `undecoded` rows `value` is
+    null.
+    """
 
     path: str
     rows: int
@@ -68,7 +70,9 @@ class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The content of the file; `queues` are the ranges of all files together, `last` the last record of each."""
+    """The content of the file; `queues` are the ranges of all files together, `last` the last record of
+    each.
+    """
 
     version: int = 1
     rmq_version: str
@@ -130,8 +134,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def extended(
         self, files: list[FileEntry], reached: list[QueueSpan], ends: Mapping[str, int | None]
     ) -> Manifest:
-        """Returns the manifest with more files; `reached` are spans without rows, as far as was read, and `ends`
-        the commit-log offsets where the next export of each store continues.
+        """Returns the manifest with more files; `reached` are spans without rows, as far as was read, and
+        `ends` the commit-log offsets where the next export of each store continues.
         """
         added = [span for file in files for span in file.queues]
         return msgspec.structs.replace(

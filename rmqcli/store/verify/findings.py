@@ -15,8 +15,8 @@ MAX_FINDINGS = 1000
 class Finding:
     """Damage at byte `position` of `path`; `length` bytes cannot be read, None if unknown.
 
-    With `only_properties` a broker still reads the message and drops the pairs that do not parse. `is_last` says
-    that no whole record follows in its log file.
+    With `only_properties` a broker still reads the message and drops the pairs that do not parse.
+    `is_last` says that no whole record follows in its log file.
     """
 
     path: Path

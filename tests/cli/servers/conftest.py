@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, patient
 from tests.cli.servers.clusters import UNREACHABLE, Pair, in_thread, open_pair
 from tests.cli.servers.scripted import Peers, open_peers
 
@@ -29,14 +29,14 @@ def lame(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 def both(cli: Run, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command line with the name servers of `pair`."""
     monkeypatch.setenv("RMQ_NAMESRV", pair.namesrv)
-    return lambda *arguments, stdin=b"": cli("--timeout", "30", *arguments, stdin=stdin)
+    return patient(cli)
 
 
 @pytest.fixture
 def half(cli: Run, lame: Pair, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command line with the name servers of `lame`."""
     monkeypatch.setenv("RMQ_NAMESRV", lame.namesrv)
-    return lambda *arguments, stdin=b"": cli("--timeout", "30", *arguments, stdin=stdin)
+    return patient(cli)
 
 
 @pytest.fixture(scope="session")
