@@ -115,7 +115,14 @@ def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:
     """Small file sizes for a new store, or a new index; files that are there have theirs."""
     if disk.state(root / "commitlog") is None:
         return LIGHT_FILES | LIGHT_INDEX
-    return {} if disk.list(root / "index") else LIGHT_INDEX
+    # A store does not adopt the length of a single short queue file, which may have been cut off.
+    light = LIGHT_FILES["mapped_file_size_consume_queue"]
+    queues = (queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic))
+    states = (disk.state(file) for queue in queues for file in disk.list(queue))
+    is_light = any(state is not None and state.size == light for state in states)
+    return ({"mapped_file_size_consume_queue": light} if is_light else {}) | (
+        {} if disk.list(root / "index") else LIGHT_INDEX
+    )
 
 
 def checked_config(settings: dict[str, Any]) -> BrokerConfig:

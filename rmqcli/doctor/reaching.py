@@ -39,7 +39,9 @@ def remedy_of(error: BaseException, name_servers: Collection[str]) -> str:
         return _OF_TLS[problem.name]
     if isinstance(error, NotSupported) and any(name in text for name in _FOR_NAME_SERVERS):
         return NO_NAME_SERVER
-    return HANGS if isinstance(error, (RequestTimeout, ConnectionLost)) else _of_address(error, name_servers)
+    # Subclasses are time-outs of others than a server, such as that of whoever replies to a request.
+    hangs = type(error) is RequestTimeout or isinstance(error, ConnectionLost)
+    return HANGS if hangs else _of_address(error, name_servers)
 
 
 def _of_address(error: ClientError, name_servers: Collection[str]) -> str:

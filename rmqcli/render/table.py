@@ -156,6 +156,10 @@ def _width(texts: Iterable[str]) -> int:
     return max((cell_len(line) for text in texts for line in text.splitlines()), default=0)
 
 
+_FEW = 9
+"""Values of the first column that may be numbered."""
+
+
 def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_Cells], list[str]]:
     """Return the columns that fit into `room`, and lines to show below them.
 
@@ -177,8 +181,8 @@ def _fitting(cells: Sequence[_Cells], room: int, *, keep: bool) -> tuple[list[_C
             kept.remove(one)
             below.append(f"{one.column.title} {one.texts[0]}{everywhere}")
     for place, one in reversed([*enumerate(kept)]):
-        # What begins the rows tells them apart; numbers there help only where it repeats.
-        if one.column.legend and wide() and (place or len(set(one.texts)) < len(one.texts)):
+        # What begins the rows tells them apart: a few numbers help there, a list of dozens would not.
+        if one.column.legend and wide() and (place or len(set(one.texts)) <= min(_FEW, len(one.texts) // 2)):
             known = {
                 text: f"#{number}" for number, text in enumerate(dict.fromkeys(filter(None, one.texts)), 1)
             }

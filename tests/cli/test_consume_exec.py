@@ -24,7 +24,7 @@ def test_a_command_that_cannot_be_run_stops_at_once(
     rmq: Run, topic: str, script: str, said: str, jobs: str
 ) -> None:
     send(rmq, topic, *map(str, range(12)))
-    group = f"g_{topic}"
+    group = f"g_{topic}"[:120]
     done = rmq("consume", topic, "-g", group, "--from", "start", "--exec", script, "-j", jobs)
     assert done.code == ExitCode.FAILED
     ours = [line for line in done.err.splitlines() if line.startswith("rmq: --exec")]

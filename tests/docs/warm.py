@@ -57,8 +57,9 @@ CLIENT = Path(__file__).with_name("warm_client.py")
 LENGTH = 4
 RMQ = """#!/bin/sh
 case "$1" in --profile | --timeout | -n) command=$3 ;; *) command=$1 ;; esac
-case "$command" in bench | spark | top | "$COLD") exec {rmq} --timeout {patience:g} "$@" ;; esac
-exec {python} -I -S {client} {address} rmq --timeout {patience:g} "$@"
+case " $*" in *" --timeout "*) ;; *) set -- --timeout {patience:g} "$@" ;; esac
+case "$command" in bench | spark | top | "$COLD") exec {rmq} "$@" ;; esac
+exec {python} -I -S {client} {address} rmq "$@"
 """
 """Processes of their own are commands that measure, load Spark or paint a terminal, and the one in `COLD`, which a
 page stops: SIGSTOP would stop the client instead of its copy.

@@ -128,10 +128,14 @@ def _own_files() -> Iterator[tuple[str, Path]]:
             name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
             if path.is_file() and not _LEFT_OUT.search(name):
                 yield name, path
+        # The compiled modules of the codec share a library beside the packages.
+        yield from (
+            (path.name, path) for path in folder.parent.glob("rmq_core__mypyc.*") if folder.name == "codec"
+        )
 
 
 def _files(found: Iterable[Distribution]) -> Iterator[tuple[str, Path]]:
-    beginnings = ("../", "/", *(f"{name}/" for name in OWN))
+    beginnings = ("../", "/", "rmq_core__mypyc.", *(f"{name}/" for name in OWN))
     for one in found:
         if one.files is None:
             raise PackageError(f"package {one.name} has no list of its files: install it with pip")
