@@ -5,7 +5,7 @@
 # knows, or =WORD,WORD, or - for free text; the last one ends with ... if it repeats.
 _rmq_describe() {
     commands="" arguments="" paths=""
-    options="-n --namesrv --profile --json --color -v --verbose --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
+    options="-n --namesrv --profile --json --color -v --verbose --quiet --timeout --map --access-key --secret-key-file --secret-command --confirm --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --tls-config -h --help"
     values="-n --namesrv --profile --color --timeout --map --access-key --secret-key-file --secret-command --confirm --tls-ca --tls-cert --tls-key --tls-config"
     files="--secret-key-file --tls-ca --tls-cert --tls-key --tls-config"
     specs="--profile:profiles --color:=always,auto,never --confirm:profiles"

@@ -42,6 +42,7 @@ complete --command rmq --long-option profile --exclusive --arguments '(__rmq_nam
 complete --command rmq --long-option json --description 'Output JSON: one document, or one line per message.'
 complete --command rmq --long-option color --exclusive --arguments 'always auto never' --description 'Color: auto (on a terminal without NO_COLOR), always or never.'
 complete --command rmq --short-option v --long-option verbose --description 'Show details and logs on standard error.'
+complete --command rmq --long-option quiet --description 'Show no progress and no notes on standard error.'
 complete --command rmq --long-option timeout --exclusive --description 'Time limit of each request. [more than 0]'
 complete --command rmq --long-option map --exclusive --description 'Connect to HOST:PORT instead of HOST:PORT; repeatable.'
 complete --command rmq --long-option access-key --exclusive --description 'Account that signs requests, see `rmq help account`.'

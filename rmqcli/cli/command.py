@@ -48,6 +48,7 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
     "json": (bool | None, _option("--json", help="Output JSON: one document, or one line per message.")),
     "color": (str | None, _option("--color", metavar="WHEN", help=_COLOR_HELP)),
     "verbose": (bool | None, _option("--verbose", "-v", help="Show details and logs on standard error.")),
+    "quiet": (bool | None, _option("--quiet", help="Show no progress and no notes on standard error.")),
     "timeout": (
         float | None,
         _option("--timeout", metavar="SECONDS", min=0.001, help="Time limit of each request."),
@@ -118,7 +119,16 @@ def global_options(function: Callable[..., None], path: str = "") -> Callable[..
         row_options.check(path, rmq_context.obj)
         rmq_context.meta[GIVEN] = rmq_context.obj
         extra = {"settings": Settings(rmq_context.obj)} if "settings" in signature.parameters else {}
-        function(**gather(own, values), **extra)
+        if not rmq_context.obj.quiet:
+            function(**gather(own, values), **extra)
+            return
+        from rmqcli.render.progress import QUIET
+
+        before = QUIET.set(True)
+        try:
+            function(**gather(own, values), **extra)
+        finally:
+            QUIET.reset(before)
 
     parameters = [keyword("rmq_context", typer.Context), *expand(own)]
     parameters += [keyword(name, Annotated[kind, option], None) for name, (kind, option) in added.items()]

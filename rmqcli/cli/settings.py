@@ -26,6 +26,7 @@ class Given:
     json: bool | None = None
     color: str | None = None
     verbose: bool | None = None
+    quiet: bool | None = None
     timeout: float | None = None
     map: tuple[str, ...] | None = None
     access_key: str | None = None

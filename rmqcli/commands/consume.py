@@ -21,6 +21,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import Form, note_to_person
 from rmqcli.commands.common.outcome import partial_code, report_failures, say_done, traces_outcome
 from rmqcli.render.output import warn
@@ -156,6 +157,7 @@ def consume(
     member_of = settings.group(group)
     if member_of is None:
         raise usage_error("specify --group, or set that of the profile: rmq profile edit NAME --group GROUP")
+    warn_of_clocks(settings, place)
 
     async def main() -> None:
         from contextlib import AsyncExitStack
@@ -172,9 +174,8 @@ def consume(
         )
         consumer: Any = PushConsumer
         selector = MessageSelector(tag) if where is None else MessageSelector.by_sql(where)
-        limit = retries
-        if limit is None and exec_command is not None and not (orderly or broadcast):
-            limit = await _retries_of(settings, member_of)
+        asks = retries is None and exec_command is not None and not (orderly or broadcast)
+        limit = await _retries_of(settings, member_of) if asks else retries
         push = _push_settings(place, balance, broadcast=broadcast, jobs=jobs or 1, retries=limit, trace=trace)
         async with AsyncExitStack() as stack:
             producer = (

@@ -19,6 +19,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import Conditions, FailEmptyOption, Form, fail_if_empty
 from rmqcli.commands.common.outcome import end_partly, partial_code
 from rmqcli.render.output import warn
@@ -97,6 +98,7 @@ def pull(
         *(conditions.where, conditions.grep, count),
         last=SCREEN_MESSAGES if brief else None,
     )
+    warn_of_clocks(settings, offset)
     done = _count(settings, asked) if stats else _print(settings, asked, form.renderer(settings))
     if settings.verbose:
         warn(f"{many(done.messages, 'message')} from {many(done.queues, 'queue')}")

@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import Conditions, Form
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import warn
@@ -93,6 +94,7 @@ def query(
 
     _check_question(topic, key, msg_id, all_topics=all_topics)
     span = parse_range(time, now_ms())
+    warn_of_clocks(settings, time)
     if time != "start" and span.begin_time is None and span.end_time is None:
         raise usage_error(f"--time {time!r}: expected @T or @T1:@T2")
     if track and form != Form():

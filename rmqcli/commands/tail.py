@@ -19,6 +19,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import (
     Conditions,
     FailEmptyOption,
@@ -111,6 +112,7 @@ def tail(
     render = form.renderer(settings, topic=len(names) > 1)
     printer = Printer(Output(), render, count, until_ms)
     wanted = _start(last, offset, began_ms)
+    warn_of_clocks(settings, offset)
 
     async def main() -> None:
         from rmqcli.client import PullConsumer

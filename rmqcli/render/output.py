@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from rmqcli.render import unseen
+from rmqcli.render.progress import QUIET
 from rmqcli.render.unseen import one_line, printable
 
 if TYPE_CHECKING:
@@ -99,11 +100,17 @@ class Output:
 
 
 def note(text: str) -> None:
-    """Print what was done on standard error, where it does not mix with data, in one line: names may be chosen by
-    others."""
-    print(one_line(text), file=sys.stderr, flush=True)
+    """Print what was done on standard error, where it does not mix with data, in one line: names may be
+    chosen by others. Print nothing with --quiet.
+    """
+    if not QUIET.get():
+        _print(text)
 
 
 def warn(text: str) -> None:
-    """Print a warning, as `note` does."""
-    note(f"rmq: {text}")
+    """Print a warning in one line on standard error."""
+    _print(f"rmq: {text}")
+
+
+def _print(text: str) -> None:
+    print(one_line(text), file=sys.stderr, flush=True)

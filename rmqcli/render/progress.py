@@ -8,10 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rmqcli.render.text import one_line, short_number
 
 _PAUSE = 0.1  # seconds
+QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
+"""True while a command runs with --quiet: no bars, no notes."""
 
 
 @contextmanager
@@ -22,7 +25,7 @@ def progress(
 
     The bar shows counts, the rate, and with a total the time that is left.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or QUIET.get() or not sys.stderr.isatty():
         yield lambda count: None
         return
     with _terminal() as is_free:

@@ -72,10 +72,12 @@ def announce(settings: Settings, fields: Mapping[str, str], text: str) -> None:
 
 
 def log_to_stderr(settings: Settings) -> None:
-    """Log warnings and errors in one line each; with `-v`, log everything with tracebacks."""
+    """Log warnings and errors in one line each; with `-v`, log everything, with modules and tracebacks."""
     handler = logging.StreamHandler(sys.stderr)
-    kind = Escaped if settings.verbose else OneLine
-    handler.setFormatter(kind("rmq: %(name)s: %(message)s"))
+    if settings.verbose:
+        handler.setFormatter(Escaped("rmq: %(name)s: %(message)s"))
+    else:
+        handler.setFormatter(OneLine("rmq: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.DEBUG if settings.verbose else logging.WARNING)
 
 

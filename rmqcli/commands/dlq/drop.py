@@ -10,6 +10,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import Conditions
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
 from rmqcli.commands.dlq.app import (
@@ -53,6 +54,7 @@ def drop(
     """
     access.check(settings, group)
     chosen = choice.selection(conditions)
+    warn_of_clocks(settings, choice.offset)
     check_selected(chosen, everything=everything)
     if everything:
         _drop_all(settings, group, dry_run=dry_run, yes=yes)

@@ -9,6 +9,7 @@ from typer import Argument
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import Conditions
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import watchable
@@ -68,6 +69,7 @@ def list_letters(
 
     access.check(settings, group)
     chosen = choice.selection(conditions)
+    warn_of_clocks(settings, choice.offset)
     failures: Failures = {}
     rows = with_admin(settings, lambda admin: _rows(admin, group, chosen, access, failures))
     show_rows(settings, LETTER_COLUMNS, rows, empty=f"no dead letters of group {group} are selected")

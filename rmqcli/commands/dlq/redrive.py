@@ -10,6 +10,7 @@ from typer import Option
 from rmqcli.cli.command import command
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import Conditions
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.commands.dlq.app import (
@@ -62,6 +63,7 @@ def redrive(
     """
     access.check(settings, group)
     chosen = choice.selection(conditions)
+    warn_of_clocks(settings, choice.offset)
     check_selected(chosen, everything=everything)
     journal = access.journal(group)
 

@@ -8,6 +8,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import Conditions, Form
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.dlq.app import Access, Choice, GroupArgument, app, letters
@@ -36,6 +37,7 @@ def show(
     """
     access.check(settings, group)
     chosen = choice.selection(conditions)
+    warn_of_clocks(settings, choice.offset)
     render = form.renderer(settings)
     failures: Failures = {}
     printed = with_admin(settings, lambda admin: _print(admin, group, chosen, access, render, failures))

@@ -14,6 +14,7 @@ from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.outcome import partial_code
 from rmqcli.commands.common.transforming import Transforming
 from rmqcli.commands.export.options import LayoutOptions, SparkOptions, TableOptions
@@ -145,6 +146,7 @@ def export(
     session = spark.session(verbose=settings.verbose)
     require(*(["spark", "numpy", "pyarrow", "pyspark"] if spark.spark else ["export", "numpy", "pyarrow"]))
     wanted = parse_range(range_text, now_ms())
+    warn_of_clocks(settings, None if store else range_text)
     if resume and wanted.last is not None:
         raise usage_error("--resume continues where the last export ended: -o cannot count from the end")
     if table.follow and (wanted.last, wanted.end, wanted.end_time) != (None, None, None):

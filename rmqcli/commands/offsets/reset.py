@@ -12,6 +12,7 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.offsets.app import CreateGroupOption, DryRunOption, WaitOption, app, check_group_name
 from rmqcli.render.text import listed
 
@@ -76,6 +77,7 @@ def reset(
         wanted, home = load_undo(_only_undo(undo, group, topic, to), settings)
     else:
         wanted, home = _wanted(group, topic, to), None
+        warn_of_clocks(settings, to)
     name, of, target = wanted
     place = target if undo is None else "its former offsets"
     job = Reset(settings, *wanted, queue_id=queue)

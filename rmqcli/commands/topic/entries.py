@@ -10,6 +10,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokerOption, CountOption, QueueOption, TopicArgument
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.topic.app import app
 from rmqcli.render.columns import BROKER, QUEUE
@@ -74,6 +75,7 @@ def entries(
     from rmqcli.render import show_rows
 
     wanted = parse_range(offset, now_ms())
+    warn_of_clocks(settings, offset)
     failures: Failures = {}
 
     async def main() -> list[Entry]:
