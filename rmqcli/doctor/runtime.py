@@ -5,6 +5,7 @@ A figure that a broker does not give, as of another version, is not judged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -74,7 +75,12 @@ LIMITS = (
         "look at the load of the broker, and at timerCongestNumEachLevel",
     ),
 )
-_FULL = ("send", "pull", "query")
+_FULL = {
+    "send": ("sendThreadPoolQueueSize", "sendThreadPoolQueueCapacity"),
+    "pull": ("pullThreadPoolQueueSize", "pullThreadPoolQueueCapacity"),
+    "query": ("queryThreadPoolQueueSize", "queryThreadPoolQueueCapacity"),
+    "end-transaction": ("EndTransactionQueueSize", "EndTransactionThreadPoolQueueCapacity"),
+}
 
 
 def keeps_up(survey: Survey) -> Iterator[Finding]:
@@ -85,9 +91,8 @@ def keeps_up(survey: Survey) -> Iterator[Finding]:
             if value is not None and value > limit.above:
                 text = limit.text.format(_shown(value, limit.unit))
                 yield Finding(limit.status, "load", str(seat), text, limit.fix)
-        for what in _FULL:
-            waiting = number(reading.table, f"{what}ThreadPoolQueueSize")
-            capacity = number(reading.table, f"{what}ThreadPoolQueueCapacity")
+        for what, names in _FULL.items():
+            waiting, capacity = (number(reading.table, name) for name in names)
             if waiting and capacity and waiting >= capacity:
                 text = f"the queue of {what} requests is full ({waiting:,}): more are refused"
                 yield Finding(Status.FAIL, "load", str(seat), text, _DISK)
@@ -122,12 +127,15 @@ def _times(seat: Seat, reading: Reading) -> Iterator[Finding]:
 
 
 def slaves(survey: Survey) -> Iterator[Finding]:
-    """Each slave has what its master has, within BEHIND bytes."""
+    """Each slave has what its master has, within BEHIND bytes; all of it if the master rests."""
     ends: dict[str, int] = {}
+    resting: set[str] = set()
     for seat, reading in readings(survey):
         end = number(reading.table, "commitLogMaxOffset")
         if end is not None and seat.broker_id == MASTER_ID:
             ends[seat.broker_name] = end
+            if _rests(reading.table):
+                resting.add(seat.broker_name)
     for seat, reading in readings(survey):
         end, master = number(reading.table, "commitLogMaxOffset"), ends.get(seat.broker_name)
         if end is None or master is None or seat.broker_id == MASTER_ID:
@@ -141,8 +149,18 @@ def slaves(survey: Survey) -> Iterator[Finding]:
             status = Status.FAIL if behind > FALLEN_BEHIND else Status.WARN
             fix = "look at its log and at the network to the HA port of its master"
             yield Finding(status, "slave", str(seat), f"is {size(behind)} behind its master", fix)
+        elif behind > 0 and seat.broker_name in resting:
+            text = f"is {size(behind)} behind its master, which has stored nothing for a minute"
+            fix = "it does not copy: look at its log and at the network to the HA port of its master"
+            yield Finding(Status.WARN, "slave", str(seat), text, fix)
         else:
             yield Finding(Status.OK, "slave", str(seat), f"is at most {size(BEHIND)} behind its master")
+
+
+def _rests(table: Mapping[str, str]) -> bool:
+    """Return whether a broker says that it stored nothing in the last minute: putTps of 10 s, 1 and 10 min."""
+    rates = table.get("putTps", "").split()
+    return len(rates) > 1 and all(re.fullmatch(r"0(\.0+)?", rate) for rate in rates[:2])
 
 
 def readings(survey: Survey) -> Iterator[tuple[Seat, Reading]]:

@@ -143,7 +143,9 @@ def _judged(topic: str, server: str, found: TopicRouteData) -> Iterator[Finding]
 def _part_writable(
     topic: str, server: str, found: TopicRouteData, masters: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield the brokers that take no messages of a topic while others do, and orders that name other queues."""
+    """Yield the brokers that take no messages of a topic while others do, or more than others, and orders
+    that name other queues.
+    """
     writable = {
         one.broker_name for one in found.queue_datas if one.perm & Perm.WRITE and one.write_queue_nums
     }
@@ -153,6 +155,15 @@ def _part_writable(
         text = f"topic {topic} cannot be sent to on {listed(closed)}"
         yield Finding(Status.WARN, "route", server, text, fix)
     counts = {one.broker_name: one.write_queue_nums for one in found.queue_datas}
+    shares = {name: counts[name] for name in sorted(writable & set(masters))}
+    if len(set(shares.values())) > 1:
+        most = max(shares, key=shares.__getitem__)
+        (first, number), *others = shares.items()
+        text = f"topic {topic} has {number} queues to send to on {first}, "
+        text += f"{', '.join(f'{count} on {name}' for name, count in others)}: {most} gets "
+        text += f"{shares[most] / sum(shares.values()):.0%} of the messages"
+        fix = f"if the load shall be even: rmq topic update {topic} --read-queues N --write-queues N"
+        yield Finding(Status.WARN, "route", server, text, fix)
     for part in filter(None, (found.order_topic_conf or "").split(";")):
         name, _, count = part.rpartition(":")
         if not count.isdigit() or int(count) > counts.get(name, 0):
