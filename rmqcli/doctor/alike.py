@@ -77,7 +77,8 @@ def _host(address: str) -> str:
 
 
 def modes(found: Members) -> Iterator[Finding]:
-    """All clients have the same mode, and name servers in common."""
+    """All clients have the same mode, as brokers know it, too, and name servers in common."""
+    yield from _modes_on_brokers(found)
     for name, (what, status, why) in _MODES.items():
         values = {
             client: state.properties[name]
@@ -89,7 +90,32 @@ def modes(found: Members) -> Iterator[Finding]:
                 f"unlike {what}: {', '.join(f'{client} {value}' for client, value in sorted(values.items()))}"
             )
             yield Finding(status, "modes", found.group, text, f"give all clients the same: {why}")
+    for client, state in sorted(found.states.items()):
+        if state.properties.get("maxReconsumeTimes") == "0":
+            fix = "maxReconsumeTimes of that client: -1 leaves the number to the group"
+            yield Finding(
+                Status.WARN,
+                "modes",
+                found.group,
+                f"{client} asks for no retries: failures are dead letters",
+                fix,
+            )
     yield from _name_servers(found)
+
+
+def _modes_on_brokers(found: Members) -> Iterator[Finding]:
+    """A broker keeps the mode of the last heartbeat, so brokers that differ have clients that do."""
+    for name in ("message_model", "consume_type"):
+        what, status, why = _MODES["messageModel" if name == "message_model" else "PROP_CONSUME_TYPE"]
+        values = {
+            broker: str(value)
+            for broker, answer in sorted(found.answers.items())
+            if (value := getattr(answer, name)) is not None
+        }
+        if len(set(values.values())) > 1:
+            text = f"unlike {what}: {', '.join(f'{broker} {value}' for broker, value in values.items())}"
+            fix = f"brokers keep what a client said last; give all clients the same: {why}"
+            yield Finding(status, "modes", found.group, text, fix)
 
 
 def _name_servers(found: Members) -> Iterator[Finding]:
@@ -113,22 +139,38 @@ def clocks(found: Members) -> Iterator[Finding]:
         times = [data.sub_version for data in state.subscription_set]
         started = state.properties.get("PROP_CONSUMER_START_TIMESTAMP", "")
         times += [int(started)] if started.isascii() and started.isdigit() else []
+        for held in state.mq_table.values():
+            times += [held.last_pull_timestamp, held.last_consume_timestamp, held.last_lock_timestamp]
         ahead = max(times, default=0) - found.now_ms
         if found.now_ms and ahead > SKEW_MS:
-            text = f"the clock of {client} is {duration(ahead / 1000)} ahead: its next subscriptions may be ignored"
+            text = f"the clock of {client} is {duration(ahead / 1000)} ahead: its next subscriptions may be ignored, "
+            text += "and its queues seem to move"
             yield Finding(Status.WARN, "clocks", found.group, text, "synchronize the clocks (NTP)")
 
 
 def known_to_brokers(found: Members) -> Iterator[Finding]:
-    """Brokers filter for the same subscriptions that the clients have."""
+    """Brokers filter for the same subscriptions that the clients have, or, if no client says, for the same
+    ones; a broker refuses pulls from a topic of its own that it knows no subscription of.
+    """
     said = {
-        data.topic: (data.expression_type, data.sub_string)
+        data.topic: (data.expression_type, data.sub_string, "its clients say")
         for state in found.states.values()
         for data in state.subscription_set
     }
     for name, answer in found.answers.items():
         for topic, data in answer.subscription_table.items():
-            if topic in said and said[topic] != (data.expression_type, data.sub_string):
-                text = f"{name} filters {topic} by {data.sub_string!r} ({data.expression_type}), not as its clients say"
+            *same, whose = said.setdefault(topic, (data.expression_type, data.sub_string, f"{name} does"))
+            if same != [data.expression_type, data.sub_string]:
+                text = (
+                    f"{name} filters {topic} by {data.sub_string!r} ({data.expression_type}), not as {whose}"
+                )
                 fix = "wait for a heartbeat (30 s); then look at the clocks of the clients: the newest version wins"
                 yield Finding(Status.WARN, "subscriptions", found.group, text, fix)
+    for topic in said:
+        holders = {queue.broker_name for queue in found.queues.get(topic, ())} & set(found.answers)
+        for name in sorted(holders):
+            answer = found.answers[name]
+            if answer.connection_set and topic not in answer.subscription_table:
+                text = f"{name} knows no subscription of {topic}: it refuses pulls"
+                fix = "wait for a heartbeat (30 s); then look for clients of this group with other subscriptions"
+                yield Finding(Status.FAIL, "subscriptions", found.group, text, fix)

@@ -23,7 +23,10 @@ def detailed_group(survey: Survey) -> Iterable[Finding]:
 def lagging_groups(survey: Survey) -> Iterator[Finding]:
     """No consumer of another group stands still while messages wait."""
     wrong = [
-        finding for found in survey.lagging for finding in progress(found) if finding.status is not Status.OK
+        finding
+        for found in survey.lagging
+        for finding in progress(found)
+        if finding.status in (Status.WARN, Status.FAIL)
     ]
     yield from wrong
     if survey.lagging and not wrong:

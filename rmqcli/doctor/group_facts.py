@@ -28,7 +28,8 @@ class Members(NamedTuple):
 
     `answers` and `settings` are by broker, `unasked` brokers whose settings are not known; `routes` are
     those of subscribed topics, `absent` the topics without one. `offsets` are committed ones, `delays`
-    the age of the next message in ms for queues that may stand still, as of `now_ms` (epoch ms).
+    the age of the next message in ms for queues that may stand still, as of `now_ms` (epoch ms); in
+    `expired` ones of these it was deleted before it was consumed.
     """
 
     group: str
@@ -43,6 +44,7 @@ class Members(NamedTuple):
     absent: Collection[str] = ()
     offsets: Mapping[MessageQueue, OffsetWrapper] = {}
     delays: Mapping[MessageQueue, int] = {}
+    expired: Collection[MessageQueue] = ()
     now_ms: int = 0
 
 
@@ -70,6 +72,12 @@ def owners_of(found: Members) -> dict[MessageQueue, tuple[str, ProcessQueueInfo]
     }
 
 
+def reports(found: Members) -> bool:
+    """Return whether it is known who holds the queues: pull and pop consumers need not say."""
+    reporting = found.connection is None or found.connection.consume_type == ConsumeType.CONSUME_PASSIVELY
+    return reporting or bool(owners_of(found))
+
+
 def suspects(found: Members) -> list[MessageQueue]:
     """Return the queues in which messages wait, and whose owner has not consumed for SLOW_MS, or is unknown.
 
@@ -78,8 +86,7 @@ def suspects(found: Members) -> list[MessageQueue]:
     if not is_divided(found):
         return []
     owners = owners_of(found)
-    reporting = found.connection is None or found.connection.consume_type == ConsumeType.CONSUME_PASSIVELY
-    if not reporting and not owners:
+    if not reports(found):
         return []
     return [
         queue
@@ -97,13 +104,13 @@ async def members_of(
     `tables` are the groups of each broker; without them the settings are not judged.
     """
     answers = await admin.clients.connections(group, failures=failures)
-    offsets = (await admin.offsets.stats(group, failures=failures)).offset_table
+    stats = await admin.offsets.stats(group, failures=failures)
     own = {name: table[group] for name, table in (tables or {}).items() if group in table}
     unasked = set(answers) - set(tables or {})
     now_ms = admin.instance.now_ms()
     if not answers:
         return await _with_delays(
-            admin, Members(group, None, settings=own, offsets=offsets, now_ms=now_ms), failures
+            admin, Members(group, None, settings=own, offsets=stats.offset_table, now_ms=now_ms), failures
         )
     connection = merged(list(answers.values()))
     ids = [client.client_id for client in connection.connection_set]
@@ -112,11 +119,7 @@ async def members_of(
     for error in lost.values():
         if not isinstance(error, NoRoute):
             raise error
-    known = {queue.topic for queue in offsets}
-    fresh, _ = await gather(  # a broker lists only topics with a committed offset
-        sorted(routes.keys() - known), lambda topic: admin.offsets.stats(group, topic, failures=failures)
-    )
-    offsets = offsets | {queue: one for stats in fresh.values() for queue, one in stats.offset_table.items()}
+    offsets = (await admin.offsets.with_subscribed(group, stats, connection, failures)).offset_table
     found = Members(
         group,
         connection,
@@ -136,10 +139,14 @@ async def members_of(
 
 async def _with_delays(admin: Admin, found: Members, failures: Failures) -> Members:
     wanted = sorted({queue.topic for queue in suspects(found)})
-    delays, _ = await gather(
-        wanted, lambda topic: admin.offsets.delays(found.group, topic, failures=failures)
+    tables, _ = await gather(
+        wanted, lambda topic: admin.offsets.next_messages(found.group, topic, failures=failures)
     )
-    return found._replace(delays={queue: ms for table in delays.values() for queue, ms in table.items()})
+    following = {queue: one for table in tables.values() for queue, one in table.items()}
+    return found._replace(
+        delays={queue: one.age_ms for queue, one in following.items()},
+        expired=[queue for queue in suspects(found) if queue in following and following[queue].expired],
+    )
 
 
 async def lagging(admin: Admin, masters: Mapping[str, str], failures: Failures) -> list[str]:

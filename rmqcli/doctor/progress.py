@@ -16,7 +16,7 @@ from codec.bodies.running import ProcessQueueInfo
 from codec.message_queue import MessageQueue
 from codec.names import RETRY_PREFIX
 from rmqcli.doctor.finding import Finding, Status, named_queues
-from rmqcli.doctor.group_facts import SLOW_MS, Members, is_divided, owners_of, suspects, waiting_in
+from rmqcli.doctor.group_facts import SLOW_MS, Members, is_divided, owners_of, reports, suspects, waiting_in
 from rmqcli.render.text import duration, many
 
 STUCK_MS = 120_000
@@ -59,15 +59,20 @@ def progress(found: Members) -> Iterator[Finding]:
     if not is_divided(found):
         return
     still = () if found.connection is None else _still(found)  # without clients that is told already
-    wrong = [*still, *_offsets(found), *_failures(found), *_locks(found)]
+    wrong = [*still, *_not_pulled(found), *_offsets(found), *_failures(found), *_locks(found)]
     if not wrong and found.connection is not None and found.offsets:
         owners = owners_of(found)
         waiting = (
             waiting_in(offsets, owners[queue][1] if queue in owners else None)
             for queue, offsets in found.offsets.items()
         )
-        text = many(sum(waiting), "message")
-        yield Finding(Status.OK, "progress", found.group, f"no queue stands still; {text} to consume")
+        count = sum(waiting)
+        text = f"{many(count, 'message')} to consume"
+        if count and not reports(found):
+            text += "; whether they move is unknown: no client reports its queues"
+            yield Finding(Status.SKIP, "progress", found.group, text)
+        else:
+            yield Finding(Status.OK, "progress", found.group, f"no queue stands still; {text}")
     yield from wrong
 
 
@@ -107,6 +112,26 @@ def _fix(found: Members, owner: str | None, queues: Sequence[StandingStill]) -> 
     return "it does not pull: look whether it is suspended, and at its log; restart that client"
 
 
+def _not_pulled(found: Members) -> Iterator[Finding]:
+    """Queues that wait for messages, and whose owner does not ask for any: new ones will not be seen."""
+    if found.connection is None or found.connection.consume_type != ConsumeType.CONSUME_PASSIVELY:
+        return
+    for client, state in found.states.items():
+        ages = {
+            queue: found.now_ms - held.last_pull_timestamp
+            for queue, held in state.mq_table.items()
+            if not held.droped
+            and 0 < held.last_pull_timestamp <= found.now_ms - STUCK_MS
+            and queue in found.offsets
+            and not waiting_in(found.offsets[queue], held)
+        }
+        if ages:
+            text = f"{named_queues(sorted(ages))} {'was' if len(ages) == 1 else 'were'} not pulled for "
+            text += f"{duration(max(ages.values()) / 1000)} by {client}"
+            fix = "look whether it is suspended, and at its log and clock; restart that client"
+            yield Finding(Status.WARN, "progress", found.group, text, fix)
+
+
 def _offsets(found: Members) -> Iterator[Finding]:
     subscribed = set() if found.connection is None else set(found.connection.subscription_table)
     beyond: dict[str, int] = {}
@@ -120,6 +145,14 @@ def _offsets(found: Members) -> Iterator[Finding]:
     for topic, count in beyond.items():
         text = f"offsets are beyond the end: the next {many(count, 'message')} will be skipped"
         fix = f"rmq offsets reset {found.group} {topic} --to start, or --to end"
+        status = Status.FAIL if topic in subscribed else Status.WARN
+        yield Finding(status, "offsets", f"{found.group} {topic}", text, fix)
+    lost: dict[str, list[MessageQueue]] = {}
+    for queue in found.expired:
+        lost.setdefault(queue.topic, []).append(queue)
+    for topic, queues in lost.items():
+        text = f"messages were deleted before they were consumed: {named_queues(queues)}"
+        fix = "consumers go on with the first that is left; raise fileReservedTime, or look why they are late"
         status = Status.FAIL if topic in subscribed else Status.WARN
         yield Finding(status, "offsets", f"{found.group} {topic}", text, fix)
     for topic, ms in ahead.items():

@@ -24,7 +24,7 @@ def topics(found: Members) -> Iterator[Finding]:
             text = "is subscribed to, and does not exist"
             yield Finding(Status.FAIL, "topic", f"{found.group} {topic}", text, topic_remedy(topic))
     for topic, route in found.routes.items():
-        for one in readable(topic, route):
+        for one in (*readable(topic, route), *_writable(topic, route)):
             yield one._replace(target=f"{found.group} {topic}")
 
 
@@ -46,6 +46,18 @@ def readable(topic: str, route: TopicRouteData) -> Iterator[Finding]:
             )
             fix = f"rmq topic update {topic} --read-queues {queues.write_queue_nums} -b {name}"
             yield Finding(Status.FAIL, "topic", topic, text, fix)
+
+
+def _writable(topic: str, route: TopicRouteData) -> Iterator[Finding]:
+    """Yield that nothing new comes; brokers need the permission to send failed messages again, too."""
+    closed = sorted(queues.broker_name for queues in route.queue_datas if not queues.perm & Perm.WRITE)
+    fix = f"rmq topic update {topic} --perm rw"
+    if topic.startswith(RETRY_PREFIX):
+        if closed:
+            text = f"cannot be written on {listed(closed)}: messages that fail are not sent again"
+            yield Finding(Status.FAIL, "topic", topic, text, fix)
+    elif closed and len(closed) == len(route.queue_datas):
+        yield Finding(Status.WARN, "topic", topic, "cannot be sent to: nothing new comes", fix)
 
 
 def _can_read(queues: QueueData) -> bool:
@@ -87,7 +99,17 @@ def _troubles(
     if one.retry_queue_nums <= 0 and not broadcasting:
         text = "there is no retry queue: messages that fail are dropped"
         yield Status.FAIL, text, f"{update} --retry-queues 1"
-    if one.retry_max_times == 0 and not broadcasting:
+    read = _retry_queues(found, broker)
+    if read is not None and 0 < read < one.retry_queue_nums and not broadcasting:
+        topic = RETRY_PREFIX + found.group
+        text = f"failed messages go to {one.retry_queue_nums} queues of {topic}, consumers read {read}"
+        yield (
+            Status.FAIL,
+            text,
+            f"rmq topic update {topic} --read-queues {one.retry_queue_nums} "
+            f"--write-queues {one.retry_queue_nums} -b {broker}",
+        )
+    if one.retry_max_times <= 0 and not broadcasting:
         yield Status.WARN, "no retries: the first failure makes a dead letter", f"{update} --retries 16"
     if not one.notify_consumer_ids_changed_enable:
         text = "clients are not told of each other: a rebalance takes up to 20 s"
@@ -95,6 +117,12 @@ def _troubles(
     if one.broker_id != MASTER_ID and not _is_registered(found, broker, one.broker_id):
         text = f"clients are to read from broker id {one.broker_id}, which is not registered: they read from the master"
         yield Status.WARN, text, f"{update} --read-from 0"
+
+
+def _retry_queues(found: Members, broker: str) -> int | None:
+    """Return how many queues of its retry topic the group reads on a broker; None if it has no such topic."""
+    route = found.routes.get(RETRY_PREFIX + found.group, TopicRouteData())
+    return next((one.read_queue_nums for one in route.queue_datas if one.broker_name == broker), None)
 
 
 def _is_registered(found: Members, broker: str, broker_id: int) -> bool:

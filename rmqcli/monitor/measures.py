@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from codec.bodies.heartbeat import MessageModel
 from codec.codes import MASTER_ID
 from codec.message import DLQ_PREFIX
 from rmqcli.client import Admin, ClientError, Producer
 from rmqcli.client.admin.area import gather
-from rmqcli.client.admin.values import lag_of, stored
+from rmqcli.client.admin.values import BROADCASTING, lag_of, stored
 from rmqcli.doctor.brokers import disk_ratio
-from rmqcli.doctor.group_facts import lagging, members_of
+from rmqcli.doctor.group_facts import is_divided, lagging, members_of
 from rmqcli.doctor.progress import standing_still
 from rmqcli.doctor.seen import LostBroker, seat_label
 from rmqcli.flows.pinging import own_queues, ping, queues_of
@@ -39,7 +40,8 @@ def _measured(figures: Sequence[Figure], failures: Mapping[str, ClientError]) ->
 async def lag(admin: Admin, groups: Collection[str], topic: str | None = None) -> Measured:
     """Stored messages that a group has not consumed, for the groups named, or for all.
 
-    A group whose offset is beyond the end of a queue (its topic was made again) has no lag, but a loss.
+    A group whose offset is beyond the end of a queue (its topic was made again) has no lag, but a loss. So
+    has one that broadcasts, if it is named.
     """
     failures: Failures = {}
     names = list(groups) or await admin.groups.names(failures=failures)
@@ -48,14 +50,26 @@ async def lag(admin: Admin, groups: Collection[str], topic: str | None = None) -
         raise next(iter(errors.values()))
     figures = [Figure(value, name) for name, (value, _) in found.items() if value is not None]
     unknown = {name: f"lag unknown: {why}" for name, (_, why) in found.items() if why is not None}
+    passed = {} if groups else {name: why for name, why in unknown.items() if why.endswith(BROADCASTING)}
     lost = {name: str(error) for name, error in (failures | errors).items()}
-    return Measured(figures, lost | unknown)
+    lost |= {name: why for name, why in unknown.items() if name not in passed}
+    return Measured(figures, lost, notes=_told(passed))
+
+
+def _told(passed: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a line for each group that a check of all groups passes over."""
+    return tuple(f"{name}: {why}" for name, why in passed.items())
 
 
 async def _lag_of(
     admin: Admin, group: str, topic: str | None, failures: Failures, must_be: bool
 ) -> tuple[int | None, str | None]:
-    stats = await admin.offsets.stats_on(group, topic, None, failures)
+    connection = await admin.clients.connected(group, failures)
+    if connection is not None and connection.message_model == MessageModel.BROADCASTING:
+        return None, BROADCASTING
+    stats = await admin.offsets.stats_on(group, topic, connection, failures)
+    if topic is None and connection is not None:
+        stats = await admin.offsets.with_subscribed(group, stats, connection, failures)
     if must_be and not stats.offset_table:
         await admin.groups.check_known(group, failures)
         raise admin.offsets.none_committed(group, topic, failures)
@@ -120,10 +134,17 @@ async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
             await admin.groups.check_known(name, failures)
     chosen = {name: one for name, one in found.items() if groups or one.connection is not None}
     still = {
-        name: max((queue.ms for queue in standing_still(one)), default=0) for name, one in chosen.items()
+        name: max((queue.ms for queue in standing_still(one)), default=0)
+        for name, one in chosen.items()
+        if is_divided(one)
     }
     figures = [Figure(round(ms / 1000), name) for name, ms in still.items()]
-    return _measured(figures, failures | errors)
+    found_out = _measured(figures, failures | errors)
+    why = f"progress unknown: {BROADCASTING}"
+    unknown = {name: why for name, one in chosen.items() if not is_divided(one)}
+    if groups:
+        return replace(found_out, lost={**found_out.lost, **unknown})
+    return replace(found_out, notes=_told(unknown))
 
 
 async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:

@@ -143,3 +143,23 @@ async def test_two_clients_may_share_the_queue_of_a_retry_topic(autojump_clock: 
         ("g T", Status.OK),
         ("g %RETRY%g", Status.OK),
     }
+
+
+async def test_messages_that_were_deleted_before_they_were_consumed(autojump_clock: MockClock) -> None:
+    """Brokers give no age of a message that is gone: it is not taken for one that has just come."""
+    small = {"mapped_file_size_commit_log": 1 << 16, "file_reserved_time": 1}
+    async with group(**small) as one:
+        one.go.set()
+        async with one.member():
+            await one.send(2)
+            await trio.sleep(20)
+        async with Producer("p", **one.cluster.client()) as producer:
+            for _ in range(80):
+                await producer.send(Message(topic="T", body=bytes(4000)))
+        await trio.sleep(3660)
+        await one.admin.brokers.clean(await one.admin.brokers.masters(), "log")
+        (offsets,) = await one.findings("offsets")
+        assert offsets.status is Status.WARN, "nobody reads it now"
+        assert offsets.text == "messages were deleted before they were consumed: queues broker-a:0-1"
+        (clients,) = await one.findings("clients")
+        assert "the first for 1 h 1 min" in clients.text

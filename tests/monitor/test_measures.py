@@ -11,15 +11,32 @@ import trio
 from trio.testing import MockClock
 
 from broker.testing.in_memory import MemoryCluster, embedded_in_memory
-from codec.message import Message
+from broker.testing.memory_network import LOST, Lost
+from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
+from codec.codes import RequestCode
+from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client import Admin, GroupNotFound, NotFound, Producer
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client import (
+    Admin,
+    ConsumeResult,
+    GroupNotFound,
+    NotFound,
+    Producer,
+    PushConsumer,
+    PushSettings,
+)
 from rmqcli.client.admin.values import BrokerSummary
 from rmqcli.doctor.seen import LostBroker
 from rmqcli.monitor import measures
 from rmqcli.monitor.verdict import Figure, Measured, State
 
 LIMIT = 3.0
+
+
+async def hang(messages: list[MessageExt], context: Any) -> ConsumeResult:
+    await trio.sleep(3600)
+    return ConsumeResult.SUCCESS
 
 
 class Pair:
@@ -79,6 +96,37 @@ async def test_an_offset_beyond_the_end_is_no_lag_of_zero(autojump_clock: MockCl
     found = await measures.lag(pair.admin, ["g", "ahead"])
     assert found.lost == {"ahead": "lag unknown: offset beyond the end"}
     assert list(found.figures) == [Figure(4, "g")]
+
+
+async def test_a_group_that_broadcasts_is_not_called_ok(autojump_clock: MockClock, pair: Pair) -> None:
+    """Its clients keep their offsets: those of brokers are from another time."""
+    settings = PushSettings(message_model=MessageModel.BROADCASTING)
+    async with PushConsumer("g", {"orders": "*"}, hang, settings=settings, **pair.cluster.client()):
+        await trio.sleep(20)
+        for measure, what in ((measures.lag, "lag"), (measures.stuck, "progress")):
+            found = await measure(pair.admin, ["g"])
+            assert (list(found.figures), list(found.lost)) == ([], ["g"])
+            assert found.lost["g"].startswith(f"{what} unknown: clients of a broadcasting group")
+            of_all = await measure(pair.admin, ())
+            assert "g" not in [figure.target for figure in of_all.figures] + list(of_all.lost)
+            assert of_all.notes == (f"g: {found.lost['g']}",)
+
+
+async def test_the_lag_of_topics_without_offsets(autojump_clock: MockClock) -> None:
+    """A consumer that commits nothing, as one that hangs at its first messages, has all of them to consume."""
+
+    async def forget(address: str, request: RemotingCommand) -> Lost | None:
+        return LOST if request.code == RequestCode.UPDATE_CONSUMER_OFFSET else None
+
+    settings = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, grace=0.0)
+    async with embedded_in_memory(on_request=forget) as cluster, Admin(**cluster.client()) as admin:
+        async with Producer("p", **cluster.client()) as producer:
+            for _ in range(6):
+                await producer.send(Message(topic="orders", body=b"x"))
+        async with PushConsumer("new", {"orders": "*"}, hang, settings=settings, **cluster.client()):
+            await trio.sleep(60)
+            assert await measures.lag(admin, ["new"]) == Measured([Figure(6, "new")])
+            assert Figure(6, "new") in (await measures.lag(admin, ())).figures
 
 
 async def test_brokers(autojump_clock: MockClock, pair: Pair) -> None:

@@ -14,7 +14,7 @@ from codec.operations.groups import GET_CONSUME_STATS
 from codec.operations.topics import QUERY_CONSUME_TIME_SPAN
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
-from rmqcli.client.admin.values import QueueLag, ResetPlan, ResetResult, ResetTarget
+from rmqcli.client.admin.values import NextMessage, QueueLag, ResetPlan, ResetResult, ResetTarget
 from rmqcli.client.errors import ClientError, NotFound
 from rmqcli.client.group.offsets import OffsetCalls
 
@@ -52,18 +52,19 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
             offset_table=dict(sorted(table.items())),
         )
 
-    async def delays(
+    async def next_messages(
         self, group: str, topic: str, *, failures: dict[str, ClientError] | None = None
-    ) -> dict[MessageQueue, int]:
-        """The age of the next message to consume of each queue in ms, 0 without one (code 303).
+    ) -> dict[MessageQueue, NextMessage]:
+        """The next message to consume of each queue (code 303).
 
-        That of the first message where nothing is committed: brokers say 0 there, Java's a time since 1970.
+        The first one where nothing is committed, or what follows the committed offset was deleted: brokers
+        say a delay of 0 there, Java's a time since 1970.
         """
         header = QueryConsumeTimeSpanRequestHeader(topic=topic, group=group)
         targets = await self._admin.topics.masters(topic)
         answers = await self.bodies(targets, QUERY_CONSUME_TIME_SPAN, header, failures)
         return {
-            span.message_queue: _age(span, self.instance.now_ms())
+            span.message_queue: _next_message(span, self.instance.now_ms())
             for answer in answers.values()
             for span in answer.consume_time_span_set
             if span.message_queue is not None
@@ -94,6 +95,22 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         everywhere = await self.stats(group, failures=failures)
         has = any(queue.topic == topic for queue in everywhere.offset_table)
         return stats if has else ConsumeStats(consume_tps=stats.consume_tps)
+
+    async def with_subscribed(
+        self,
+        group: str,
+        stats: ConsumeStats,
+        connection: ConsumerConnection,
+        failures: dict[str, ClientError] | None,
+    ) -> ConsumeStats:
+        """`stats` of all topics, with the subscribed ones of which nothing is committed: brokers leave these out."""
+        known = {queue.topic for queue in stats.offset_table}
+        fresh, _ = await gather(
+            sorted(connection.subscription_table.keys() - known),
+            lambda topic: self.stats(group, topic, failures=failures),
+        )
+        table = {queue: one for found in fresh.values() for queue, one in found.offset_table.items()}
+        return ConsumeStats(consume_tps=stats.consume_tps, offset_table={**stats.offset_table, **table})
 
     def none_committed(
         self, group: str, topic: str | None, failures: Mapping[str, ClientError] | None
@@ -203,7 +220,10 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         return await Resets(self._admin).apply(plan, settle)
 
 
-def _age(span: QueueTimeSpan, now_ms: int) -> int:
+def _next_message(span: QueueTimeSpan, now_ms: int) -> NextMessage:
     if 0 < span.delay_time < now_ms - DAWN_MS:
-        return span.delay_time
-    return max(0, now_ms - span.consume_time_stamp) if span.consume_time_stamp > 0 else 0
+        return NextMessage(span.delay_time)
+    # with nothing committed, consume_time_stamp is that of the first message
+    expired = span.consume_time_stamp <= 0 < span.min_time_stamp
+    since = span.min_time_stamp if expired else span.consume_time_stamp
+    return NextMessage(max(0, now_ms - since) if since > 0 else 0, expired)

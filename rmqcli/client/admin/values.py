@@ -66,6 +66,16 @@ BEYOND_END = "offset beyond the end"
 BROADCASTING = "clients of a broadcasting group keep their offsets"
 
 
+class NextMessage(NamedTuple):
+    """The next message that a group consumes from a queue: its age, 0 without one.
+
+    `expired`: messages from the committed offset on were deleted; the age is that of the first one left.
+    """
+
+    age_ms: int
+    expired: bool = False
+
+
 class QueueLag(NamedTuple):
     """One queue of a group. `consumer_offset`: None without a committed one.
 

@@ -103,7 +103,7 @@ def run_check(
                 return unknown(measure, why, measure.lost_state, [*details, *look.notes])
             found = await work(admin, look.gone)
             found = found if found.counted else with_gone(found, look.gone, now_ms)
-            return judge(measure, replace(found, notes=look.notes), limits)
+            return judge(measure, replace(found, notes=[*found.notes, *look.notes]), limits)
 
         verdict: Verdict = with_admin(settings, main)
     except Exception as error:
