@@ -211,7 +211,8 @@ def test_commands_and_doctor_say_the_same_of_a_foreign_server(cli: Run, reply: b
 
 
 def test_the_port_of_a_broker_is_no_name_server(cli: Run, cluster: Cluster) -> None:
-    for words in ("topic list", "send t x", "cluster list", "group describe g"):
+    lines = "topic list|send t x|cluster list|group describe g|acl version|broker ha show|topic static show t"
+    for words in lines.split("|"):
         result = cli("-n", cluster.broker_address, *words.split())
         assert result.code == ExitCode.FAILED
         assert result.err.rstrip().endswith(f"; {NO_NAME_SERVER}")

@@ -36,11 +36,14 @@ def with_feature(settings: Settings, feature: str, work: Callable[[Admin], Await
 
     async def main(admin: Admin) -> T:
         from rmqcli.client import NotSupported
+        from rmqcli.doctor.reaching import remedy_of
         from rmqcli.flows.unserved import unserved
 
         try:
             return await work(admin)
         except NotSupported as error:
+            if remedy_of(error, ()):  # a broker in the place of a name server lacks more than the feature
+                raise
             raise CommandError(await unserved(admin, error, feature)) from None
 
     return with_admin(settings, main)
