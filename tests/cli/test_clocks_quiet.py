@@ -14,6 +14,7 @@ HOUR_MS = 3_600_000
     "words",
     [
         ("pull", "{}", "-o", "@-10m"),
+        ("pull", "{}", "-o", "@-3h:@-170m"),
         ("tail", "{}", "-o", "@-10m", "--idle", "0.1"),
         ("query", "{}", "--key", "k", "--time", "@-20m:@-10m"),
         ("topic", "entries", "{}", "-o", "@-10m"),
@@ -29,7 +30,7 @@ def test_a_clock_that_differs_by_more_than_the_span_is_said(
     assert said.startswith(f"rmq: the clock of broker-a is 3,600 s {where} this machine, more than @-")
 
 
-@pytest.mark.parametrize("span", ["start", "@-2h", "@-3h:@-2h", "-5"])
+@pytest.mark.parametrize("span", ["start", "@-2h", "@-1h30m", "@-4h:@-2h", "-5"])
 def test_a_clock_within_the_span_is_not_spoken_of(
     rmq: Run, topic: str, monkeypatch: pytest.MonkeyPatch, span: str
 ) -> None:

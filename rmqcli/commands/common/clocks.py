@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.render.output import warn
 
-_RELATIVE = re.compile(r"(?<=[@:])-[0-9.]+[a-z]+")
-"""`-10m` in `@-10m`, `@-1h:@-10m` and `@-1h:-10m`."""
+_RELATIVE = re.compile(r"(?<=@)-[0-9.a-z]+")
+"""`-10m` in `@-10m` and `@-1h:@-10m`."""
 
 
 def warn_of_clocks(settings: Settings, text: str | None) -> None:
-    """Warn of brokers whose clock differs from ours by more than the time span that a range or target names.
+    """Warn of brokers whose clock differs from ours by more than a range or target spans, up to its end or now.
 
     Without a relative time nothing is asked. A broker that does not tell is left to the command itself.
     """
@@ -23,7 +24,8 @@ def warn_of_clocks(settings: Settings, text: str | None) -> None:
     from rmqcli.grammar.offset_range import parse_time
 
     now = now_ms()
-    span = max(now - parse_time(one, now) for one in spans)
+    times = sorted(parse_time(one, now) for one in spans)
+    span = (times[-1] if len(times) > 1 else now) - times[0]
     for name, skew in sorted(run_async(lambda: _skews(settings)).items()):
         if abs(skew) > span:
             seconds = abs(skew) // 1000
@@ -40,12 +42,12 @@ async def _skews(settings: Settings) -> dict[str, int]:
     from rmqcli.doctor.survey import Reading
 
     found: dict[str, int] = {}
-    try:
+    # What fails here, the command meets itself, and says so.
+    with suppress(ClientError):
         async with Admin(**settings.client_options) as admin:
             for name, address in (await admin.brokers.masters()).items():
                 before = now_ms()
-                table = await admin.brokers.runtime_info(address)
-                found[name] = skew_ms(Reading(table, before, now_ms())) or 0
-    except ClientError:
-        pass  # the command meets the same, and says so
+                with suppress(ClientError):
+                    table = await admin.brokers.runtime_info(address)
+                    found[name] = skew_ms(Reading(table, before, now_ms())) or 0
     return found

@@ -225,4 +225,6 @@ def _check_delay(level: int | None, delay: str | None) -> None:
 
 def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:
     if body is None and not file and os.isatty(0) and sys.stderr.isatty():
-        print("rmq: enter one message per line; Ctrl-D to end", file=sys.stderr)
+        from rmqcli.render.output import note
+
+        note("rmq: enter one message per line; Ctrl-D to end")
