@@ -20,7 +20,7 @@ def sent(rmq: Run, topic: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("into", ["--out", "--table"])
-@pytest.mark.parametrize("count", [1, 4, 9])
+@pytest.mark.parametrize("count", [0, 1, 4, 9])
 def test_a_resumed_export_of_a_cluster(rmq: Run, tmp_path: Path, into: str, count: int) -> None:
     """With fewer, as many and more messages than before; another topic's messages lie in front of the new ones."""
     topic = f"Anew{count}{into[2:]}"

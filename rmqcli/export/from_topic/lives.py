@@ -59,7 +59,8 @@ async def lives_for(
 async def _is_another(client: Any, wanted: QueueRange, last: LastRow) -> bool:
     offset = min(last.queue_offset, wanted.end - 1)
     if offset < 0:
-        return False  # nothing is there that could be skipped
+        # Retention leaves the end of a queue where it is: one that is empty from 0 on has begun again.
+        return wanted.end_time is None
     try:
         result = await patiently(partial(client.pull, wanted.queue, offset, 1))
     except ClientError:
