@@ -148,8 +148,17 @@ async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
 
 
 async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:
-    """Messages in the dead-letter topics of the groups named, or of all."""
+    """Messages in the dead-letter topics of the groups named, or of all.
+
+    Every broker is asked for a sign of life: the name server alone says which topics there are, also of brokers
+    that hang.
+    """
     failures: Failures = {}
+    silent = {
+        seat_label(one.broker_name, one.broker_id): one.error
+        for one in await admin.brokers.summaries()
+        if one.error is not None
+    }
     topics = {name for name in await admin.topics.names() if name.startswith(DLQ_PREFIX)}
     for name in groups:
         if DLQ_PREFIX + name not in topics:
@@ -162,7 +171,7 @@ async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:
         return stored(await admin.topics.stats(DLQ_PREFIX + group, failures=failures))
 
     found, errors = await gather(wanted, count)
-    return _measured([Figure(value, name) for name, value in found.items()], failures | errors)
+    return _measured([Figure(value, name) for name, value in found.items()], silent | failures | errors)
 
 
 async def send(admin: Admin, names: Collection[str] = (), topic: str | None = None) -> Measured:
