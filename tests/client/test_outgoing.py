@@ -44,6 +44,17 @@ def test_properties_as_text_are_those_as_bytes(properties: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
+    ("properties", "said"), [({"P": ""}, "property 'P' has no value"), ({"": "v"}, "a property has no name")]
+)
+async def test_a_property_that_readers_would_not_find_is_refused(
+    properties: dict[str, str], said: str
+) -> None:
+    message = Message(topic="T", body=b"x", properties=properties)
+    with pytest.raises(InvalidRequest, match=said):
+        await Preparer("ID".__str__).single(message)
+
+
+@pytest.mark.parametrize(
     ("topic", "options", "is_plain"),
     [
         ("T", {}, True),

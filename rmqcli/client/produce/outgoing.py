@@ -141,7 +141,12 @@ class Preparer:
 
 
 def properties_bytes(properties: Mapping[str, str]) -> bytes:
-    """The encoded properties; InvalidRequest over the limit, or for a separator in a property."""
+    """Encode properties. Raises InvalidRequest over the limit, and for what readers would not find again: a
+    property without a name or a value, or with a separator in it.
+    """
+    if "" in properties or "" in properties.values():
+        name = next(name for name, value in properties.items() if not (name and value))
+        raise InvalidRequest(f"property {name!r} has no value" if name else "a property has no name")
     try:
         data = encode_properties(properties)
     except LocalProtocolError as error:
@@ -156,7 +161,8 @@ def properties_text(properties: Mapping[str, str]) -> str:
         text = PROPERTY_SEPARATOR.join(map(NAME_VALUE_SEPARATOR.join, properties.items()))
     except TypeError:  # a value that is not text
         return properties_bytes(properties).decode()
-    is_right = text.isascii() and len(text) <= MAX_PROPERTIES_LENGTH
+    is_whole = "" not in properties and "" not in properties.values()
+    is_right = is_whole and text.isascii() and len(text) <= MAX_PROPERTIES_LENGTH
     if is_right and text.count(PROPERTY_SEPARATOR) == len(properties) - 1:
         return text
     return properties_bytes(properties).decode()
