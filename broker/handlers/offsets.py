@@ -10,6 +10,7 @@ from broker.errors import Refusal
 from broker.net.handling import Reply, Request
 from broker.net.session import Session
 from broker.services.clients import watch_session
+from broker.tables.groups import name_problem
 from codec.bodies.config import DataVersion
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.codes import ResponseCode
@@ -71,13 +72,16 @@ def commit(
     session: Session,
     header: UpdateConsumerOffsetRequestHeader | PullMessageRequestHeader,
 ) -> None:
-    """Stores an offset that a client commits. Refusal for an unknown topic, and for too many new ones."""
+    """Store an offset that a client commits. Refusal for an unknown topic, the name of a group that cannot be, and
+    too many new ones.
+    """
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     if not broker.offsets.replace(group, topic, queue_id, header.commit_offset):
-        if (
-            topic not in broker.topics
-        ):  # 5.3.3; else a client brings back the offset that its topic took along
+        # As 5.3.3; else a client brings back the offset that its topic took along.
+        if topic not in broker.topics:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        if (problem := name_problem(group)) is not None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, problem)
         watch_session(broker, session)
         broker.new_offsets.admit(broker, session, group, topic, queue_id)
         broker.offsets.commit(group, topic, queue_id, header.commit_offset)

@@ -42,6 +42,17 @@ async def test_committed_offsets(tmp_path: Path) -> None:
         assert table.data_version.state_version == 0
 
 
+@pytest.mark.parametrize(("size", "code"), [(120, 0), (121, 1), (255, 1)])
+async def test_a_group_that_can_have_no_retry_topic_commits_nothing(
+    tmp_path: Path, size: int, code: int
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        broker.context.topics.ensure("T", 4)
+        reply = await broker.client().ask(15, queue(consumerGroup="g" * size, commitOffset=7))
+        assert reply.code == code
+        assert bool(broker.context.offsets.topics_of("g" * size)) is (code == 0)
+
+
 async def test_a_new_group_of_an_old_queue_is_not_found(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, access_message_in_memory_max_ratio=0) as broker:
         client = broker.client()
