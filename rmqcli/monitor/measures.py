@@ -150,8 +150,8 @@ async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
 async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:
     """Messages in the dead-letter topics of the groups named, or of all.
 
-    Every broker is asked for a sign of life: the name server alone says which topics there are, also of brokers
-    that hang.
+    Every broker is asked for a sign of life: the name server alone says which topics there are, also those
+    of brokers that hang.
     """
     failures: Failures = {}
     silent = {
