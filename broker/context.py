@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from broker.store import MessageStore
 
 
-OWN_NAMES = frozenset((PropertyName.CLUSTER, PropertyName.MSG_REGION, PropertyName.TRACE_ON))
-
-
 class OwnProperties:
     """The properties that a broker adds to each message that it stores; one without a value is left out."""
 

@@ -64,7 +64,6 @@ class TextReader:
 
     def __init__(self) -> None:
         self.traits: i64 = 0
-        self.pairs: i64 = 0
         self.wait_begin: i64 = -1
         self.wait_end: i64 = -1
         self._tags: i64 = -1
@@ -82,7 +81,6 @@ class TextReader:
         """
         traits: i64 = 0
         is_ascii = True
-        self.pairs = 0
         self.wait_begin = self.wait_end = -1
         self._tags = self._unique = self._keys = -1
         at: i64 = begin
@@ -113,7 +111,6 @@ class TextReader:
 
     def _note(self, text: bytes, name: i64, name_end: i64, end: i64) -> i64:
         """Note where a pair is if a store looks at it; return the traits that it gives to the text."""
-        self.pairs += 1
         value: i64 = name_end + 1
         size: i64 = name_end - name
         if size == 4 and _is_at(text, name, _TAGS):
