@@ -106,7 +106,7 @@ def test_a_table_and_a_feed(rmq: Run, cluster: Cluster, parts: None, tmp_path: P
     table = f"delta:{tmp_path / 'lake'}"
     done = rmq("export", "--topic", "Parts[AB]", "--topic", "PartsOther", "--table", table, "--json")
     assert (done.code, done.json["rows"] > 5) == (0, True)
-    words = ("export", "--store", str(cluster.store_path), "--topic", "P*", "--table", table, "--resume")
+    words = ("export", "--store", str(cluster.store_path), "--topic", "Parts*", "--table", table, "--resume")
     assert rmq(*words, "--json").json["rows"] == 0
     feed = rmq(*words, "--follow")
     assert feed.code == ExitCode.USAGE and "a pattern would miss new ones" in feed.err
