@@ -2,11 +2,16 @@
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "version_text"]
+__all__ = ["__version__", "core_form", "version_text"]
+
+
+def core_form() -> str:
+    """Return how the core of the codec runs: `compiled` or `interpreted`."""
+    from codec.core import is_compiled
+
+    return "compiled" if is_compiled() else "interpreted"
 
 
 def version_text() -> str:
-    """Return what `rmq --version` prints: the version, and whether the core of the codec is compiled."""
-    from codec.core import is_compiled
-
-    return f"rmq {__version__} ({'compiled' if is_compiled() else 'interpreted'})"
+    """Return what `rmq --version` prints: the version, and how the core of the codec runs."""
+    return f"rmq {__version__} ({core_form()})"

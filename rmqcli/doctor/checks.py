@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from rmqcli import __version__, core_form
 from rmqcli.doctor import brokers, groups, runtime, servers
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.members import detailed
@@ -34,6 +35,11 @@ def lagging_groups(survey: Survey) -> Iterator[Finding]:
         yield Finding(Status.OK, "progress", "", text)
 
 
+def core(_: Survey) -> Iterator[Finding]:
+    """How the core of the codec of this installation runs. Interpreted it is slower, and not wrong."""
+    yield Finding(Status.OK, "core", f"rmq {__version__}", core_form())
+
+
 CHECKS: tuple[Check, ...] = (
     servers.name_servers,
     servers.same_view,
@@ -52,6 +58,7 @@ CHECKS: tuple[Check, ...] = (
     groups.subscriptions,
     detailed_group,
     lagging_groups,
+    core,
 )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from broker.testing.embedded import Cluster, embedded_in_thread
+from codec.core import hashing
+from rmqcli import __version__
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 
@@ -28,6 +30,12 @@ def test_a_healthy_cluster(rmq: Run, topic: str, cluster: Cluster) -> None:
     assert found.lines[0] == ["ok", "name server", cluster.namesrv, "answers", ""]
     assert found.lines[-1][:3] == ["ok", "probe", "broker-a"]
     assert not [name for name in rmq("topic", "list").lines if name[0].startswith("RMQ_PROBE")]
+
+
+def test_compiled_or_interpreted(rmq: Run, cluster: Cluster) -> None:
+    form = "interpreted" if hashing.__file__.endswith(".py") else "compiled"
+    assert rmq("doctor").lines[-1] == ["ok", "core", f"rmq {__version__}", form, ""]
+    assert rmq("doctor", "--json").json["checks"][-1]["text"] == form
 
 
 def test_what_fails(rmq: Run, cluster: Cluster) -> None:

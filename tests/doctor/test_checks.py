@@ -77,6 +77,7 @@ def test_a_healthy_cluster() -> None:
         "disk",
         "clock",
         "VIP port",
+        "core",
     ]
     assert all(finding.fix is None for finding in found)
 
