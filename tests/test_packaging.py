@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -27,9 +29,7 @@ SHARED = {
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source distribution, and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT))
     return folder
 
 
@@ -37,6 +37,32 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(built: Path) -> zipfile.ZipFile:
     (path,) = built.glob("*.whl")
     return zipfile.ZipFile(path)
+
+
+def run(*arguments: str, environment: dict[str, str] | None = None, folder: Path = ROOT) -> str:
+    """Run Python and return what it prints; the C compiler is the usual one unless `environment` says."""
+    settings = {name: value for name, value in os.environ.items() if name not in {"CC", "RMQ_PURE"}}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=settings | (environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def version_of(wheel: zipfile.ZipFile, folder: Path) -> str:
+    """Return what `rmq --version` prints with the packages of a wheel, which are written to a folder."""
+    wheel.extractall(folder)
+    code = "import rmqcli; print(rmqcli.__file__, rmqcli.version_text())"
+    file, _, text = run("-c", code, environment={"PYTHONPATH": str(folder)}, folder=folder).partition(" ")
+    assert Path(file).is_relative_to(folder)
+    return text.strip()
 
 
 def modules(folder: Path) -> set[str]:
@@ -51,6 +77,31 @@ def test_the_wheel_holds_the_three_packages_whole_and_nothing_else(wheel: zipfil
     expected = set().union(*(modules(ROOT / package) for package in PACKAGES))
     assert {name for name in names if name.endswith(".py")} == expected
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+
+
+def test_the_core_is_compiled_where_a_compiler_is(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    if not runpy.run_path(str(ROOT / ".ci" / "compile.py"))["can_compile"]():
+        pytest.skip("there is no C compiler, or no header of Python")
+    compiled = {name.partition(".")[0] for name in wheel.namelist() if name.endswith(".so")}
+    core = {path.stem for path in (ROOT / "codec" / "core").glob("*.py")} - {"__init__"}
+    assert compiled == {f"codec/core/{name}" for name in core} | {"rmq_core__mypyc"}
+    assert not str(wheel.filename).endswith("-none-any.whl")
+    assert version_of(wheel, tmp_path).endswith("(compiled)")
+
+
+@pytest.mark.parametrize("environment", [{"RMQ_PURE": "1"}, {"CC": "/nowhere/cc"}, {"CC": "false"}], ids=str)
+def test_a_wheel_is_pure_without_a_compiler_or_if_it_fails(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    printed = run(
+        "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"), environment=environment
+    )
+    (path,) = (tmp_path / "dist").iterdir()
+    assert path.name.endswith("-py3-none-any.whl")
+    assert ("was not compiled" in printed) == (environment == {"CC": "false"})
+    pure = zipfile.ZipFile(path)
+    assert not [name for name in pure.namelist() if name.endswith(".so")]
+    assert version_of(pure, tmp_path / "packages").endswith("(interpreted)")
 
 
 def test_man_pages_and_completions_are_where_they_are_looked_for(wheel: zipfile.ZipFile) -> None:

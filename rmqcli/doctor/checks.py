@@ -36,7 +36,7 @@ def lagging_groups(survey: Survey) -> Iterator[Finding]:
 
 
 def core(_: Survey) -> Iterator[Finding]:
-    """How the core of the codec of this installation runs. Interpreted it is slower, and not wrong."""
+    """The form in which the core of the codec runs here. Interpreted it is slower, and not wrong."""
     yield Finding(Status.OK, "core", f"rmq {__version__}", core_form())
 
 
