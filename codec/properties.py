@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, read_pairs
 from codec.errors import LocalProtocolError
 
-NAME_VALUE_SEPARATOR = "\x01"
-PROPERTY_SEPARATOR = "\x02"
 _NAME_END, _PAIR_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
 MAX_PROPERTIES_LENGTH = 32767
 """Bytes of the encoded text: its length is a Java short."""
@@ -138,14 +137,8 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, str]:
-    """The pairs of a properties text, which may be any text."""
-    text = data if isinstance(data, str) else str(data, "utf-8", "replace")
-    properties: dict[str, str] = {}
-    for pair in text.split(PROPERTY_SEPARATOR):
-        name, _, value = pair.partition(NAME_VALUE_SEPARATOR)
-        if name and value:
-            properties[name] = value
-    return properties
+    """Return the pairs of a properties text, which may be any text."""
+    return read_pairs(data if isinstance(data, str) else str(data, "utf-8", "replace"))
 
 
 def split_keys(keys: str | None) -> list[str]:

@@ -13,10 +13,11 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i32, i64
 
 from codec.batch_item import ITEM_HEAD, TEXT_LENGTH
+from codec.core.pairs import PROPERTY_SEPARATOR
 from codec.core.run import Run
 from codec.core.text import TIMER, UNSOUND, TextReader, joined_text
 from codec.errors import BodyError
-from codec.properties import MAX_PROPERTIES_LENGTH, PROPERTY_SEPARATOR
+from codec.properties import MAX_PROPERTIES_LENGTH
 
 _HEAD: Final[i64] = ITEM_HEAD.size
 _FLAG: Final[i64] = ITEM_HEAD.offsets["flag"]

@@ -13,7 +13,8 @@ from mypy_extensions import i64
 
 from codec.core.derived import IndexItem
 from codec.core.hashing import extended, index_hash, signed
-from codec.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, TIMERS, PropertyName
+from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from codec.properties import TIMERS, PropertyName
 
 UNSOUND: Final = 1
 """The text does not parse, as it is not UTF-8 or a pair has no name, or it has WAIT twice."""

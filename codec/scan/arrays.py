@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from codec.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 
 Array = np.ndarray[Any, np.dtype[Any]]
 NAME_END, PAIR_END = ord(NAME_VALUE_SEPARATOR), ord(PROPERTY_SEPARATOR)

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from codec.core.pairs import NAME_VALUE_SEPARATOR
 from codec.errors import CorruptionError
-from codec.properties import NAME_VALUE_SEPARATOR, PropertyName
+from codec.properties import PropertyName
 from codec.scan.arrays import Array
 from codec.scan.arrow_arrays import pieces
 from codec.scan.blocks import BLOCK_RECORDS, Bounds, RecordBlock, blocks_backwards, in_range, sound_blocks

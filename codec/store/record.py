@@ -8,17 +8,18 @@ Positions in errors are offsets in the given buffer.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 from typing import Any, NamedTuple
+
+from msgspec.structs import force_setattr
 
 from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
 from codec.core.hashing import crc32
+from codec.core.record import RecordReader, read_messages
 from codec.errors import CorruptionError
-from codec.ids import host_text
 from codec.layout import Buffer
 from codec.message import MessageExt
-from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
+from codec.properties import MAX_PROPERTIES_LENGTH
 from codec.store.record_layout import (
     HEAD,
     HOST_BITS,
@@ -92,58 +93,25 @@ def decode_record(
 
     Raises CorruptionError for anything but a whole V1 or V2 record, and with `check_crc` for a wrong CRC.
     """
-    fields, body_start, body_end, topic_start, topic_end, end = _split(buffer, position, len(buffer))
-    (
-        size,
-        _,
-        crc,
-        queue_id,
-        flag,
-        queue_offset,
-        offset,
-        sys_flag,
-        born,
-        born_host,
-        stored,
-        store_host,
-        reconsume_times,
-        prepared,
-        _,
-    ) = fields
-    body = bytes(buffer[body_start:body_end])
+    data, at = buffer, position
+    if not isinstance(data, bytes):  # its lengths are checked before it is copied
+        data, at = bytes(buffer[position : _split(buffer, position, len(buffer))[-1]]), 0
+    reader = RecordReader()
+    reader.read(data, at, len(data))
     if check_crc:
-        _check_crc(body, crc, position)
-    if decompress and sys_flag & COMPRESSED:
-        body = decompress_body(body, sys_flag)
-    return MessageExt(
-        topic=_topic_text(bytes(buffer[topic_start:topic_end])),
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        commit_log_offset=offset,
-        flag=flag,
-        sys_flag=sys_flag,
-        born_timestamp=born,
-        born_host=host_text(born_host),
-        store_timestamp=stored,
-        store_host=host_text(store_host),
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared,
-        body_crc=crc,
-        store_size=size,
-        body=body,
-        properties=decode_properties(bytes(buffer[topic_end + 2 : end])),
-    )
+        reader.check_crc(data, position - at)
+    message = reader.message(data, "")
+    if decompress and message.sys_flag & COMPRESSED:
+        force_setattr(message, "body", decompress_body(message.body, message.sys_flag))
+    return message
 
 
-def decode_records(buffer: Buffer, *, check_crc: bool = False) -> list[MessageExt]:
-    """Decodes the messages in the body of a pull, query or view reply; their bodies are as stored."""
-    messages: list[MessageExt] = []
-    position = 0
-    while position < len(buffer):
-        message = decode_record(buffer, position, check_crc=check_crc)
-        messages.append(message)
-        position += message.store_size
-    return messages
+def decode_records(buffer: Buffer, broker_name: str = "", *, check_crc: bool = False) -> list[MessageExt]:
+    """Return the messages in the body of a pull, query or view reply; their bodies are as stored.
+
+    Raises what `decode_record` raises.
+    """
+    return read_messages(bytes(buffer), broker_name, check_crc)
 
 
 def scan_record(
@@ -211,8 +179,3 @@ def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], 
 def _check_crc(body: Buffer, stored: int, position: int) -> None:
     if len(body) and crc32(body) != stored:
         raise CorruptionError("the CRC of a body is wrong", position)
-
-
-@lru_cache(maxsize=4096)
-def _topic_text(topic: bytes) -> str:
-    return str(topic, "utf-8", "replace")

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.errors import CodecError, CorruptionError, LocalProtocolError
+from codec.ids import host_text
+from codec.properties import decode_properties
 from codec.scan import fixed_columns
 from codec.store.record import decode_record, decode_records, peek_record, scan_record, store_timestamp_at
 from codec.store.record_encoder import encode_filler, encode_record, record_size
@@ -25,6 +27,13 @@ JAVA_RECORD = bytes.fromhex(
 )
 
 TEXTS = ("topic", "properties")
+SAME = ("body_crc", "queue_id", "flag", "queue_offset", "sys_flag", "born_timestamp", "store_timestamp")
+ATTRIBUTES = {
+    "total_size": "store_size",
+    "physical_offset": "commit_log_offset",
+    **{name: name for name in (*SAME, "reconsume_times", "prepared_transaction_offset")},
+}
+"""The names in a message by those in a record."""
 
 
 def by_construct(data: bytes) -> dict[str, Any]:
@@ -48,7 +57,17 @@ def by_struct(data: bytes) -> dict[str, Any]:
     message = decode_record(data)
     layout = PREFIXES[message.sys_flag & HOST_BITS]
     values = dict(zip(layout.names, layout.unpack_from(data), strict=True))
-    return {**values, "body": message.body, "topic": scan.topic, "properties": scan.properties}
+    assert message.properties == decode_properties(scan.properties)
+    assert message.topic == scan.topic.decode("utf-8", "replace")
+    assert (message.born_host, message.store_host) == (
+        host_text(values["born_host"]),
+        host_text(values["store_host"]),
+    )
+    assert decode_record(b"before" + data + b"after", 6) == message
+    assert decode_record(memoryview(b"before" + data + b"after"), 6) == message
+    return {**values, "body": message.body, "topic": scan.topic, "properties": scan.properties} | {
+        name: getattr(message, attribute) for name, attribute in ATTRIBUTES.items()
+    }
 
 
 def outcome(reader: Any, data: bytes) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ import trio
 
 from codec.codes import MessageSysFlag
 from codec.compression import compress
+from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from codec.errors import LocalProtocolError
 from codec.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
@@ -21,8 +22,6 @@ from codec.operations.messages import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, SEND_
 from codec.operations.operation import Operation
 from codec.properties import (
     MAX_PROPERTIES_LENGTH,
-    NAME_VALUE_SEPARATOR,
-    PROPERTY_SEPARATOR,
     REPLY_TYPE,
     encode_properties,
 )

@@ -56,12 +56,11 @@ async def read_messages(
     it from their readers. Java's client drops all messages of the reply.
     """
     try:
-        messages = decode_records(body)
+        messages = decode_records(body, broker_name)
     except CodecError as error:
         raise CorruptReply(broker_name, str(error)) from error
     packed, is_wrapped = [], False
     for message in messages:
-        force_setattr(message, "broker_name", broker_name)
         if message.sys_flag & _NOT_PLAIN:
             is_wrapped |= bool(message.sys_flag & INNER_BATCH)
             if message.sys_flag & COMPRESSED:

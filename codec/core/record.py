@@ -1,0 +1,201 @@
+"""A record of the commit log, read: its lengths are checked once, before anything is cut out.
+
+`codec.store.record_layout` declares a record, and tests compare the two.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from codec.core.hashing import CRC_BITS, crc32_whole
+from codec.core.pairs import read_pairs
+from codec.errors import CorruptionError
+from codec.ids import host_text
+from codec.message import MessageExt
+from codec.store.record_layout import (
+    BORN_HOST_V6,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    LONGEST_TOPIC_V1,
+    LONGEST_TOPIC_V2,
+    MAGIC_V1,
+    MAGIC_V2,
+    PREFIXES,
+    STORE_HOST_V6,
+)
+
+_PREFIX: Final = PREFIXES[0]
+_PREFIX_SIZE: Final[i64] = _PREFIX.size
+_MAGIC: Final[i64] = _PREFIX.offsets["magic"]
+_BODY_CRC: Final[i64] = _PREFIX.offsets["body_crc"]
+_QUEUE_ID: Final[i64] = _PREFIX.offsets["queue_id"]
+_FLAG: Final[i64] = _PREFIX.offsets["flag"]
+_QUEUE_OFFSET: Final[i64] = _PREFIX.offsets["queue_offset"]
+_PHYSICAL_OFFSET: Final[i64] = _PREFIX.offsets["physical_offset"]
+_SYS_FLAG: Final[i64] = _PREFIX.offsets["sys_flag"]
+_BORN_TIMESTAMP: Final[i64] = _PREFIX.offsets["born_timestamp"]
+_BORN_HOST: Final[i64] = _PREFIX.offsets["born_host"]
+# From here on after what is wider than in the prefix with hosts of 8 bytes.
+_STORE_TIMESTAMP: Final[i64] = _PREFIX.offsets["store_timestamp"]
+_STORE_HOST: Final[i64] = _PREFIX.offsets["store_host"]
+_RECONSUME_TIMES: Final[i64] = _PREFIX.offsets["reconsume_times"]
+_PREPARED: Final[i64] = _PREFIX.offsets["prepared_transaction_offset"]
+_BODY_LENGTH: Final[i64] = _PREFIX.offsets["body_length"]
+_V4: Final[i64] = HOST_V4_SIZE
+_WIDER: Final[i64] = HOST_V6_SIZE - HOST_V4_SIZE
+_BORN_V6: Final[i64] = BORN_HOST_V6
+_STORE_V6: Final[i64] = STORE_HOST_V6
+_V1: Final[i64] = MAGIC_V1
+_V2: Final[i64] = MAGIC_V2
+_LONGEST_V1: Final[i64] = LONGEST_TOPIC_V1
+_LONGEST_V2: Final[i64] = LONGEST_TOPIC_V2
+_MASK: Final[i64] = 0xFFFFFFFF
+_PROPERTIES_LENGTH: Final[i64] = 2
+_SHORTEST_END: Final[i64] = 3
+"""The lengths of topic and properties take at least so many bytes."""
+
+
+def _int32(data: bytes, at: i64) -> i64:
+    return i64(read_i32_be(data, at))
+
+
+class RecordReader:
+    """The last record that was read: its numbers, and where its parts are.
+
+    The body is in [body_at, body_end), the topic in [topic_at, topic_end), the properties in
+    [properties_at, end).
+    """
+
+    def __init__(self) -> None:
+        self.magic: i64 = 0
+        self.crc: i64 = 0
+        self.queue_id: i64 = 0
+        self.flag: i64 = 0
+        self.queue_offset: i64 = 0
+        self.physical_offset: i64 = 0
+        self.sys_flag: i64 = 0
+        self.born_timestamp: i64 = 0
+        self.store_timestamp: i64 = 0
+        self.reconsume_times: i64 = 0
+        self.prepared_transaction_offset: i64 = 0
+        self.at: i64 = 0
+        self.body_at: i64 = 0
+        self.body_end: i64 = 0
+        self.topic_at: i64 = 0
+        self.topic_end: i64 = 0
+        self.properties_at: i64 = 0
+        self.end: i64 = 0
+        self._wider_born: i64 = 0
+        self._wider: i64 = 0
+        self._topic = b""
+        self._topic_text = ""
+
+    def read(self, data: bytes, at: i64, limit: i64, base: i64 = 0) -> i64:
+        """Read the record at a position, which must end at `limit` or before; return where it ends.
+
+        Raises CorruptionError for anything but a whole V1 or V2 record; `base` is what is added to the
+        positions in errors.
+        """
+        size: i64 = len(data)
+        if at < 0 or at + _PREFIX_SIZE > size:
+            raise CorruptionError("a record is cut short", base + at)
+        sys_flag: i64 = _int32(data, at + _SYS_FLAG)
+        self._wider_born = _WIDER if sys_flag & _BORN_V6 else 0
+        self._wider = self._wider_born + (_WIDER if sys_flag & _STORE_V6 else 0)
+        body_at: i64 = at + _PREFIX_SIZE + self._wider
+        if body_at > size:
+            raise CorruptionError("a record is cut short", base + at)
+        total: i64 = _int32(data, at)
+        length: i64 = _int32(data, body_at - _PREFIX_SIZE + _BODY_LENGTH)
+        end: i64 = at + total
+        body_end: i64 = body_at + length
+        if length < 0 or body_end > end - _SHORTEST_END or end > limit or end > size:
+            raise CorruptionError(f"a record of {total} bytes with a body of {length}", base + at)
+        magic: i64 = _int32(data, at + _MAGIC) & _MASK
+        topic_at: i64 = body_end + 1
+        topic_length: i64 = data[body_end]
+        longest: i64 = _LONGEST_V1
+        if magic == _V2:
+            topic_at = body_end + 2
+            topic_length = topic_length << 8 | i64(data[body_end + 1])
+            longest = _LONGEST_V2
+        elif magic != _V1:
+            raise CorruptionError(f"unknown magic {int(magic):08x}", base + at)
+        topic_end: i64 = topic_at + topic_length
+        properties_at: i64 = topic_end + _PROPERTIES_LENGTH
+        if topic_length > longest or properties_at > end:
+            raise CorruptionError(f"a topic of {topic_length} bytes", base + at)
+        # The length is signed: a negative one adds up to no size, as the properties do not begin behind `end`.
+        if properties_at + i64(read_i16_be(data, topic_end)) != end:
+            raise CorruptionError("the lengths in a record do not add up to its size", base + at)
+        self.at = at
+        self.magic = magic
+        self.sys_flag = sys_flag
+        self.body_at = body_at
+        self.body_end = body_end
+        self.topic_at = topic_at
+        self.topic_end = topic_end
+        self.properties_at = properties_at
+        self.end = end
+        self.crc = _int32(data, at + _BODY_CRC)
+        self.queue_id = _int32(data, at + _QUEUE_ID)
+        self.flag = _int32(data, at + _FLAG)
+        self.queue_offset = read_i64_be(data, at + _QUEUE_OFFSET)
+        self.physical_offset = read_i64_be(data, at + _PHYSICAL_OFFSET)
+        self.born_timestamp = read_i64_be(data, at + _BORN_TIMESTAMP)
+        self.store_timestamp = read_i64_be(data, at + self._wider_born + _STORE_TIMESTAMP)
+        self.reconsume_times = _int32(data, at + self._wider + _RECONSUME_TIMES)
+        self.prepared_transaction_offset = read_i64_be(data, at + self._wider + _PREPARED)
+        return end
+
+    def check_crc(self, data: bytes, base: i64 = 0) -> None:
+        """Raise CorruptionError if the CRC of the record that was read is not that of its body."""
+        if self.body_at < self.body_end:
+            crc: i64 = crc32_whole(data[self.body_at : self.body_end])
+            if crc & CRC_BITS != self.crc:
+                raise CorruptionError("the CRC of a body is wrong", base + self.at)
+
+    def message(self, data: bytes, broker_name: str) -> MessageExt:
+        """Return the record that was read as a message."""
+        topic = data[self.topic_at : self.topic_end]
+        if topic != self._topic:  # all messages of a pull have one
+            self._topic = topic
+            self._topic_text = topic.decode("utf-8", "replace")
+        born_host: i64 = self.at + _BORN_HOST
+        store_host: i64 = self.at + self._wider_born + _STORE_HOST
+        return MessageExt(
+            topic=self._topic_text,
+            queue_id=self.queue_id,
+            queue_offset=self.queue_offset,
+            commit_log_offset=self.physical_offset,
+            flag=self.flag,
+            sys_flag=self.sys_flag,
+            born_timestamp=self.born_timestamp,
+            born_host=host_text(data[born_host : born_host + _V4 + self._wider_born]),
+            store_timestamp=self.store_timestamp,
+            store_host=host_text(data[store_host : store_host + _V4 + self._wider - self._wider_born]),
+            reconsume_times=self.reconsume_times,
+            prepared_transaction_offset=self.prepared_transaction_offset,
+            body_crc=self.crc,
+            store_size=self.end - self.at,
+            body=data[self.body_at : self.body_end],
+            properties=read_pairs(data[self.properties_at : self.end].decode("utf-8", "replace")),
+            broker_name=broker_name,
+        )
+
+
+def read_messages(data: bytes, broker_name: str, check_crc: bool) -> list[MessageExt]:
+    """Return the messages of records that follow one another. Raises CorruptionError."""
+    reader = RecordReader()
+    found: list[MessageExt] = []
+    at: i64 = 0
+    size: i64 = len(data)
+    while at < size:
+        at = reader.read(data, at, size)
+        if check_crc:
+            reader.check_crc(data)
+        found.append(reader.message(data, broker_name))
+    return found
