@@ -7,6 +7,7 @@ from collections.abc import Callable
 from broker.disk import PAGE
 from broker.store.commit_log import CommitLog
 from broker.store.segment import Segment
+from codec.core.walk import CLOSED, Walk
 from codec.errors import CorruptionError
 from codec.store.record import RecordScan, peek_record, scan_record
 from codec.store.record_layout import HEAD, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES
@@ -101,26 +102,25 @@ def _walk_segment(
     doubted: int,
     is_torn: Callable[[memoryview, int, RecordScan], bool],
 ) -> tuple[int, int, bool]:
-    view, base, count = segment.view, segment.start, 0
-    released = position
-    while position < limit:
+    base, released = segment.start, position
+    records = Walk(segment.view, base, position, limit, limit, reach=segment.data_end, check_crc=check_crc)
+    while True:
         try:
-            scan = scan_at(segment, position, limit, check_crc=check_crc)
+            if not records.next():
+                break
         except CorruptionError:
-            return base + position, count, False
-        if scan.magic == MAGIC_FILLER:
-            return segment.end, count, True
-        is_whole = scan.physical_offset == base + position
-        if not is_whole or (position >= doubted and is_torn(view, position, scan)):
-            return base + position, count, False
+            return base + records.position, records.count, False
+        position = records.position
+        if position >= doubted and is_torn(segment.view, position, records.scan()):
+            return base + position, records.count - 1, False
         if visit is not None:
-            visit(base + position, scan)
-        position += scan.total_size
-        count += 1
+            visit(base + position, records.scan())
         if position - released > RELEASED_BYTES:
             segment.release_pages(released, RELEASED_BYTES)
             released = position
-    return base + position, count, position >= segment.size
+    if records.ending == CLOSED:
+        return segment.end, records.count, True
+    return base + records.position, records.count, records.position >= segment.size
 
 
 def _lacks_page(view: memoryview, position: int, scan: RecordScan) -> bool:

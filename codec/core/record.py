@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
@@ -14,19 +14,25 @@ from codec.core.hashing import CRC_BITS, crc32_whole
 from codec.core.pairs import read_pairs
 from codec.errors import CorruptionError
 from codec.ids import host_text
+from codec.layout import Buffer
 from codec.message import MessageExt
+from codec.properties import MAX_PROPERTIES_LENGTH
 from codec.store.record_layout import (
     BORN_HOST_V6,
+    HEAD,
     HOST_V4_SIZE,
     HOST_V6_SIZE,
     LONGEST_TOPIC_V1,
     LONGEST_TOPIC_V2,
+    MAGIC_FILLER,
     MAGIC_V1,
     MAGIC_V2,
     PREFIXES,
     STORE_HOST_V6,
 )
 
+HEAD_SIZE: Final[i64] = HEAD.size
+FILLER: Final[i64] = MAGIC_FILLER
 _PREFIX: Final = PREFIXES[0]
 _PREFIX_SIZE: Final[i64] = _PREFIX.size
 _MAGIC: Final[i64] = _PREFIX.offsets["magic"]
@@ -56,6 +62,22 @@ _MASK: Final[i64] = 0xFFFFFFFF
 _PROPERTIES_LENGTH: Final[i64] = 2
 _SHORTEST_END: Final[i64] = 3
 """The lengths of topic and properties take at least so many bytes."""
+_LONGEST_END: Final[i64] = 2 + LONGEST_TOPIC_V2 + 2 + MAX_PROPERTIES_LENGTH
+"""Topic and properties with their lengths take at most so many."""
+
+
+class RecordScan(NamedTuple):
+    """A checked record with its texts as bytes; a filler record has only its size and magic."""
+
+    total_size: int
+    magic: int
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    store_timestamp: int
+    topic: bytes
+    properties: bytes
 
 
 def _int32(data: bytes, at: i64) -> i64:
@@ -93,11 +115,11 @@ class RecordReader:
         self._topic = b""
         self._topic_text = ""
 
-    def read(self, data: bytes, at: i64, limit: i64, base: i64 = 0) -> i64:
+    def read(self, data: bytes, at: i64, limit: i64, base: i64 = 0, gap: i64 = 0) -> i64:
         """Read the record at a position, which must end at `limit` or before; return where it ends.
 
-        Raises CorruptionError for anything but a whole V1 or V2 record; `base` is what is added to the
-        positions in errors.
+        The last `gap` bytes of its body are left out of `data`, but not of `limit`. `base` is what is added
+        to the positions in errors. Raises CorruptionError for anything but a whole V1 or V2 record.
         """
         size: i64 = len(data)
         if at < 0 or at + _PREFIX_SIZE > size:
@@ -110,9 +132,9 @@ class RecordReader:
             raise CorruptionError("a record is cut short", base + at)
         total: i64 = _int32(data, at)
         length: i64 = _int32(data, body_at - _PREFIX_SIZE + _BODY_LENGTH)
-        end: i64 = at + total
-        body_end: i64 = body_at + length
-        if length < 0 or body_end > end - _SHORTEST_END or end > limit or end > size:
+        end: i64 = at + total - gap
+        body_end: i64 = body_at + length - gap
+        if length < gap or body_end > end - _SHORTEST_END or end + gap > limit or end > size:
             raise CorruptionError(f"a record of {total} bytes with a body of {length}", base + at)
         magic: i64 = _int32(data, at + _MAGIC) & _MASK
         topic_at: i64 = body_end + 1
@@ -150,6 +172,51 @@ class RecordReader:
         self.reconsume_times = _int32(data, at + self._wider + _RECONSUME_TIMES)
         self.prepared_transaction_offset = read_i64_be(data, at + self._wider + _PREPARED)
         return end
+
+    def find(self, buffer: Buffer, at: i64, limit: i64, check_crc: bool) -> bytes:
+        """Read the record at a position of a buffer, which must end at `limit` or before; return its bytes
+        without those of the body.
+
+        No more is copied, whatever lengths are stated. Raises CorruptionError, and with `check_crc` for a
+        wrong CRC.
+        """
+        if at < 0:
+            raise CorruptionError("a record is cut short", at)
+        data = bytes(buffer[at : at + _PREFIX_SIZE + 2 * _WIDER])
+        if len(data) < _PREFIX_SIZE:
+            raise CorruptionError("a record is cut short", at)
+        sys_flag: i64 = _int32(data, _SYS_FLAG)
+        wider: i64 = (_WIDER if sys_flag & _BORN_V6 else 0) + (_WIDER if sys_flag & _STORE_V6 else 0)
+        if len(data) < _PREFIX_SIZE + wider:
+            raise CorruptionError("a record is cut short", at)
+        total: i64 = _int32(data, 0)
+        length: i64 = _int32(data, wider + _BODY_LENGTH)
+        body_at: i64 = at + _PREFIX_SIZE + wider
+        rest: i64 = at + total - body_at - length
+        if length < 0 or rest < _SHORTEST_END or rest > _LONGEST_END or at + total > limit:
+            raise CorruptionError(f"a record of {total} bytes with a body of {length}", at)
+        body_end: i64 = body_at + length
+        data = data[: _PREFIX_SIZE + wider] + bytes(buffer[body_end : at + total])
+        self.read(data, 0, limit - at, at, length)
+        if check_crc and length:
+            crc: i64 = crc32_whole(buffer[body_at:body_end])
+            if crc & CRC_BITS != self.crc:
+                raise CorruptionError("the CRC of a body is wrong", at)
+        return data
+
+    def scan(self, data: bytes, size: i64) -> RecordScan:
+        """Return the record that was read, of so many bytes, as values."""
+        return RecordScan(
+            size,
+            self.magic,
+            self.queue_id,
+            self.queue_offset,
+            self.physical_offset,
+            self.sys_flag,
+            self.store_timestamp,
+            data[self.topic_at : self.topic_end],
+            data[self.properties_at : self.end],
+        )
 
     def check_crc(self, data: bytes, base: i64 = 0) -> None:
         """Raise CorruptionError if the CRC of the record that was read is not that of its body."""

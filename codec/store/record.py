@@ -8,38 +8,29 @@ Positions in errors are offsets in the given buffer.
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import force_setattr
 
 from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
-from codec.core.hashing import crc32
-from codec.core.record import RecordReader, read_messages
+from codec.core.record import RecordReader, RecordScan, read_messages
 from codec.errors import CorruptionError
 from codec.layout import Buffer
 from codec.message import MessageExt
-from codec.properties import MAX_PROPERTIES_LENGTH
 from codec.store.record_layout import (
     HEAD,
     HOST_BITS,
-    LONGEST_TOPIC_V1,
-    LONGEST_TOPIC_V2,
     MAGIC_FILLER,
-    MAGIC_V1,
-    MAGIC_V2,
     PREFIXES,
 )
 
 _PREFIX_V4 = PREFIXES[0]
 _unpack_v4 = _PREFIX_V4.struct.unpack_from
-_SIZE_V4 = _PREFIX_V4.size
 _unpack_head = HEAD.unpack_from
 _unpack_store_timestamp = _PREFIX_V4.part("store_timestamp").unpack_from
 _FILLER_REST = (0, 0, 0, 0, 0, b"", b"")
-_TOTAL_SIZE, _MAGIC, _SYS_FLAG, _BODY_LENGTH = map(
-    _PREFIX_V4.names.index, ("total_size", "magic", "sys_flag", "body_length")
-)
+_SYS_FLAG = _PREFIX_V4.names.index("sys_flag")
 _STORE_TIMESTAMP = {bits: layout.offsets["store_timestamp"] for bits, layout in PREFIXES.items()}
 
 
@@ -48,20 +39,6 @@ class RecordHead(NamedTuple):
 
     total_size: int
     magic: int
-
-
-class RecordScan(NamedTuple):
-    """A checked record with its texts as bytes; a filler record has only its size and magic."""
-
-    total_size: int
-    magic: int
-    queue_id: int
-    queue_offset: int
-    physical_offset: int
-    sys_flag: int
-    store_timestamp: int
-    topic: bytes
-    properties: bytes
 
 
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
@@ -93,10 +70,10 @@ def decode_record(
 
     Raises CorruptionError for anything but a whole V1 or V2 record, and with `check_crc` for a wrong CRC.
     """
-    data, at = buffer, position
+    data, at, reader = buffer, position, RecordReader()
     if not isinstance(data, bytes):  # its lengths are checked before it is copied
-        data, at = bytes(buffer[position : _split(buffer, position, len(buffer))[-1]]), 0
-    reader = RecordReader()
+        reader.find(buffer, position, len(buffer), False)
+        data, at = bytes(buffer[position : position + peek_record(buffer, position).total_size]), 0
     reader.read(data, at, len(data))
     if check_crc:
         reader.check_crc(data, position - at)
@@ -129,53 +106,5 @@ def scan_record(
         if size < HEAD.size:
             raise CorruptionError(f"a filler record of {size} bytes", position)
         return RecordScan(size, magic, *_FILLER_REST)
-    fields, body_start, body_end, topic_start, topic_end, stop = _split(buffer, position, limit)
-    _, _, crc, queue_id, _, queue_offset, offset, sys_flag, _, _, store_timestamp, _, _, _, _ = fields
-    if check_crc:
-        _check_crc(buffer[body_start:body_end], crc, position)
-    topic = bytes(buffer[topic_start:topic_end])
-    properties = bytes(buffer[topic_end + 2 : stop])
-    return RecordScan(
-        size, magic, queue_id, queue_offset, offset, sys_flag, store_timestamp, topic, properties
-    )
-
-
-def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], int, int, int, int, int]:
-    """The fixed fields, starts and ends of body and topic, and the end of a record, with all lengths
-    checked."""
-    try:
-        fields = _unpack_v4(buffer, position)
-        body_start = position + _SIZE_V4
-        if fields[_SYS_FLAG] & HOST_BITS:
-            wide = PREFIXES[fields[_SYS_FLAG] & HOST_BITS]
-            fields = wide.struct.unpack_from(buffer, position)
-            body_start = position + wide.size
-    except struct.error:
-        raise CorruptionError("a record is cut short", position) from None
-    end = position + fields[_TOTAL_SIZE]
-    body_end = body_start + fields[_BODY_LENGTH]
-    # The lengths of topic and properties take at least three more bytes.
-    if not body_start <= body_end <= end - 3 or end > limit or position < 0:
-        raise CorruptionError(
-            f"a record of {end - position} bytes with a body of {body_end - body_start}", position
-        )
-    magic = fields[_MAGIC]
-    if magic == MAGIC_V1:
-        topic_start, topic_length, longest = body_end + 1, buffer[body_end], LONGEST_TOPIC_V1
-    elif magic == MAGIC_V2:
-        topic_start, longest = body_end + 2, LONGEST_TOPIC_V2
-        topic_length = buffer[body_end] << 8 | buffer[body_end + 1]
-    else:
-        raise CorruptionError(f"unknown magic {magic:08x}", position)
-    topic_end = topic_start + topic_length
-    if topic_length > longest or topic_end + 2 > end:
-        raise CorruptionError(f"a topic of {topic_length} bytes", position)
-    properties_length = buffer[topic_end] << 8 | buffer[topic_end + 1]
-    if properties_length > MAX_PROPERTIES_LENGTH or topic_end + 2 + properties_length != end:
-        raise CorruptionError("the lengths in a record do not add up to its size", position)
-    return fields, body_start, body_end, topic_start, topic_end, end
-
-
-def _check_crc(body: Buffer, stored: int, position: int) -> None:
-    if len(body) and crc32(body) != stored:
-        raise CorruptionError("the CRC of a body is wrong", position)
+    reader = RecordReader()
+    return reader.scan(reader.find(buffer, position, limit, check_crc), size)

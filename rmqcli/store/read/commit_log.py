@@ -14,6 +14,7 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from codec.core.walk import UNWRITTEN, Walk
 from codec.errors import CorruptionError
 from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2
@@ -178,23 +179,11 @@ class LogViews:
 
 def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tuple[Place, RecordScan]]:
     """Yields the sound records from byte `start` on. Raises CorruptionError(position) at the first other."""
-    base = file.base
-    position, end = start, len(data)
-    while end - position >= FILLER_HEAD_SIZE:
-        if data[position : position + FILLER_HEAD_SIZE] == bytes(FILLER_HEAD_SIZE):
-            break
-        record = scan_record(data, position, end)
-        if record.magic == MAGIC_FILLER:
-            return
-        if base is None:
-            base = record.physical_offset - position
-        if record.physical_offset != base + position:
-            raise CorruptionError(
-                f"a record with commit-log offset {record.physical_offset} is at {base + position}", position
-            )
-        yield Place(file, position, record.total_size, base + position), record
-        position += record.total_size
-    require_zeros(file, data, position)
+    walk = Walk(data, -1 if file.base is None else file.base, start)
+    while walk.next():
+        yield Place(file, walk.position, walk.size, walk.base + walk.position), walk.scan()
+    if walk.ending == UNWRITTEN:
+        require_zeros(file, data, walk.position)
 
 
 def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:

@@ -1,0 +1,132 @@
+"""A walk over the records of a commit-log file: the one answer to where records are, and which are whole.
+
+The file is read in windows, whose bytes are copied: they stay in the processor's cache, and the readers of
+`librt.strings` take bytes only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from codec.core.record import FILLER, HEAD_SIZE, RecordReader, RecordScan
+from codec.errors import CorruptionError
+from codec.layout import Buffer
+
+STOP: Final = 0
+"""Ends of a walk: at the place that was given,"""
+CLOSED: Final = 1
+"""at a filler record: the rest of the file is unused,"""
+UNWRITTEN: Final = 2
+"""and where a size and a magic of zero say that nothing was written yet, or the file ends before a head."""
+
+_WINDOW: Final[i64] = 1 << 18
+_MASK: Final[i64] = 0xFFFFFFFF
+
+
+class Walk:
+    """The last record of a walk: `record` has its numbers and its places in `data`; it is `size` bytes long
+    at byte `position` of its file.
+
+    When the walk has ended, `position` is where, and `ending` why. `count` are the records so far.
+    """
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        base: i64,
+        begin: i64 = 0,
+        stop: i64 = -1,
+        limit: i64 = -1,
+        reach: i64 = -1,
+        check_crc: bool = False,
+    ) -> None:
+        """Begin a walk over the records that start in [begin, stop) and end at `limit` or before; -1 is the
+        end of the buffer.
+
+        `base` is the commit-log offset of the buffer's first byte, -1 if only its records know. What lies
+        behind `reach` is zeros, and is left alone as far as no record extends there.
+        """
+        size: i64 = len(buffer)
+        self._buffer = buffer
+        self._limit: i64 = size if limit < 0 else limit
+        self._stop: i64 = self._limit if stop < 0 else stop
+        self._reach: i64 = size if reach < 0 else reach
+        self._check_crc = check_crc
+        self._window_at: i64 = begin
+        self._window_end: i64 = begin
+        self.base: i64 = base
+        self.record = RecordReader()
+        self.data = b""
+        self.position: i64 = begin
+        self.size: i64 = 0
+        self.count: i64 = 0
+        self.ending: i64 = STOP
+
+    def next(self) -> bool:
+        """Go to the next record; return False if the walk has ended.
+
+        Raises CorruptionError with the position of what is no whole record with the offset of its place,
+        and the right CRC if that is checked; the walk is there then.
+        """
+        at: i64 = self.position + self.size
+        self.position = at
+        self.size = 0
+        if at >= self._stop:
+            self.ending = STOP
+            return False
+        if at + HEAD_SIZE > self._limit or at >= self._reach:
+            self.ending = UNWRITTEN
+            return False
+        if at + HEAD_SIZE > self._window_end:
+            self._load(at, HEAD_SIZE)
+        local: i64 = at - self._window_at
+        total: i64 = i64(read_i32_be(self.data, local))
+        magic: i64 = i64(read_i32_be(self.data, local + 4)) & _MASK
+        if magic == FILLER:
+            if total < HEAD_SIZE:
+                raise CorruptionError(f"a filler record of {total} bytes", at)
+            self.ending = CLOSED
+            return False
+        if total == 0 and magic == 0:
+            self.ending = UNWRITTEN
+            return False
+        record = self.record
+        if total > _WINDOW or at + total > self._limit:
+            # A long record, or none: its lengths are checked before it is copied.
+            self.data = record.find(self._buffer, at, self._limit, self._check_crc)
+            self._window_end = at
+        else:
+            if at + total > self._window_end:
+                self._load(at, total)
+                local = 0
+            record.read(self.data, local, self._limit - self._window_at, self._window_at)
+            if self._check_crc:
+                record.check_crc(self.data, self._window_at)
+        if self.base < 0:
+            self.base = record.physical_offset - at
+        if record.physical_offset != self.base + at:
+            stated: i64 = record.physical_offset
+            right: i64 = self.base + at
+            raise CorruptionError(f"a record with commit-log offset {stated} is at {right}", at)
+        self.size = total
+        self.count += 1
+        return True
+
+    def _load(self, at: i64, least: i64) -> None:
+        end: i64 = min(at + _WINDOW, self._reach)
+        end = min(max(end, at + least), self._limit)
+        self.data = bytes(self._buffer[at:end])
+        self._window_at = at
+        self._window_end = end
+
+    def skip(self) -> None:
+        """Go over all records up to the end of the walk. Raises what `next` raises."""
+        while self.next():
+            pass
+
+    def scan(self) -> RecordScan:
+        """Return the record as values."""
+        return self.record.scan(self.data, self.size)
