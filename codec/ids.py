@@ -97,15 +97,24 @@ class UniqIdFactory:
         self._tz = tz
         self._counter = itertools.count()
         self._start, self._end = _month(now_ms(), tz)
+        self._moment = -1
+        self._stem = ""
 
     def next(self) -> str:
+        """Return a new id."""
         now = self._now_ms()
+        if now != self._moment:
+            self._stem, self._moment = self._stem_at(now), now
+        return f"{self._stem}{next(self._counter) & 0xFFFF:04X}"
+
+    def _stem_at(self, now: int) -> str:
+        """Return what the ids of one millisecond begin with."""
         if now >= self._end:
             self._start, self._end = _month(now, self._tz)
         span = now - self._start
         if -CLOCK_STEP < span < 0:
             span = 0
-        return f"{self._prefix}{span & 0xFFFFFFFF:08X}{next(self._counter) & 0xFFFF:04X}"
+        return f"{self._prefix}{span & 0xFFFFFFFF:08X}"
 
 
 class UniqId(NamedTuple):

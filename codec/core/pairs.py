@@ -16,3 +16,16 @@ def read_pairs(text: str) -> dict[str, str]:
         if name and value:
             found[name] = value
     return found
+
+
+def write_pairs(properties: dict[str, str]) -> str:
+    """Return the text that `read_pairs` reads as these pairs; "" if there is none. Raises TypeError for a
+    value that is not a text.
+    """
+    pairs: list[str] = []
+    for name, value in properties.items():
+        if not name or not value:
+            return ""
+        pairs.append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
+    text = PROPERTY_SEPARATOR.join(pairs)
+    return text if text.count(PROPERTY_SEPARATOR) == len(pairs) - 1 else ""

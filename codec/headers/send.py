@@ -60,13 +60,17 @@ class SendMessageRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
     max_reconsume_times: Int32 | None = None
 
 
-class SendMessageResponseHeader(Header, frozen=True, kw_only=True):
+class SendMessageResponseHeader(Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The reply to a send. Brokers add the last two ext fields to the header."""
+
     msg_id: str
     queue_id: Int32
     queue_offset: Int64
     transaction_id: str | None = None
     batch_uniq_id: str | None = None
     recall_handle: str | None = None
+    msg_region: str | None = field(name="MSG_REGION", default=None)
+    trace_on: str | None = field(name="TRACE_ON", default=None)
 
 
 class SendMessageRequestHeaderV2(Header, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -126,7 +126,13 @@ def optional(form: type[T]) -> type[T | None]:
 
 
 def _read_header(cls: Any, command: RemotingCommand) -> Any:
-    return None if cls is None else from_ext(cls, command.ext_fields)
+    if cls is None:
+        return None
+    header = command.header
+    # The header of a reply was read before it was known to which request it replies.
+    if isinstance(header, cls):
+        return header
+    return from_ext(cls, command.ext_fields if header is None else to_ext(header))
 
 
 def _ext(header: Any) -> dict[str, str] | None:

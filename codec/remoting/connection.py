@@ -14,6 +14,7 @@ from 0 to 2**31−1 and start again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from sys import maxsize
 from typing import Final
 
@@ -251,9 +252,9 @@ class Connection:
     # ---- sending
 
     @property
-    def waiting(self) -> int:
-        """The number of requests that wait for a response."""
-        return len(self._waiting)
+    def waiting(self) -> Mapping[int, object]:
+        """The tokens of requests that wait for a response, by opaque number, the oldest first."""
+        return self._waiting
 
     def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
         """The frame of a numbered request; `match` returns `token` for its response. Raises

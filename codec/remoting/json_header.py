@@ -155,7 +155,8 @@ class DirectReader(Generic[HeaderT]):
         # msgspec reads "1" as true, Java as false; searching for it costs half as much as reading.
         self._doubtful = tuple(f'"{name}":"1"'.encode() for name in bool_names(header))
         flags = bool_attributes(header)
-        self._flags = attrgetter(*flags, *flags)  # twice: with a single name it would be no tuple
+        # Twice: with a single name it would be no tuple.
+        self._flags = attrgetter(*flags, *flags) if flags else lambda _: ()
 
     def decode(self, header: bytes, body: bytes) -> RemotingCommand | None:
         """The command, or None when only the tolerant pass can read the header."""

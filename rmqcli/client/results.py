@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -46,9 +45,8 @@ def send_result(
     msg_id: str,
     queue: MessageQueue,
     header: SendMessageResponseHeader,
-    fields: Mapping[str, str],
 ) -> SendResult:
-    """The result of a send to `queue`, from the header and the ext fields of the reply."""
+    """Return the result of a send to `queue` from the header of the reply."""
     if header.queue_id != queue.queue_id:
         queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
     return SendResult(
@@ -58,8 +56,8 @@ def send_result(
         queue,
         header.queue_offset,
         header.transaction_id,
-        fields.get("MSG_REGION") or DEFAULT_REGION,
-        fields.get("TRACE_ON") != "false",
+        header.msg_region or DEFAULT_REGION,
+        header.trace_on != "false",
     )
 
 

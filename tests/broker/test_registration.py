@@ -301,4 +301,4 @@ async def test_a_request_that_fails_leaves_no_waiter(
         with pytest.raises(RemoteTimeout):
             await session.request(RemotingCommand(REGISTER), 1)
     assert len(recorder.requests) == 15
-    assert session.connection.waiting == 0
+    assert len(session.connection.waiting) == 0

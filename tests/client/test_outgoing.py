@@ -46,12 +46,10 @@ def test_properties_as_text_are_those_as_bytes(properties: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("properties", "said"), [({"P": ""}, "property 'P' has no value"), ({"": "v"}, "a property has no name")]
 )
-async def test_a_property_that_readers_would_not_find_is_refused(
-    properties: dict[str, str], said: str
-) -> None:
+def test_a_property_that_readers_would_not_find_is_refused(properties: dict[str, str], said: str) -> None:
     message = Message(topic="T", body=b"x", properties=properties)
     with pytest.raises(InvalidRequest, match=said):
-        await Preparer("ID".__str__).single(message)
+        Preparer("ID".__str__).single(message)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,9 @@ async def test_the_request_equals_the_general_one(
     headers = SendHeaders(instance, "PG")
     for number in range(2):  # the first of a queue may make a template, the second finds it
         message = Message(topic=topic, body=bytes(size), **options)
-        outgoing = await Preparer(f"ID{number}".__str__).single(message)
+        preparer = Preparer(f"ID{number}".__str__)
+        packed = await preparer.packed(message) if size >= preparer.compress_over else None
+        outgoing = preparer.single(message, packed)
         request = headers.request(outgoing, QUEUE)
         assert isinstance(request, SendRequest) is (is_plain and size < 4096)
         general = Connection().request(headers.command(outgoing, QUEUE), None)

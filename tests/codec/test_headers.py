@@ -109,7 +109,7 @@ def test_wire_names_follow_one_rule() -> None:
         for field in msgspec.structs.fields(cls)
     }
     odd = {wire for wire, name in names.items() if wire != _camel(name)}
-    assert odd == {"clientID", "classCRC", "READ_AHEAD_MODE", "ReqT"}
+    assert odd == {"clientID", "classCRC", "READ_AHEAD_MODE", "ReqT", "MSG_REGION", "TRACE_ON"}
 
 
 def _camel(name: str) -> str:

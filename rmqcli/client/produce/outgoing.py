@@ -8,13 +8,14 @@ others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from sys import maxsize
 
+import msgspec
 import trio
 
 from codec.codes import MessageSysFlag
 from codec.compression import compress
-from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from codec.core.pairs import write_pairs
 from codec.errors import LocalProtocolError
 from codec.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
@@ -35,10 +36,12 @@ COMPRESS_IN_THREAD = 64 * 1024
 COMPRESSIONS = ("zlib", "lz4", "zstd")
 UNIQ_KEY, TRAN_MSG, MSG_TYPE = PropertyName.UNIQ_KEY, PropertyName.TRAN_MSG, PropertyName.MSG_TYPE
 
+Packed = tuple[bytes, int]
+"""A compressed body, and the bits of the sys flag that say so."""
 SendOperation = Operation[SendMessageRequestHeaderV2, SendMessageResponseHeader, bytes, None]
 
 
-class Outgoing(NamedTuple):
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """The parts of a send request from a message. `msg_id`: the UNIQ_KEY, comma-joined for a batch."""
 
     topic: str
@@ -82,15 +85,25 @@ class Preparer:
                 f"unknown compression {compression!r}: one of {', '.join(COMPRESSIONS)} is expected"
             )
         self._next_id = next_id
-        self._compress_over = compress_over
-        self._compression = compression
+        self.compress_over = maxsize if compression is None else compress_over
+        self._compression = compression or ""
         self._level = compress_level
         self.max_message_size = max_message_size
         self._allow_empty = allow_empty
         self._checked: set[str] = set()
 
-    async def single(self, message: Message) -> Outgoing:
-        """Prepares one message; InvalidRequest when it breaks a limit or has an invalid name."""
+    async def packed(self, message: Message) -> Packed:
+        """Return the compressed body of a message of `compress_over` bytes or more. Raises InvalidRequest."""
+        self.check(message)
+        body, kind = message.body, self._compression
+        if len(body) < COMPRESS_IN_THREAD:
+            return compress(body, kind, self._level)
+        return await trio.to_thread.run_sync(compress, body, kind, self._level)
+
+    def single(self, message: Message, packed: Packed | None = None) -> Outgoing:
+        """Prepare one message, whose body is `packed` if it is long. Raises InvalidRequest when it breaks a
+        limit or has an invalid name.
+        """
         topic, body = message.topic, message.body
         if topic not in self._checked or not 0 < len(body) <= self.max_message_size:
             self.check(message)
@@ -98,8 +111,8 @@ class Preparer:
         msg_id = properties.get(UNIQ_KEY) or self._next_id()
         properties[UNIQ_KEY] = msg_id
         sys_flag = 0
-        if self._compression is not None and len(body) >= self._compress_over:
-            body, sys_flag = await self._compressed(body)
+        if packed is not None:
+            body, sys_flag = packed
         if properties.get(TRAN_MSG) == "true":
             sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
         times, maximum = 0, None
@@ -132,12 +145,6 @@ class Preparer:
                 f"message to {topic} has a body of {size} bytes, more than {self.max_message_size}"
             )
 
-    async def _compressed(self, body: bytes) -> tuple[bytes, int]:
-        kind = self._compression or "zlib"
-        if len(body) < COMPRESS_IN_THREAD:
-            return compress(body, kind, self._level)
-        return await trio.to_thread.run_sync(compress, body, kind, self._level)
-
 
 def properties_bytes(properties: Mapping[str, str]) -> bytes:
     """Encode properties. Raises InvalidRequest over the limit, and for what readers would not find again: a
@@ -155,14 +162,13 @@ def properties_bytes(properties: Mapping[str, str]) -> bytes:
     return data
 
 
-def properties_text(properties: Mapping[str, str]) -> str:
+def properties_text(properties: dict[str, str]) -> str:
+    """Return the text of `properties_bytes`; most properties are ASCII, and written in half a microsecond."""
     try:
-        text = PROPERTY_SEPARATOR.join(map(NAME_VALUE_SEPARATOR.join, properties.items()))
-    except TypeError:  # a value that is not text
-        return properties_bytes(properties).decode()
-    is_whole = "" not in properties and "" not in properties.values()
-    is_right = is_whole and text.isascii() and len(text) <= MAX_PROPERTIES_LENGTH
-    if is_right and text.count(PROPERTY_SEPARATOR) == len(properties) - 1:
+        text = write_pairs(properties)
+    except TypeError:  # a value that is not a text, whose text is sent
+        text = ""
+    if text.isascii() and 0 < len(text) <= MAX_PROPERTIES_LENGTH:
         return text
     return properties_bytes(properties).decode()
 

@@ -163,7 +163,9 @@ class Producer(Traceable, Client):
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
             (message,), queue, selector = self._wrapped([message], queue, selector)
-        outgoing = await self._preparer.single(message)
+        preparer = self._preparer
+        packed = await preparer.packed(message) if len(message.body) >= preparer.compress_over else None
+        outgoing = preparer.single(message, packed)
         return await self._deliver(outgoing, [message], queue, selector, deadline)
 
     async def send_soon(
@@ -216,7 +218,9 @@ class Producer(Traceable, Client):
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
             (message,), queue, selector = self._wrapped([message], queue, selector)
-        outgoing = await self._preparer.single(message)
+        preparer = self._preparer
+        packed = await preparer.packed(message) if len(message.body) >= preparer.compress_over else None
+        outgoing = preparer.single(message, packed)
         route = await self._targets.route(outgoing.topic, deadline)
         target = queue or self._targets.queue(route, message, selector, None)
         address = self._targets.master(route, target)
@@ -383,4 +387,4 @@ class Producer(Traceable, Client):
             raise refusal(reply.code, reply.remark, address, request.code)
         header = read_answer(outgoing.operation, reply, address).header
         short = self._namespace.unwrap_queue(queue) if self._namespace.name else queue
-        return send_result(status, outgoing.msg_id, short, header, reply.ext_fields or {})
+        return send_result(status, outgoing.msg_id, short, header)

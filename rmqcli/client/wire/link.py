@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import trio
 
-from codec.codes import RPC_RESPONSE
+from codec.codes import RPC_RESPONSE, ResponseCode
 from codec.errors import CodecError, LocalProtocolError
+from codec.headers.send import SendMessageResponseHeader
 from codec.remoting.connection import Connection, ReceiveError
-from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.frame import DirectReaders, RemotingCommand, encode_frame
 from codec.remoting.send_frames import SendRequest
 from rmqcli.client.errors import (
     ClientError,
@@ -35,6 +36,8 @@ from rmqcli.client.wire.reader import Answer, Call, Reader
 from rmqcli.client.wire.streams import Stream, TcpStream, close_forcefully
 from rmqcli.client.wire.tls_problems import tls_problem
 
+_REPLIES = DirectReaders({ResponseCode.SUCCESS: SendMessageResponseHeader})
+"""Replies to sends are read straight into their header; the general reader reads those with other fields."""
 STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
 Request = RemotingCommand | SendRequest
 OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
@@ -50,8 +53,8 @@ class Link:
         self.address = address
         self._stream = stream
         self._on_request = on_request
-        self._protocol = Connection()
-        self._calls: dict[int, Call] = {}
+        self._protocol = Connection(direct=_REPLIES)
+        self._calls = cast("Mapping[int, Call]", self._protocol.waiting)
         self._outbox = Outbox(stream)
         self._reader = Reader(stream, self._calls, self._received, self._asked)
         self._scope = trio.CancelScope()
@@ -72,7 +75,7 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        return max(len(self._calls), self._protocol.waiting)
+        return len(self._calls)
 
     def close(self, reason: str = "closed by this client") -> None:
         """Ends the link; requests in flight raise ConnectionLost."""
@@ -125,13 +128,12 @@ class Link:
             await self._wait_for_room(command, deadline, timeout)
         if self._lost is not None:
             raise self._loss(self._lost)
-        call = Call(deadline, self._heard)
+        call = Call(self._protocol, deadline, self._heard)
         try:
             frame = self._protocol.request(command, call)
         except LocalProtocolError as error:
             raise InvalidRequest(f"{request_name(command.code)} cannot be sent: {error}") from error
-        opaque = call.opaque = command.opaque
-        self._calls[opaque] = call
+        call.opaque = command.opaque
         self._outbox.put(frame, alone=len(self._calls) == 1)
         if deadline < self._next_deadline:
             self._next_deadline = self._alarm.deadline = deadline
@@ -141,10 +143,11 @@ class Link:
             except STREAM_ERRORS as error:
                 self._break(error)
             except BaseException:
-                self._forget(opaque)
+                self._protocol.forget(call.opaque)
                 raise
         else:
-            await call.wait(partial(self._forget, opaque))
+            call.task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(call.give_up)
         answer = call.answer
         if isinstance(answer, RemotingCommand):
             return answer
@@ -181,15 +184,8 @@ class Link:
             return
         raise RequestTimeout(self.address, request_name(command.code), timeout)
 
-    def _forget(self, opaque: int) -> None:
-        self._protocol.forget(opaque)
-        self._calls.pop(opaque, None)
-
     def _release_all(self, reason: str) -> None:
-        self._protocol.abandon()
-        calls = list(self._calls.values())
-        self._calls.clear()
-        for call in calls:
+        for call in cast("list[Call]", self._protocol.abandon()):
             self._end(call, reason)
         self._outbox.release(reason)
 
@@ -222,7 +218,6 @@ class Link:
                 continue
             call = self._protocol.match(command)
             if isinstance(call, Call):
-                del self._calls[call.opaque]
                 call.end(command)
         if lost is not None:
             self.close(lost)
@@ -254,7 +249,7 @@ class Link:
         late = [call for call in self._calls.values() if call.deadline <= now]
         silent = any(call.heard == self._heard for call in late)
         for call in late:
-            self._forget(call.opaque)
+            self._protocol.forget(call.opaque)
             self._end(call, None)
         self._next_deadline = min((call.deadline for call in self._calls.values()), default=math.inf)
         if silent:

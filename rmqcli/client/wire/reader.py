@@ -15,6 +15,7 @@ from collections.abc import Callable, Sized
 
 import trio
 
+from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.wire.polling import Polling
 from rmqcli.client.wire.streams import READ_SIZE, DirectStream, Stream
@@ -33,12 +34,13 @@ Answer = RemotingCommand | str | None
 class Call:
     """A request that ends once, with an answer. `heard`: the number of reads from the peer before it.
 
-    `reads`: its task reads the connection itself and finds the answer; else the task in `wait` is woken.
+    `reads`: its task reads the connection itself and finds the answer; else `task`, which waits, is woken.
     """
 
-    __slots__ = ("answer", "deadline", "heard", "is_over", "opaque", "reads", "task")
+    __slots__ = ("answer", "deadline", "heard", "is_over", "opaque", "protocol", "reads", "task")
 
-    def __init__(self, deadline: float, heard: int) -> None:
+    def __init__(self, protocol: Connection, deadline: float, heard: int) -> None:
+        self.protocol = protocol
         self.deadline = deadline
         self.heard = heard
         self.opaque = -1
@@ -54,15 +56,10 @@ class Call:
         if self.task is not None:
             trio.lowlevel.reschedule(self.task)
 
-    async def wait(self, give_up: Callable[[], None]) -> None:
-        """Waits for the end; a cancellation calls `give_up`."""
-
-        def abort(_: object) -> trio.lowlevel.Abort:
-            give_up()
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        self.task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(abort)
+    def give_up(self, _: object) -> trio.lowlevel.Abort:
+        """Drop the request when its task is cancelled."""
+        self.protocol.forget(self.opaque)
+        return trio.lowlevel.Abort.SUCCEEDED
 
 
 class Reader:
