@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -114,6 +115,29 @@ async def test_timeout_begins_when_the_send_does(
             )
     assert [round(time) for time, _ in outcomes] == [2, 4]
     assert all(isinstance(outcome, RequestTimeout) for _, outcome in outcomes)
+
+
+async def test_callback_runs_in_the_context_of_its_sender(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    sender = ContextVar[str]("sender")
+    told: list[str] = []
+    async with producing(network) as producer:
+        for name in ("a", "b"):  # the second send finds the idle task of the first
+            sender.set(name)
+            await producer.send_soon(message(), lambda _: told.append(sender.get()))
+            await trio.sleep(1)
+    assert told == ["a", "b"]
+
+
+async def test_tasks_are_used_again(server: Server, network: Network, autojump_clock: Any) -> None:
+    async with producing(network) as producer:
+        for _ in range(9):
+            for _ in range(3):
+                await producer.send_soon(message())
+            await trio.sleep(1)
+        children = producer.instance.nursery.child_tasks
+        assert sum(task.name == "send" for task in children) == 3
 
 
 async def test_queue_that_is_asked_for(server: Server, network: Network, autojump_clock: Any) -> None:

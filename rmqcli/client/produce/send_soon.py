@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 
 import trio
 
@@ -17,6 +18,9 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.results import SendResult
 
 IN_FLIGHT = 1000
+TOGETHER = 32
+"""The other tasks run after so many calls of `send_soon` that need not wait: a turn of the scheduler costs as much
+as a third of a send."""
 
 log = logging.getLogger("rmqcli.client.produce.send_soon")
 
@@ -26,8 +30,21 @@ SendCallback = Callable[[SendResult | Exception], Awaitable[object] | object]
 _Send = Callable[[], Awaitable[SendResult]]
 
 
+class _Worker:
+    """A task that carries out one send after another; `job` is the next one while the task is idle."""
+
+    __slots__ = ("job", "task")
+
+    def __init__(self, job: tuple[_Send, SendCallback | None]) -> None:
+        self.job = job
+        self.task: trio.lowlevel.Task | None = None
+
+
 class Underway:
-    """The asynchronous sends of one producer, between `open` and `close`."""
+    """The asynchronous sends of one producer, between `open` and `close`.
+
+    Starting a task costs as much as a send, so tasks that have become idle are used again.
+    """
 
     def __init__(self, instance: ClientInstance, limit: int) -> None:
         if limit < 1:
@@ -35,6 +52,9 @@ class Underway:
         self._instance = instance
         self._limit = limit
         self._open = False
+        self._running = 0
+        self._since_turn = 0
+        self._idle: list[_Worker] = []
         self._scopes: set[trio.CancelScope] = set()
         self._calling: set[trio.lowlevel.Task] = set()
         self._waiting = trio.lowlevel.ParkingLot()
@@ -46,7 +66,7 @@ class Underway:
     async def close(self, *, wait: bool) -> None:
         """Waits for all sends and callbacks; without `wait`, or when cancelled, cancels them."""
         try:
-            while wait and self._scopes:
+            while wait and self._running:
                 await self._closing.park()
         finally:
             self._open = False
@@ -58,24 +78,60 @@ class Underway:
                     await self._closing.park()
 
     async def start(self, send: _Send, callback: SendCallback | None) -> None:
-        """Returns when `send` has started."""
-        await trio.lowlevel.checkpoint()
-        while self._open and len(self._scopes) >= self._limit and not self._is_callback():
+        """Returns when `send` is about to start."""
+        self._since_turn += 1
+        if self._since_turn < TOGETHER:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        else:
+            self._since_turn = 0
+            await trio.lowlevel.checkpoint()
+        while self._open and self._running >= self._limit and not self._is_callback():
             await self._waiting.park()
+            self._since_turn = 0
         if not self._open:
             raise InvalidRequest("a producer sends only inside its `async with` block")
+        job = send, callback
+        self._running += 1
+        if self._idle:
+            worker = self._idle.pop()
+            assert worker.task is not None
+            worker.job = job
+            worker.task.context = copy_context()  # that of a new task
+            trio.lowlevel.reschedule(worker.task)
+        else:
+            self._begin(_Worker(job))
 
+    def _begin(self, worker: _Worker) -> None:
         async def run() -> None:
             try:
-                await self._carry_out(send, callback)
+                await self._work(worker)
             finally:
                 self._scopes.discard(scope)
-                self._waiting.unpark()
                 if not self._scopes:
                     self._closing.unpark_all()
 
         scope = self._instance.start(run, "send")
         self._scopes.add(scope)
+
+    async def _work(self, worker: _Worker) -> None:
+        """Carry out sends until there are more idle tasks than sends may run."""
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            self._idle.remove(worker)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        worker.task = trio.lowlevel.current_task()
+        while len(self._idle) < self._limit:
+            try:
+                await self._carry_out(*worker.job)
+            finally:
+                self._running -= 1
+                if self._waiting:
+                    self._waiting.unpark()
+                if not self._running:
+                    self._closing.unpark_all()
+            self._idle.append(worker)
+            await trio.lowlevel.wait_task_rescheduled(give_up)
 
     def _is_callback(self) -> bool:
         return trio.lowlevel.current_task() in self._calling
@@ -94,7 +150,7 @@ class Underway:
         self._calling.add(task)
         try:
             said = callback(outcome)
-            if inspect.isawaitable(said):
+            if said is not None and inspect.isawaitable(said):
                 await said
         except Exception:  # of the application; it must not end other sends
             log.exception("the callback of a send failed")
