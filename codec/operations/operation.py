@@ -111,9 +111,14 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
             return self.decode_header(command), body
         return self.decode_header(command), _decode(self.request_body, command.body)
 
+    def decode_reply_header(self, command: RemotingCommand) -> ReplyT:
+        """Return the header of a reply. Raises HeaderError."""
+        header: Any = _read_header(self.reply, command)
+        return header  # type: ignore[no-any-return]
+
     def decode_reply(self, command: RemotingCommand) -> Answer[ReplyT, ReplyBodyT]:
         """The header and the body of a reply. Raises HeaderError or BodyError."""
-        return Answer(_read_header(self.reply, command), _decode(self.reply_body, command.body))
+        return Answer(self.decode_reply_header(command), _decode(self.reply_body, command.body))
 
 
 AnyOperation = Operation[Any, Any, Any, Any]

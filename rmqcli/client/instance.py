@@ -113,6 +113,7 @@ class ClientInstance:
     ) -> None:
         self.timeout = timeout
         self.now_ms = now_ms
+        self.clock: Callable[[], float] = trio.current_time
         self.random = rng or random.Random()
         self.ip = local_ip()
         self.unit_mode = unit_mode
@@ -146,6 +147,7 @@ class ClientInstance:
         if self._entered:
             raise InvalidRequest("a client instance is entered once")
         self._entered = True
+        self.clock = trio.lowlevel.current_clock().current_time  # what trio.current_time looks up each time
         self._manager = trio.open_nursery()
         outer = await self._manager.__aenter__()
         with trio.CancelScope(shield=True):

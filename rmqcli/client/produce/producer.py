@@ -40,7 +40,7 @@ from rmqcli.client.results import SEND_STATUSES, SendResult, SendStatus, send_re
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.trace.dispatcher import Traceable, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import published
-from rmqcli.client.wire.requests import read_answer
+from rmqcli.client.wire.requests import read_header
 
 
 class ProducerOptions(InstanceOptions, total=False):
@@ -160,7 +160,7 @@ class Producer(Traceable, Client):
         RequestTimeout, or BrokerRefused with the broker's code. An error whose `maybe_stored` is set leaves
         open whether the message is stored. With `queue` or `selector` there is one attempt.
         """
-        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        deadline = self.instance.clock() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
             (message,), queue, selector = self._wrapped([message], queue, selector)
         preparer = self._preparer
@@ -376,15 +376,13 @@ class Producer(Traceable, Client):
         messages: Sequence[Message],
     ) -> SendResult:
         request = self._headers.request(outgoing, queue)
-        left = deadline - trio.current_time()
+        left = deadline - self.instance.clock()
         # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a
         # second try of a request that was sent makes a second message.
-        reply = await self.instance.pool.request(
-            address, request, left, deadline=deadline, connect_timeout=left / (tries_left + 1)
-        )
+        reply = await self.instance.pool.request(address, request, left, deadline, left / (tries_left + 1))
         status = SEND_STATUSES.get(reply.code)
         if status is None:
             raise refusal(reply.code, reply.remark, address, request.code)
-        header = read_answer(outgoing.operation, reply, address).header
+        header = read_header(outgoing.operation, reply, address)
         short = self._namespace.unwrap_queue(queue) if self._namespace.name else queue
         return send_result(status, outgoing.msg_id, short, header)

@@ -14,7 +14,8 @@ import trio
 from rmqcli.client.wire.streams import SendNow, Stream
 
 MAX_QUEUED = 8 * 1024 * 1024
-TOGETHER = 8
+TOGETHER = 32
+"""With 64 sends of 1 KB in flight, groups of 8 cost the client a sixth and the broker a fifth more CPU."""
 
 
 class Outbox:

@@ -104,7 +104,6 @@ class Pool:
         address: str,
         command: Request,
         timeout: float,
-        *,
         deadline: float | None = None,
         connect_timeout: float | None = None,
     ) -> Coroutine[Any, Any, RemotingCommand]:

@@ -41,6 +41,16 @@ def answer_of(
     return read_answer(operation, reply, address)
 
 
+def read_header(
+    operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
+) -> ReplyT:
+    """Return the header of a reply whatever its code. Raises UnexpectedReply if it cannot be read."""
+    try:
+        return operation.decode_reply_header(reply)
+    except CodecError as error:
+        raise UnexpectedReply(address, operation.name, str(error)) from error
+
+
 def read_answer(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
 ) -> Answer[ReplyT, ReplyBodyT]:
