@@ -225,9 +225,9 @@ def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
 
     broker.store.set_bit_map(bit_map)
     delays.correct_offsets()
-    broker.store.add_arrival_listener(broker.holds.arrived, broker.holds.wants)
-    broker.store.add_arrival_listener(broker.ha.arrived, broker.ha.wants)
-    broker.store.add_arrival_listener(delays.arrived, delays.wants)
+    broker.store.add_arrival_listener(broker.holds.arrived)
+    broker.store.add_arrival_listener(broker.ha.arrived)
+    broker.store.add_arrival_listener(delays.arrived)
 
 
 async def _run(

@@ -26,10 +26,10 @@ from broker.net.limits import Newcomers
 from broker.net.tls.acceptor import TLS_HANDSHAKE, TlsAcceptor
 from broker.net.transport import Buffer, StreamTransport, Transport
 from broker.store import MessageStore
-from broker.store.values import Arrival
 from broker.supervisor import Services, Supervisor, open_services
 from codec.acl.addresses import parse_rules, read_address
 from codec.addresses import join_address
+from codec.core.run import QueueRun
 from codec.errors import RemoteProtocolError
 from codec.ha.frames import ReportReader, encode_block_header
 
@@ -77,11 +77,7 @@ class Master:
         finally:
             self._services = None
 
-    def wants(self, _topic: str, _queue_id: int) -> bool:
-        """True while a slave is connected."""
-        return bool(self.replicas.slaves)
-
-    def arrived(self, _arrivals: Sequence[Arrival]) -> None:
+    def arrived(self, _stored: QueueRun) -> None:
         """Wakes what sends to slaves: an arrival listener of the store."""
         if self.replicas.slaves:
             self.wake()

@@ -9,7 +9,7 @@ on, and when a record of an unknown topic came: what a master acknowledged can t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import trio
@@ -18,8 +18,8 @@ from broker.errors import BrokerError
 from broker.ha.departures import Departures
 from broker.ha.peer import MasterPeer, Tables
 from broker.services.table_files import TableFiles
-from broker.store.values import Arrival
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from codec.core.run import QueueRun
 from codec.errors import CodecError
 
 FIRST_SECONDS = 3.0
@@ -68,13 +68,12 @@ class TableCopies:
         """Has the tables copied soon."""
         self._wanted.set()
 
-    def arrived(self, arrivals: Sequence[Arrival]) -> None:
-        """Has the tables copied soon if one of these records is of a topic that is new here."""
-        for message, _ in arrivals:
-            topic = message.topic
-            if topic not in self.topics and topic not in self._unknown and len(self._unknown) < MOST_UNKNOWN:
-                self._unknown.add(topic)
-                self.want()
+    def arrived(self, stored: QueueRun) -> None:
+        """Has the tables copied soon if the topic of records is new here."""
+        topic = stored.topic
+        if topic not in self.topics and topic not in self._unknown and len(self._unknown) < MOST_UNKNOWN:
+            self._unknown.add(topic)
+            self.want()
 
     async def copy(self) -> bool:
         """Copies once; False, and nothing is changed, if the master does not answer."""

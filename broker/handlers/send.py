@@ -82,8 +82,10 @@ def send(
         raise put_refusal(broker, result.status)
     must_wait = broker.waits_for_store and message.wait_store
     if not must_wait:
-        frame_of = broker.send_replies.by_kind[command.serialize_type]
-        return frame_of(command.opaque, result.physical_offset, queue_id, result.queue_offset)
+        ids = broker.offset_msg_id(result.physical_offset).encode()
+        return broker.send_replies.frame(
+            command.serialize_type, command.opaque, ids, queue_id, result.queue_offset
+        )
     begin_flush(broker)
     reply = _reply(queue_id, result, broker.offset_msg_id(result.physical_offset))
     return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
@@ -120,7 +122,7 @@ def _store_batch(
         begin_flush(broker)
         reply = _reply(queue_id, result, msg_ids.decode())
         return _stored_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
-    return broker.send_replies.batch_frame(
+    return broker.send_replies.frame(
         command.serialize_type, command.opaque, msg_ids, queue_id, result.queue_offset
     )
 
@@ -176,7 +178,7 @@ def _stored(broker: BrokerContext, batch: Batch) -> AppendResult:
 
 def _joined_ids(broker: BrokerContext, result: AppendResult, begin: bytes = b"") -> bytes:
     """The message ids of a batch or part, behind `begin`."""
-    return begin + joined_offset_msg_ids(broker.store_host, result.physical_offsets or ()).encode()
+    return begin + joined_offset_msg_ids(broker.store_host, result.physical_offsets).encode()
 
 
 async def _stored_reply(

@@ -185,7 +185,7 @@ class Dispatcher:
         self._batches.begin_batch()
         while position < last and not session.is_congested:
             command = commands[position]
-            if runs and position + 1 < last:
+            if runs:
                 run = runs.get(command.code)
                 if run is not None:
                     end = last if admission is None else admission.admits_together(position, last)

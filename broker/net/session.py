@@ -247,13 +247,9 @@ class Session:
             _log.debug("%s: reply %d answers no request", self.peer_text, reply.opaque)
 
     def queue_reply(self, frame: bytes) -> None:
-        """Queues a complete frame while a batch is handled."""
+        """Queues complete frames while a batch is handled."""
         self._outgoing.append(frame)
         self.outgoing_bytes += len(frame)
-
-    def queue_replies(self, frames: Sequence[bytes]) -> None:
-        self._outgoing += frames
-        self.outgoing_bytes += sum(map(len, frames))
 
     def flush(self) -> None:
         """Sends what the kernel accepts now; a task sends the rest."""

@@ -10,15 +10,15 @@ would wait longer than its level is delivered at once. A slave delivers nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from functools import partial
 
 import trio
 
 from broker.context import BrokerContext
 from broker.services.messages import real_place, restored
-from broker.store.values import Arrival, PutStatus, StoreMessage
+from broker.store.values import PutStatus, StoreMessage
 from broker.supervisor import Services
+from codec.core.run import QueueRun
 from codec.errors import CodecError
 from codec.names import SystemTopic
 from codec.properties import encode_properties
@@ -43,15 +43,10 @@ class DelayService:
         self._arrivals = [trio.Event() for _ in broker.delay_levels.delays_ms]
         self._refused: dict[int, int] = {}
 
-    def wants(self, topic: str, _queue_id: int) -> bool:
-        """True for delayed messages."""
-        return topic == SystemTopic.SCHEDULE
-
-    def arrived(self, arrivals: Sequence[Arrival]) -> None:
-        """Wakes the levels of new delayed messages: an arrival listener of the store."""
-        for message, _ in arrivals:
-            if message.topic == SystemTopic.SCHEDULE and 0 <= message.queue_id < len(self._arrivals):
-                self._arrivals[message.queue_id].set()
+    def arrived(self, stored: QueueRun) -> None:
+        """Wakes the level of new delayed messages: an arrival listener of the store."""
+        if stored.topic == SystemTopic.SCHEDULE and 0 <= stored.queue_id < len(self._arrivals):
+            self._arrivals[stored.queue_id].set()
 
     def correct_offsets(self) -> None:
         """Moves saved offsets into the range of their queues. Call this once before `start`."""

@@ -11,15 +11,16 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
 import trio
 
 from broker.net.turns import Job, Jobs
-from broker.store.values import Arrival
+from codec.core.run import QueueRun
 from codec.properties import decode_properties
 
 KeyT = TypeVar("KeyT")
@@ -58,10 +59,10 @@ class _Arrivals:
     last: int = -1
     messages: list[tuple[int, int, bytes]] = field(default_factory=list)
 
-    def add(self, offset: int, tags_code: int, properties: bytes) -> None:
-        self.last = offset
+    def add(self, stored: QueueRun) -> None:
+        self.last = stored.queue_offset + len(stored.codes) - 1
         if len(self.messages) <= MOST_ARRIVALS:
-            self.messages.append((offset, tags_code, properties))
+            self.messages += zip(count(stored.queue_offset), stored.codes, stored.texts)
 
     def wake(self, hold: Hold) -> bool:
         if hold.offset > self.last:
@@ -131,22 +132,16 @@ class Holds:
             self._wake.set()
         return True
 
-    def wants(self, topic: str, queue_id: int) -> bool:
-        """True if pulls of a queue are held."""
-        return (topic, queue_id) in self._queues
-
-    def arrived(self, arrivals: Sequence[Arrival]) -> None:
+    def arrived(self, stored: QueueRun) -> None:
         """Wakes the pulls that messages are for: an arrival listener of the store."""
-        queues, arrived = self._queues, self._arrived
-        if not queues:
+        key = stored.topic, stored.queue_id
+        if key not in self._queues:
             return
-        for message, result in arrivals:
-            key = message.topic, message.queue_id
-            if key in queues:
-                if key not in arrived:
-                    arrived[key] = _Arrivals()
-                    self._start(self._match(key))
-                arrived[key].add(result.queue_offset, message.tags_code, message.properties_text)
+        arrivals = self._arrived.get(key)
+        if arrivals is None:
+            arrivals = self._arrived[key] = _Arrivals()
+            self._start(self._match(key))
+        arrivals.add(stored)
 
     def release_all(self) -> None:
         """Answers all held pulls now: those who sent them may be permitted less than they were."""

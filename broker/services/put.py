@@ -7,7 +7,7 @@ WAIT stays in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from broker.context import BrokerContext
@@ -17,6 +17,7 @@ from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.bodies.base import encode_body
 from codec.bodies.offsets import OffsetMovedEvent
 from codec.codes import ResponseCode
+from codec.core.sends import Sends
 from codec.headers.pull import PullMessageRequestHeader
 from codec.message_queue import MessageQueue
 from codec.names import SystemTopic
@@ -96,10 +97,8 @@ def _put(broker: BrokerContext, message: PutT, append: Callable[[PutT], AppendRe
     if result.status is not PUT_OK:
         rates.put_failures += 1
         return result
-    size, count = result.size, 1
-    if result.physical_offsets is not None:
-        count = len(result.physical_offsets)
-        rates.put_in_company += count - 1
+    size, count = result.size, len(result.physical_offsets)
+    rates.put_in_company += count - 1
     rates.put_messages += count
     rates.put_bytes += size
     broker.statistics.put(message.topic, message.queue_id, count, size)
@@ -108,23 +107,19 @@ def _put(broker: BrokerContext, message: PutT, append: Callable[[PutT], AppendRe
     return result
 
 
-def put_run(broker: BrokerContext, messages: Sequence[StoreMessage]) -> list[AppendResult]:
-    """Stores messages without a delay level, as many as fit in one write (`Appender.append_run`)."""
+def put_sends(broker: BrokerContext, sends: Sends) -> None:
+    """Stores plain sends with one write."""
     started = broker.timer()
-    results = broker.store.append_run(messages)
+    broker.store.writer.append_run(sends.run, sends.queues)
     took = broker.timer() - started
     rates = broker.rates
-    if results and results[-1].status is not PUT_OK:
-        rates.put_failures += 1
-        results.pop()
-    if results:
-        first, last = results[0], results[-1]
-        rates.put_messages += len(results)
-        rates.put_bytes += last.physical_offset + last.size - first.physical_offset
-        broker.statistics.put_each(messages, results)
+    rates.put_messages += len(sends)
+    rates.put_bytes += sends.run.end - sends.run.begin
+    for stored in sends.queues:
+        count = len(stored.sizes)
+        broker.statistics.put(stored.topic, stored.queue_id, count, sum(stored.sizes), count)
     if took > SLOW_PUT_SECONDS:
         rates.slow_put(took)
-    return results
 
 
 def park(broker: BrokerContext, message: StoreMessage) -> None:

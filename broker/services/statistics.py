@@ -18,7 +18,6 @@ from typing import TypeVar
 import trio
 
 from broker.net.turns import Turns
-from broker.store.values import AppendResult, StoreMessage
 from codec.bodies.stats import BrokerStatsData, BrokerStatsItem
 
 SAMPLE_PERIOD_MS = 10_000
@@ -104,21 +103,12 @@ class Statistics:
         self.send_backs: Cells[GroupKey] = Cells()
         self._ticks = 0
 
-    def put(self, topic: str, queue_id: int, nums: int, size: int) -> None:
-        """Counts a send of `nums` messages, `size` stored bytes."""
+    def put(self, topic: str, queue_id: int, nums: int, size: int, times: int = 1) -> None:
+        """Counts so many sends of `nums` messages, `size` stored bytes, in all."""
         cell = self.puts[topic, queue_id]
         cell.nums += nums
         cell.size += size
-        cell.times += 1
-
-    def put_each(self, messages: Iterable[StoreMessage], results: Iterable[AppendResult]) -> None:
-        """Counts sends of one message each."""
-        cells = self.puts
-        for message, result in zip(messages, results, strict=False):
-            cell = cells[message.topic, message.queue_id]
-            cell.nums += 1
-            cell.size += result.size
-            cell.times += 1
+        cell.times += times
 
     def got(self, topic: str, queue_id: int, group: str, nums: int, size: int, latency: int = 0) -> None:
         """Counts a pull that found `nums` messages, `size` bytes, in `latency` ms."""

@@ -7,7 +7,6 @@ from broker.store.config import StoreConfig
 from broker.store.store import MessageStore, open_store
 from broker.store.values import (
     AppendResult,
-    Arrival,
     ArrivalListener,
     GetResult,
     GetStatus,
@@ -18,7 +17,6 @@ from broker.store.values import (
 
 __all__ = [
     "AppendResult",
-    "Arrival",
     "ArrivalListener",
     "GetResult",
     "GetStatus",

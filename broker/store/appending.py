@@ -8,36 +8,31 @@ Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, prope
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from broker.store.batches import LONG_PROPERTIES, PART_PROPERTIES, Batch, StoredBatch, prepare_batch
+from broker.store.batches import LONG_PROPERTIES, Batch, prepare_batch
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
+from broker.store.consume_queue_ext import QueueExtension
 from broker.store.consume_queues import ConsumeQueues
+from broker.store.holds import Hold
 from broker.store.index import Index
 from broker.store.news import News
 from broker.store.readiness import Readiness
 from broker.store.room import NO_FILE, Room
 from broker.store.statistics import Statistics
-from broker.store.values import (
-    AppendResult,
-    Arrival,
-    BitMapOf,
-    PutStatus,
-    StoreMessage,
-)
+from broker.store.values import AppendResult, BitMapOf, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag
-from codec.core.derived import IndexItem
 from codec.core.hashing import index_seed
-from codec.core.run import Run
+from codec.core.run import NO_LIMIT, QueueRun, Run
 from codec.core.text import TextReader
-from codec.errors import LocalProtocolError
 from codec.names import SystemTopic
-from codec.properties import MAX_PROPERTIES_LENGTH
+from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
 from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
+from codec.store.record import RecordScan
 from codec.store.record_encoder import sized_topic
 
 MAX_TOPIC_BYTES = 127
@@ -54,10 +49,15 @@ _log = logging.getLogger(__name__)
 
 
 class _Topic(NamedTuple):
-    """A topic as records have it, after its length, and the hash with which those of its keys begin."""
+    """A topic, as records have it after its length, and the hash with which those of its keys begin."""
 
+    name: str
     sized: bytes
     seed: int
+
+    def run_of(self, queue_id: int, queue_offset: int, limit: int = NO_LIMIT) -> QueueRun:
+        """Return no messages yet of a queue, from an offset on."""
+        return QueueRun(self.name, self.sized, self.seed, queue_id, queue_offset, limit)
 
 
 class Appender:
@@ -97,103 +97,65 @@ class Appender:
 
     def configure(self, config: StoreConfig) -> None:
         """Applies the limits of a configuration."""
-        self._max_body = config.max_message_size
+        self.max_body = config.max_message_size
 
     def append(self, message: StoreMessage) -> AppendResult:
-        """Store one message."""
+        """Store one message. Raises LocalProtocolError for properties that are too long with those of others."""
         topic = self._topic(message.topic)
         refusal = self._refusal(topic, message)
         if refusal is not None or topic is None:
             return refusal or _ILLEGAL
-        state = message.sys_flag & TRANSACTION_MASK
-        queue = self._queue(message.topic, message.queue_id) if not state or has_queue_entry(state) else None
-        if (
-            queue is not None
-            and (queue.next_offset >= queue.ready_until or queue.extension is not None)
-            and not self._room.is_ready(queue, 1)
-        ):
-            return NO_FILE
-        queue_offset = 0 if queue is None else queue.next_offset
-        timestamp = self._now_ms()
-        run = self._begin(LONG_PROPERTIES)
-        offset = _add(run, topic, message, queue_offset, timestamp)
-        size = run.sizes[0]
-        if not self._log.write(run.records()):
-            return self._room.make(size) or self.append(message)
-        result = AppendResult(_PUT_OK, offset, size, queue_offset, timestamp)
-        self._statistics.last_store_timestamp = timestamp
-        message.tags_code = run.codes[0]
-        try:
-            self._dispatch(message, queue, result, run.items)
-        except OSError as error:
-            return self.half_stored(error)
-        if not self._in_batch:
-            self.news.announce()
-        return result
+        state, text = message.sys_flag & TRANSACTION_MASK, message.properties_text
+        has_entry, has_items = not state or has_queue_entry(state), not state or has_index_items(state)
+        is_long = len(text) > LONG_PROPERTIES
+        code, hashes = self._facts(text, topic, has_items=has_items and not is_long)
 
-    def append_run(self, messages: Sequence[StoreMessage]) -> list[AppendResult]:
-        """Store messages with one write.
+        def add(run: Run, stored: QueueRun) -> None:
+            run.add(
+                stored,
+                message.flag,
+                message.sys_flag,
+                message.born_timestamp,
+                message.born_host,
+                message.reconsume_times,
+                message.prepared_transaction_offset,
+                bytes(message.body),
+                text,
+                code,
+                hashes,
+            )
 
-        The run ends before the first message that needs more than a record and an entry (a transaction, an
-        extension, a delay, a new queue or file, a refusal), with the results of those before: `append` is for
-        that one.
+        return self._append(
+            topic, message.queue_id, int(has_entry), add, len(text) if is_long and has_items else 0
+        )
+
+    def run_of(self, topic: str, queue_id: int) -> QueueRun | None:
+        """Return no messages yet of a queue, for `append_run`; None if one needs more than a record and an
+        entry (an extension, a delay, a new queue): `append` is for that one.
         """
-        log, topics, by_topic = self._log, self._topics, self._by_topic
-        timestamp = self._now_ms()
-        run = self._begin(LONG_PROPERTIES)
-        last_end = log.end + log.room if self._statistics.writable else log.end
-        results: list[AppendResult] = []
-        queues: list[ConsumeQueue] = []
-        next_offsets: dict[ConsumeQueue, int] = {}
-        for message in messages:
-            topic = topics.get(message.topic)
-            queue = by_topic.get(message.topic, _NO_QUEUES).get(message.queue_id)
-            body, properties = message.body, message.properties_text
-            if (
-                topic is None
-                or queue is None
-                or queue.extension is not None
-                or message.topic == _SCHEDULE
-                or message.sys_flag & TRANSACTION_MASK
-                or len(body) > self._max_body
-                or len(properties) > LONG_PROPERTIES
-            ):
-                break
-            queue_offset = next_offsets.get(queue) or queue.next_offset
-            if queue_offset >= queue.ready_until:
-                break
-            if run.end + run.size_of(topic.sized, message.born_host, len(body), len(properties)) > last_end:
-                break
-            try:
-                offset = _add(run, topic, message, queue_offset, timestamp)
-            except LocalProtocolError:
-                break
-            next_offsets[queue] = queue_offset + 1
-            queues.append(queue)
-            results.append(AppendResult(_PUT_OK, offset, run.end - offset, queue_offset, timestamp))
-        return self._stored(messages, results, queues, run) if results else results
+        known = self._topics.get(topic)
+        queue = self._by_topic.get(topic, _NO_QUEUES).get(queue_id)
+        if known is None or queue is None or queue.extension is not None or topic == _SCHEDULE:
+            return None
+        return known.run_of(queue_id, queue.next_offset, queue.ready_until)
 
-    def _stored(
-        self,
-        messages: Sequence[StoreMessage],
-        results: list[AppendResult],
-        queues: list[ConsumeQueue],
-        run: Run,
-    ) -> list[AppendResult]:
-        """Write the records of a run, then its queue entries."""
+    def begin_run(self) -> Run:
+        """Return a run that ends where the log needs another file or the disk."""
+        return self._begin(self._log.end + (self._log.room if self._statistics.writable else 0))
+
+    def append_run(self, run: Run, queues: Sequence[QueueRun]) -> None:
+        """Store the messages of several queues with one write: a `begin_run` with those of `run_of`."""
         self._log.write(run.records())
-        self._statistics.last_store_timestamp = results[0].store_timestamp
-        for message, result, queue, code in zip(messages, results, queues, run.codes, strict=False):
-            message.tags_code = code
-            queue.append(result.physical_offset, result.size, code)
-        self.news.add(list(zip(messages, results, strict=False)), run.items)
-        if not self._in_batch:
-            self.news.announce()
-        return results
+        self._statistics.last_store_timestamp = run.timestamp
+        for stored in queues:
+            queue = self._by_topic[stored.topic][stored.queue_id]
+            queue.append_run(stored.offsets, stored.sizes, stored.codes)
+        self.news.add(queues, run.items)
+        self._announce()
 
     def prepare_batch(self, message: StoreMessage) -> Generator[None, None, list[Batch]]:
         """Check a batch in steps; return its parts for `append_batch`. Raises CodecError, IllegalBatch."""
-        return prepare_batch(message, self._max_body)
+        return prepare_batch(message, self.max_body, index_seed(message.topic))
 
     def append_batch(self, batch: Batch) -> AppendResult:
         """Store a batch, or a part of one, in one file, with consecutive offsets."""
@@ -204,40 +166,79 @@ class Appender:
             return batch.refusal or _ILLEGAL
         if batch.is_long and self._readiness.strict:
             self.late.require_room()
-        queue = self._queue(batch.topic, batch.queue_id)
+        weight = batch.part.weight if batch.is_long else 0
+        return self._append(topic, batch.queue_id, len(batch), batch.store, weight, batch.hold)
+
+    def _append(
+        self,
+        topic: _Topic,
+        queue_id: int,
+        entries: int,
+        add: Callable[[Run, QueueRun], None],
+        late_weight: int,
+        hold: Hold | None = None,
+    ) -> AppendResult:
+        """Store what `add` adds to a run, for one queue that gets so many entries.
+
+        A `late_weight` is that of properties whose index items take long.
+        """
+        queue = self._queue(topic.name, queue_id) if entries else None
         if (
-            queue.next_offset + len(batch) > queue.ready_until or queue.extension is not None
-        ) and not self._room.is_ready(queue, len(batch), batch.hold):
+            queue is not None
+            and (queue.next_offset + entries > queue.ready_until or queue.extension is not None)
+            and not self._room.is_ready(queue, entries, hold)
+        ):
             return NO_FILE
-        first, begin, timestamp = queue.next_offset, self._log.end, self._now_ms()
-        run = self._begin(-1 if batch.is_long else PART_PROPERTIES)
-        batch.store(run, topic.sized, topic.seed, first, timestamp)
-        if not self._log.write(run.records()):
-            return self._room.make(run.end - begin) or self.append_batch(batch)
-        self._statistics.last_store_timestamp = timestamp
-        stored = StoredBatch(batch, run.offsets(), run.sizes, run.codes, first, timestamp)
-        try:
-            queue.append_run(stored.offsets, stored.sizes, self._entry_codes(stored, queue))
-        except OSError as error:
-            return self.half_stored(error)
-        if batch.is_long:
-            self.news.add_late(stored.arrivals(), batch.part.weight)
+        while True:
+            stored = topic.run_of(queue_id, 0 if queue is None else queue.next_offset)
+            run = self._begin()
+            add(run, stored)
+            size = run.end - run.begin
+            if self._log.write(run.records()):
+                break
+            if (refusal := self._room.make(size)) is not None:
+                return refusal
+        self._statistics.last_store_timestamp = run.timestamp
+        if queue is not None:
+            try:
+                queue.append_run(stored.offsets, stored.sizes, self.entry_codes(stored, queue))
+            except OSError as error:
+                return self.half_stored(error)
+        told = () if queue is None else (stored,)
+        if late_weight:
+            self.news.add_late(stored, told, late_weight)
         else:
-            self.news.add(stored, run.items)
-        if not self._in_batch:
-            self.news.announce()
-        return AppendResult(_PUT_OK, begin, run.end - begin, first, timestamp, tuple(stored.offsets))
+            self.news.add(told, run.items)
+        self._announce()
+        offsets = tuple(stored.offsets)
+        return AppendResult(_PUT_OK, run.begin, size, stored.queue_offset, run.timestamp, offsets)
 
-    def _entry_codes(self, stored: StoredBatch, queue: ConsumeQueue) -> Sequence[int]:
-        """Return the `entry_code` of each message of a batch."""
-        if queue.extension is None and stored.batch.topic != _SCHEDULE:
-            return stored.codes
-        return [
-            self.entry_code(message, queue, result.store_timestamp) for message, result in stored.arrivals()
-        ]
+    def _begin(self, limit: int = NO_LIMIT) -> Run:
+        """Return a run of the next records."""
+        return Run(self._store_host, self._log.end, self._now_ms(), limit)
 
-    def _begin(self, most_hashed: int) -> Run:
-        return Run(self._store_host, self._log.end, most_hashed)
+    def _facts(self, text: bytes, topic: _Topic, *, has_items: bool) -> tuple[int, list[int]]:
+        """Return the tags code of a text, and the hashes of its keys if they are wanted."""
+        self._reader.read(text, 0, len(text))
+        return self._reader.code(text), self._reader.hashes(text, topic.seed) if has_items else []
+
+    def follow(self, records: Iterable[tuple[int, RecordScan, str, ConsumeQueue | None]]) -> None:
+        """Add entries and index items of records that the log has: offset, facts, topic, and the queue that gets
+        an entry. Raises OSError.
+        """
+        run, told = self._begin(), list[QueueRun]()
+        for offset, scan, name, queue in records:
+            known = self._topic(name)
+            topic = known or _Topic(name, b"", 0)
+            has_items = known is not None and (queue is not None or has_index_items(scan.sys_flag))
+            code, hashes = self._facts(scan.properties, topic, has_items=has_items)
+            stored = topic.run_of(scan.queue_id, scan.queue_offset)
+            run.note(stored, offset, scan.total_size, scan.store_timestamp, scan.properties, code, hashes)
+            if queue is not None:
+                queue.append_run(stored.offsets, stored.sizes, self.entry_codes(stored, queue))
+                told.append(stored)
+        self.news.add(told, run.items)
+        self._announce()
 
     def begin_batch(self) -> None:
         """Index and listeners wait until `end_batch`."""
@@ -246,15 +247,6 @@ class Appender:
     def end_batch(self) -> None:
         self._in_batch = False
         self.news.announce()
-
-    def add_arrivals(self, arrivals: list[Arrival]) -> None:
-        """Add index items, and call the listeners, for records that have their queue entries."""
-        items: list[IndexItem] = []
-        for arrival in arrivals:
-            self._add_items(arrival, items)
-        self.news.add(arrivals, items)
-        if not self._in_batch:
-            self.news.announce()
 
     def _topic(self, topic: str) -> _Topic | None:
         """Return a topic as records have it; None for one that is too long, or that is not served."""
@@ -266,7 +258,7 @@ class Appender:
             return None
         if len(self._topics) >= MAX_CACHED_TOPICS:
             self._topics.clear()
-        known = self._topics[topic] = _Topic(sized_topic(encoded), index_seed(topic))
+        known = self._topics[topic] = _Topic(topic, sized_topic(encoded), index_seed(topic))
         return known
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -275,7 +267,7 @@ class Appender:
     def _refusal(self, topic: _Topic | None, message: StoreMessage) -> AppendResult | None:
         if not self._statistics.writable:
             return _NOT_AVAILABLE
-        if topic is None or (len(message.body) > self._max_body and not message.is_known):
+        if topic is None or (len(message.body) > self.max_body and not message.is_known):
             return _ILLEGAL
         size = len(message.properties_text)
         if size > LONG_PROPERTIES and self._readiness.strict:
@@ -288,67 +280,25 @@ class Appender:
         self._statistics.set_damaged()
         return NO_FILE
 
-    def _dispatch(
-        self, message: StoreMessage, queue: ConsumeQueue | None, result: AppendResult, items: list[IndexItem]
-    ) -> None:
-        arrival = message, result
-        if queue is None:
-            self.index_only(arrival)
-            return
-        queue.append(
-            result.physical_offset, result.size, self.entry_code(message, queue, result.store_timestamp)
-        )
-        if len(message.properties_text) > LONG_PROPERTIES:
-            self.news.add_late((arrival,), len(message.properties_text))
-        else:
-            self.news.add([arrival], items)
+    def _announce(self) -> None:
+        if not self._in_batch:
+            self.news.announce()
 
-    def index_only(self, arrival: Arrival) -> None:
-        """Add the index items of a record without a queue entry."""
-        message, _ = arrival
-        if self._index is None or not has_index_items(message.sys_flag):
-            return
-        if self.late or len(message.properties_text) > LONG_PROPERTIES:
-            self.late.add((arrival,), len(message.properties_text))
-        else:
-            items: list[IndexItem] = []
-            self._add_items(arrival, items)
-            self._index.add_items(items)
+    def entry_codes(self, stored: QueueRun, queue: ConsumeQueue) -> Sequence[int]:
+        """Return the tags code or delivery time of each entry, or the address of its extension."""
+        if queue.extension is None and stored.topic != _SCHEDULE:
+            return stored.codes
+        return [
+            self._entry_code(stored, decode_properties(text), code, queue.extension)
+            for text, code in zip(stored.texts, stored.codes, strict=True)
+        ]
 
-    def _add_items(self, arrival: Arrival, items: list[IndexItem]) -> None:
-        """Add the index items of a record to a list."""
-        message, result = arrival
-        text, topic = message.properties_text, self._topic(message.topic)
-        if topic is not None:
-            self._reader.read(text, 0, len(text))
-            self._reader.add_items(text, topic.seed, result.physical_offset, result.store_timestamp, items)
-
-    def entry_code(self, message: StoreMessage, queue: ConsumeQueue, timestamp: int) -> int:
-        """The tags code or delivery time of a queue entry, or the address of its extension."""
-        if message.topic == _SCHEDULE:
-            deliver_at = delivery_time(message.properties, timestamp, self.delay_levels)
-            message.tags_code = deliver_at or message.tags_code
-        code = message.tags_code
-        if queue.extension is not None:
-            bit_map = self.bit_map(message.topic, message.properties) if self.bit_map is not None else None
-            code = queue.extension.put(code, timestamp, bit_map)
+    def _entry_code(
+        self, stored: QueueRun, properties: dict[str, str], code: int, extension: QueueExtension | None
+    ) -> int:
+        if stored.topic == _SCHEDULE:
+            code = delivery_time(properties, stored.timestamp, self.delay_levels) or code
+        if extension is not None:
+            bit_map = self.bit_map(stored.topic, properties) if self.bit_map is not None else None
+            code = extension.put(code, stored.timestamp, bit_map)
         return code
-
-
-def _add(run: Run, topic: _Topic, message: StoreMessage, queue_offset: int, timestamp: int) -> int:
-    """Add a message to a run; return the offset of its record. Raises LocalProtocolError."""
-    return run.add(
-        topic.sized,
-        topic.seed,
-        message.queue_id,
-        message.flag,
-        queue_offset,
-        message.sys_flag,
-        message.born_timestamp,
-        message.born_host,
-        timestamp,
-        message.reconsume_times,
-        message.prepared_transaction_offset,
-        bytes(message.body),
-        message.properties_text,
-    )

@@ -6,17 +6,16 @@ messages of its queue wait until the whole batch is stored (`ConsumeQueues.holdi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Generator
 
 import msgspec
 
 from broker.errors import IllegalBatch
 from broker.store.holds import Hold
-from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
+from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.batch_item import SMALLEST_ITEM
 from codec.core.batch import Part, count_items
-from codec.core.run import Run
+from codec.core.run import QueueRun, Run
 from codec.properties import MAX_PROPERTIES_LENGTH, TIMERS, decode_properties, sound_text
 
 MOST_MESSAGES = 32768
@@ -61,71 +60,26 @@ class Batch(msgspec.Struct):
         """True when its index items are added later."""
         return self.part.weight > PART_PROPERTIES
 
-    def store(self, run: Run, topic: bytes, seed: int, queue_offset: int, timestamp: int) -> None:
-        """Add the messages to a run, stored from a queue offset on. Raises LocalProtocolError."""
+    def store(self, run: Run, queue: QueueRun) -> None:
+        """Add the messages to a run, and to those of their queue. Raises LocalProtocolError."""
         common = self.message
         self.part.store(
             run,
-            topic,
-            seed,
-            common.queue_id,
-            queue_offset,
+            queue,
             common.sys_flag,
             common.born_timestamp,
             common.born_host,
-            timestamp,
             common.reconsume_times,
             common.prepared_transaction_offset,
         )
 
-    def messages(self) -> Iterator[StoreMessage]:
-        """Yield the messages, each made when it is asked for: storing them needs none."""
-        common = self.message
-        for flag, body, text in self.part.items():
-            yield StoreMessage(
-                common.topic,
-                common.queue_id,
-                body,
-                decode_properties(text),
-                text,
-                common.born_timestamp,
-                common.born_host,
-                flag,
-                common.sys_flag,
-                common.reconsume_times,
-                common.prepared_transaction_offset,
-                wait_store=common.wait_store,
-            )
 
-
-class StoredBatch(NamedTuple):
-    """A part of a batch that was stored: offset, size and tags code of each record, from a queue offset
-    on.
-    """
-
-    batch: Batch
-    offsets: Sequence[int]
-    sizes: Sequence[int]
-    codes: Sequence[int]
-    queue_offset: int
-    timestamp: int
-
-    def arrivals(self) -> Iterator[Arrival]:
-        """Yield the arrivals, each made when it is asked for."""
-        places = zip(self.offsets, self.sizes, self.codes, strict=True)
-        for number, (message, (offset, size, code)) in enumerate(
-            zip(self.batch.messages(), places, strict=True), self.queue_offset
-        ):
-            message.tags_code = code
-            yield message, AppendResult(PutStatus.PUT_OK, offset, size, number, self.timestamp)
-
-
-def prepare_batch(message: StoreMessage, max_body: int) -> Generator[None, None, list[Batch]]:
+def prepare_batch(message: StoreMessage, max_body: int, seed: int) -> Generator[None, None, list[Batch]]:
     """Return the parts of a batch, in order, its items checked. A batch that is refused has one part.
 
     Each message has its own properties and then those of the whole batch. Of properties that do not
     parse, the pairs that Java reads are stored. It yields after every step. Raises IllegalBatch,
-    CodecError.
+    CodecError. `seed` is the `index_seed` of the topic.
     """
     data, common = bytes(message.body), message.properties_text
     if not data or len(data) > max_body:
@@ -133,11 +87,11 @@ def prepare_batch(message: StoreMessage, max_body: int) -> Generator[None, None,
     if len(common) > MAX_PROPERTIES_LENGTH:
         return [_refused(message, PutStatus.PROPERTIES_SIZE_EXCEEDED)]
     yield from _check_count(data)
-    parts = [Batch(message, Part(data, common, 0))]
+    parts = [Batch(message, Part(data, common, 0, seed))]
     part = parts[0].part
     while part.end < len(data):
         if part.count >= PART_MESSAGES or part.size >= PART_BYTES:
-            part = Part(data, common, part.end)
+            part = Part(data, common, part.end, seed)
             parts.append(Batch(message, part))
         if part.read(PART_MESSAGES, PART_BYTES, STEP_BYTES):
             text = part.next_text()
@@ -158,7 +112,7 @@ def _mended(text: bytes) -> bytes:
 
 
 def _refused(message: StoreMessage, status: PutStatus) -> Batch:
-    return Batch(message, Part(b"", b"", 0), refusal=AppendResult(status))
+    return Batch(message, Part(b"", b"", 0, 0), refusal=AppendResult(status))
 
 
 def _check_count(data: bytes) -> Generator[None, None, None]:

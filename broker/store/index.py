@@ -20,9 +20,9 @@ from broker.errors import StoreSizeMismatch
 from broker.store.index_file import IndexFile, Piece
 from broker.store.segment import DISK_FULL, Segment
 from broker.store.segment_list import ADOPTED
-from broker.store.values import Arrival
 from codec.core.derived import IndexItem
 from codec.core.hashing import index_key_hash
+from codec.core.run import QueueRun
 from codec.errors import CorruptionError
 from codec.properties import decode_properties
 from codec.store.dispatch import index_keys
@@ -219,11 +219,10 @@ class Index:
         if len(self._pending) >= BATCH:
             self.drain()
 
-    def add_one_by_one(self, arrival: Arrival) -> Iterator[None]:
-        """Add the items of one message; yield after each."""
-        message, result = arrival
-        for key in index_keys(decode_properties(message.properties_text)):
-            self.add((index_key_hash(message.topic, key),), result.physical_offset, result.store_timestamp)
+    def add_in_steps(self, items: Iterable[IndexItem]) -> Iterator[None]:
+        """Add items; yield after each."""
+        for item in items:
+            self.add_items((item,))
             yield
 
     def drain(self, *, may_create: bool = False) -> None:
@@ -372,3 +371,10 @@ class Index:
         for file in self.files:
             file.close()
         self.files = []
+
+
+def items_of(stored: QueueRun) -> Iterator[IndexItem]:
+    """Yield the index items of messages, each made when it is asked for."""
+    for offset, text in zip(stored.offsets, stored.texts, strict=True):
+        for key in index_keys(decode_properties(text)):
+            yield index_key_hash(stored.topic, key), offset, stored.timestamp

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from broker.disk import Disk
 from broker.store.segment import Segment
-from codec.core.derived import IndexItem, chain_items
+from codec.core.derived import IndexItem, put_items
 from codec.store.index_file import (
     HEADER,
     ITEM,
@@ -105,14 +105,7 @@ class IndexFile:
             items = items[1:]
         count, view = self.count, self.segment.view
         SLOT.pack_into(view, _COUNT_AT, count + len(items))
-        written, newest, used = chain_items(view, self._slots, count, self.begin_timestamp, items)
-        at, write_slot = self._items_at + count * ITEM.size, SLOT.struct.pack_into
-        view[at : at + len(written)] = (
-            written  # before the slots that lead to them: a chain is whole at any time
-        )
-        for slot, number in newest.items():
-            write_slot(view, slot_position(slot), number)
-        self.used_slots += used
+        self.used_slots += put_items(view, self._slots, count, self.begin_timestamp, items)
         if self.count == 1:
             _, self.begin_offset, self.begin_timestamp = items[0]
         self.count = count + len(items)

@@ -13,7 +13,9 @@ import trio
 
 from broker.errors import NotReady
 from broker.store.index import Index
-from broker.store.values import Arrival, ArrivalListener
+from broker.store.values import ArrivalListener
+from codec.core.derived import IndexItem
+from codec.core.run import QueueRun
 
 ITEMS_PER_LOOK = 16
 """Items between two looks at the clock."""
@@ -38,7 +40,7 @@ class LateArrivals:
         self._index = index
         self._listeners = listeners
         self.bring_file: Callable[[], Awaitable[None]] | None = None
-        self._waiting: deque[tuple[Iterator[Arrival], int]] = deque()
+        self._waiting: deque[tuple[Sequence[QueueRun], Iterable[IndexItem], int]] = deque()
         self._work = self._steps()
         self._weight = 0
         self._added = self._done = 0
@@ -48,11 +50,11 @@ class LateArrivals:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, arrivals: Iterable[Arrival], weight: int = 0) -> None:
-        """Adds arrivals behind those that wait already."""
+    def add(self, stored: Sequence[QueueRun], items: Iterable[IndexItem], weight: int = 0) -> None:
+        """Add messages after those that wait already, to tell of once their index items are added."""
         if not self._waiting:
             self._work = self._steps()
-        self._waiting.append((iter(arrivals), weight))
+        self._waiting.append((stored, items, weight))
         self._weight += weight
         self._added += 1
         self._wake.set()
@@ -87,17 +89,17 @@ class LateArrivals:
             pass
 
     def _steps(self) -> Iterator[None]:
-        """Yields after each index item and each message."""
+        """Yield after each index item, and after the messages of each queue."""
         while self._waiting:
-            arrivals, weight = self._waiting[0]
-            for arrival in arrivals:
-                if self._index is not None:
-                    try:
-                        yield from self._index.add_one_by_one(arrival)
-                    except OSError as error:
-                        self._failed(error)
+            stored, items, weight = self._waiting[0]
+            if self._index is not None:
+                try:
+                    yield from self._index.add_in_steps(items)
+                except OSError as error:
+                    self._failed(error)
+            for one in stored:
                 for listener in self._listeners:
-                    listener((arrival,))
+                    listener(one)
                 yield
             self._waiting.popleft()
             self._weight -= weight

@@ -1,55 +1,41 @@
-"""News of what was stored: index items to add, listeners to call.
-
-Of a batch nothing is made for listeners that do not want to hear of its queue. News keep the order of the
-log.
-"""
+"""News of what was stored: index items to add, listeners to call, in the order of the log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
-from broker.store.batches import StoredBatch
-from broker.store.index import Index
+from broker.store.index import Index, items_of
 from broker.store.late_arrivals import LateArrivals
-from broker.store.values import Arrival, ArrivalListener, WantsArrivals
+from broker.store.values import ArrivalListener
 from codec.core.derived import IndexItem
-
-
-def _always(_topic: str, _queue_id: int) -> bool:
-    return True
+from codec.core.run import QueueRun
 
 
 class News:
-    """Gathers arrivals until `announce`. `failed` gets what the disk refuses."""
+    """Gathers what was stored until `announce`. `failed` gets what the disk refuses."""
 
     def __init__(self, index: Index | None, failed: Callable[[OSError], object]) -> None:
         self._index = index
         self._failed = failed
-        self._stored: list[list[Arrival] | StoredBatch] = []
+        self._stored: list[QueueRun] = []
         self._items: list[IndexItem] = []
         """The index items of `_stored`."""
-        self._listeners: list[ArrivalListener] = []
-        self._wants: list[WantsArrivals] = []
-        self.late = LateArrivals(index, self._listeners, failed)
+        self.listeners: list[ArrivalListener] = []
+        self.late = LateArrivals(index, self.listeners, failed)
 
-    def add_listener(self, listener: ArrivalListener, wants: WantsArrivals | None = None) -> None:
-        """Call `listener` for what arrives in queues that it wants; None: in all."""
-        self._listeners.append(listener)
-        self._wants.append(wants or _always)
-
-    def add(self, stored: list[Arrival] | StoredBatch, items: list[IndexItem]) -> None:
-        """Add arrivals, or a part of a batch, with their index items."""
-        self._stored.append(stored)
+    def add(self, stored: Sequence[QueueRun], items: list[IndexItem]) -> None:
+        """Add messages that listeners hear of, and index items, of others too."""
+        self._stored += stored
         self._items += items
 
-    def add_late(self, arrivals: Iterable[Arrival], weight: int) -> None:
-        """Leave arrivals to the service, after those before them."""
+    def add_late(self, stored: QueueRun, told: Sequence[QueueRun], weight: int) -> None:
+        """Leave the index items of messages to the service, after those before them, and then to tell of them."""
         self._leave_to_service()
-        self.late.add(arrivals, weight)
+        self.late.add(told, items_of(stored), weight)
 
     def announce(self) -> None:
         """Add index items, and call the listeners, for what was stored since the last call."""
-        if not self._stored:
+        if not (self._stored or self._items):
             return
         if self.late:
             self._leave_to_service()
@@ -62,21 +48,10 @@ class News:
             except OSError as error:
                 self._failed(error)
         for one in stored:
-            if isinstance(one, StoredBatch):
-                self._tell_of_batch(one)
-            else:
-                for listener in self._listeners:
-                    listener(one)
-
-    def _tell_of_batch(self, stored: StoredBatch) -> None:
-        heard = [wants(stored.batch.topic, stored.batch.queue_id) for wants in self._wants]
-        if any(heard):
-            arrivals = list(stored.arrivals())
-            for listener, wanted in zip(self._listeners, heard, strict=True):
-                if wanted:
-                    listener(arrivals)
+            for listener in self.listeners:
+                listener(one)
 
     def _leave_to_service(self) -> None:
-        stored, self._stored, self._items = self._stored, [], []
-        for one in stored:
-            self.late.add(one.arrivals() if isinstance(one, StoredBatch) else one)
+        if self._stored or self._items:
+            self.late.add(self._stored, self._items)
+            self._stored, self._items = [], []

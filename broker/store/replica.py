@@ -32,10 +32,7 @@ from broker.store.readiness import Readiness
 from broker.store.recovery import INDEX_CATCH_UP
 from broker.store.room import Room
 from broker.store.statistics import Statistics
-from broker.store.values import AppendResult, Arrival, PutStatus, StoreMessage
-from codec.core.hashing import tags_code
 from codec.errors import CorruptionError
-from codec.properties import PropertyName, decode_properties
 from codec.store.dispatch import has_place, has_queue_entry
 from codec.store.record import RecordScan, peek_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
@@ -189,53 +186,24 @@ class Replica:
 
     def _store(self, records: list[_Checked]) -> None:
         self._statistics.last_store_timestamp = records[-1].scan.store_timestamp
-        arrivals: list[Arrival] = []
-        for offset, scan, topic, has_entry in records:
-            arrival = self._arrival(offset, scan, topic)
-            if has_entry and self._put_entry(arrival):
-                arrivals.append(arrival)
-            else:
-                self._appender.add_arrivals(arrivals)
-                self._appender.index_only(arrival)
-                arrivals = []
-        self._appender.add_arrivals(arrivals)
+        self._appender.follow(
+            (offset, scan, topic, self._queue_for(scan, topic) if has_entry else None)
+            for offset, scan, topic, has_entry in records
+        )
 
-    def _put_entry(self, arrival: Arrival) -> bool:
-        """Adds the queue entry of a record; False if it does not continue its queue."""
-        message, result = arrival
-        queue = self._queues.ensure(message.topic, message.queue_id)
-        number = result.queue_offset
+    def _queue_for(self, scan: RecordScan, topic: str) -> ConsumeQueue | None:
+        """Return the queue that a record continues; None if it does not continue its queue."""
+        queue = self._queues.ensure(topic, scan.queue_id)
+        number = scan.queue_offset
         if number != queue.next_offset:
             if number:
                 text = "record %d does not continue a queue that ends at %d"
                 self._note_gap((queue.topic, queue.queue_id), text, number, queue.next_offset)
-                return False
+                return None
             _log.info("the queue %s-%d begins again", queue.topic, queue.queue_id)
             self._queues.destroy([queue])  # rare: its files go at once, in the event loop
-            queue = self._queues.ensure(message.topic, message.queue_id)
-        code = self._appender.entry_code(message, queue, result.store_timestamp)
-        queue.append(result.physical_offset, result.size, code)
-        return True
-
-    @staticmethod
-    def _arrival(offset: int, scan: RecordScan, topic: str) -> Arrival:
-        """A record as index and listeners know messages; its body is left out."""
-        properties = decode_properties(scan.properties)
-        message = StoreMessage(
-            topic=topic,
-            queue_id=scan.queue_id,
-            body=b"",
-            properties=properties,
-            properties_text=scan.properties,
-            born_timestamp=0,
-            born_host=b"",
-            sys_flag=scan.sys_flag,
-            tags_code=tags_code(properties.get(PropertyName.TAGS)),
-        )
-        result = AppendResult(
-            PutStatus.PUT_OK, offset, scan.total_size, scan.queue_offset, scan.store_timestamp
-        )
-        return message, result
+            queue = self._queues.ensure(topic, scan.queue_id)
+        return queue
 
     def _note_gap(self, key: tuple[str, int], text: str, *values: int) -> None:
         if key not in self._gaps and len(self._gaps) < MOST_GAPS:

@@ -40,7 +40,7 @@ from broker.store.retention import Retention
 from broker.store.search import KeySearch, Search
 from broker.store.statistics import Statistics
 from broker.store.unsupported import batch_topics, refuse_unsupported
-from broker.store.values import ArrivalListener, BitMapOf, QueryResult, WantsArrivals
+from broker.store.values import ArrivalListener, BitMapOf, QueryResult
 from broker.supervisor import Services, Supervisor, open_services
 
 _log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class MessageStore:
             disk, config, log, queues, index, self._checkpoint, stats, in_thread
         )
         self._preparer = Preparer(log, queues, index, flusher, readiness, in_thread)
-        self._appender = appender = Appender(
+        self._appender = self.writer = appender = Appender(
             config, log, queues, index, stats, readiness, now_ms=now_ms, store_host=store_host
         )
         self._replica = replica = Replica(
@@ -121,7 +121,6 @@ class MessageStore:
         self.append = appender.append
         self.prepare_batch = appender.prepare_batch
         self.append_batch = appender.append_batch
-        self.append_run = appender.append_run
         self.append_at = replica.append_at
         self.wait_flushed = flusher.wait_flushed
         self.attempt = readiness.attempt
@@ -310,12 +309,9 @@ class MessageStore:
         """Offset and size of the last record that a queue knows and that ends at or before `end`."""
         return self._search.last_before(end)
 
-    def add_arrival_listener(self, listener: ArrivalListener, wants: WantsArrivals | None = None) -> None:
-        """Has `listener` called before `append` or `end_batch` returns. It must not raise.
-
-        Of a queue that it does not want it may hear all the same.
-        """
-        self._appender.news.add_listener(listener, wants)
+    def add_arrival_listener(self, listener: ArrivalListener) -> None:
+        """Has `listener` called before `append` or `end_batch` returns. It must not raise."""
+        self._appender.news.listeners.append(listener)
 
     def set_bit_map(self, bit_map: BitMapOf) -> None:
         """Has `bit_map` called for each message whose queue has an extension. It must not raise."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
+
+from codec.core.run import QueueRun
 
 BitMapOf = Callable[[str, dict[str, str]], bytes | None]
 """Returns the bit map of a message by topic and properties, for the extension of its queue; None: it has
@@ -43,7 +45,7 @@ class StoreMessage(msgspec.Struct, gc=False):
 
     `properties` and `properties_text` are the same properties, decoded and as stored, but for those that
     the broker adds to all messages and those that it does not store; for `append_run` the text suffices.
-    `tags_code` is that of the queue entry, once the message is stored. `born_host` is the address (4 or
+    `born_host` is the address (4 or
     16 bytes) and the port as int32; its family must agree with `sys_flag`. Timestamps are ms.
     """
 
@@ -58,7 +60,6 @@ class StoreMessage(msgspec.Struct, gc=False):
     sys_flag: int = 0
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
-    tags_code: int = 0
     wait_store: bool = True
     is_known: bool = False
     """The store had this message before: `maxMessageSize`, which may be smaller now, does not refuse it."""
@@ -72,17 +73,11 @@ class AppendResult(msgspec.Struct, frozen=True, gc=False):
     size: int = 0
     queue_offset: int = -1
     store_timestamp: int = 0
-    physical_offsets: tuple[int, ...] | None = None
+    physical_offsets: tuple[int, ...] = ()
 
 
-Arrival = tuple[StoreMessage, AppendResult]
-"""A message with a queue offset, and the outcome."""
-
-ArrivalListener = Callable[[Sequence[Arrival]], None]
-"""Called with messages in the order in which they were stored."""
-
-WantsArrivals = Callable[[str, int], bool]
-"""False when a listener needs to hear nothing of a topic and queue now."""
+ArrivalListener = Callable[[QueueRun], object]
+"""Called with the messages of one queue that were stored together, in the order of their offsets."""
 
 
 class GetResult(NamedTuple):

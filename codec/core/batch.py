@@ -14,7 +14,7 @@ from mypy_extensions import i32, i64
 
 from codec.batch_item import ITEM_HEAD, TEXT_LENGTH
 from codec.core.pairs import PROPERTY_SEPARATOR
-from codec.core.run import Run
+from codec.core.run import QueueRun, Run
 from codec.core.text import TIMER, UNSOUND, TextReader, joined_text
 from codec.errors import BodyError
 from codec.properties import MAX_PROPERTIES_LENGTH
@@ -104,7 +104,8 @@ class Part:
     properties, by the item's position, where those of the batch do not parse.
     """
 
-    def __init__(self, data: bytes, common: bytes, begin: i64) -> None:
+    def __init__(self, data: bytes, common: bytes, begin: i64, seed: i64) -> None:
+        """Begin a part at a position of the body. `seed` is the `index_seed` of the topic."""
         self.data = data
         self.begin: i64 = begin
         self.end: i64 = begin
@@ -115,6 +116,10 @@ class Part:
         self._common = common
         self._reader = TextReader()
         self._common_traits: i64 = self._reader.read(common, 0, len(common))
+        self._has_common_facts = self._reader.has_facts
+        self._seed: i64 = seed
+        self._codes: list[int] = []
+        self._hashes: list[list[int]] = []
 
     def read(self, most_items: i64, most_bytes: i64, step: i64) -> i64:
         """Take items until the part has one of these figures, `step` bytes were read, or one needs a
@@ -131,7 +136,11 @@ class Part:
             length: i64 = joined_size(data, text_at, end, self._common)
             if traits & (TIMER | UNSOUND) or length > _LONGEST:
                 return traits | UNSOUND
-            self._take(end, length)
+            text = data
+            if self._has_common_facts:
+                text = joined_text(data[text_at:end], self._common)
+                self._reader.read(text, 0, len(text))
+            self._take(end, length, text)
         return 0
 
     def next_text(self) -> bytes:
@@ -141,24 +150,18 @@ class Part:
     def take(self, text: bytes) -> None:
         """Take the next item with other properties."""
         self.mended[self.end] = text
-        self._take(item_end(self.data, self.end), len(text))
+        self._reader.read(text, 0, len(text))
+        self._take(item_end(self.data, self.end), len(text), text)
 
-    def _take(self, end: i64, text_size: i64) -> None:
+    def _take(self, end: i64, text_size: i64, text: bytes) -> None:
+        """Take the next item, up to a position; the reader has read its properties in `text`."""
+        self._codes.append(self._reader.code(text))
+        self._hashes.append(self._reader.hashes(text, self._seed))
         body: i64 = _int32(self.data, self.end + _BODY_LENGTH)
         self.size += body + text_size
         self.weight += text_size
         self.count += 1
         self.end = end
-
-    def items(self) -> list[tuple[int, bytes, bytes]]:
-        """Return flag, body and properties of each item."""
-        found: list[tuple[int, bytes, bytes]] = []
-        at: i64 = self.begin
-        data = self.data
-        while at < self.end:
-            found.append((item_flag(data, at), item_body(data, at), self._text(at)))
-            at += _int32(data, at)
-        return found
 
     def _text(self, at: i64) -> bytes:
         if self.mended and at in self.mended:
@@ -168,35 +171,28 @@ class Part:
     def store(
         self,
         run: Run,
-        sized_topic: bytes,
-        seed: i64,
-        queue_id: i32,
-        queue_offset: i64,
+        queue: QueueRun,
         sys_flag: i64,
         born_timestamp: i64,
         born_host: bytes,
-        store_timestamp: i64,
         reconsume_times: i32,
         prepared_transaction_offset: i64,
     ) -> None:
-        """Add all items to a run, with consecutive queue offsets. Raises LocalProtocolError."""
+        """Add all items to a run and to those of a queue. Raises LocalProtocolError."""
         data = self.data
         at: i64 = self.begin
-        while at < self.end:
+        for code, hashes in zip(self._codes, self._hashes, strict=True):
             run.add(
-                sized_topic,
-                seed,
-                queue_id,
+                queue,
                 item_flag(data, at),
-                queue_offset,
                 sys_flag,
                 born_timestamp,
                 born_host,
-                store_timestamp,
                 reconsume_times,
                 prepared_transaction_offset,
                 item_body(data, at),
                 self._text(at),
+                code,
+                hashes,
             )
-            queue_offset += 1
             at += _int32(data, at)

@@ -8,15 +8,17 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from codec.store.index_file import HEADER, MAX_TIME_DIFF, SLOT
+from codec.store.index_file import HEADER, ITEM, MAX_TIME_DIFF, SLOT
 
 IndexItem = tuple[int, int, int]
 """Key hash, commit-log offset, store timestamp in ms."""
 
 _HEADER_SIZE: Final[i64] = HEADER.size
 _SLOT_SIZE: Final[i64] = SLOT.size
+_ITEM_SIZE: Final[i64] = ITEM.size
 _LATEST: Final[i64] = MAX_TIME_DIFF
 _read_slot: Final = SLOT.unpack_from
+_write_slot: Final = SLOT.struct.pack_into
 
 
 def encode_entries(offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]) -> bytes:
@@ -29,23 +31,23 @@ def encode_entries(offsets: Sequence[int], sizes: Sequence[int], codes: Sequence
     return out.getvalue()
 
 
-def chain_items(
+def put_items(
     view: memoryview, slots: i64, number: i64, begin_timestamp: i64, items: Sequence[IndexItem]
-) -> tuple[bytes, dict[int, int], i64]:
-    """Return the items that follow in an index file, from an item number on, each linked to the one
-    before it in its slot.
+) -> i64:
+    """Write the items that follow in an index file, from an item number on, each linked to the one before it in
+    its slot, and the slots; return how many of these were empty.
 
-    After them come the newest item of each slot, and how many of these slots were empty. A slot with a
-    number that no item has, as a torn page leaves it, counts as empty.
+    A slot with a number that no item has, as a torn page leaves it, counts as empty.
     """
     used: i64 = 0
+    begin: i64 = _HEADER_SIZE + slots * _SLOT_SIZE + number * _ITEM_SIZE
     out = BytesWriter()
     newest: dict[int, int] = {}
     for key_hash, offset, timestamp in items:
-        slot: i64 = i64(key_hash) % slots
+        slot: i64 = _HEADER_SIZE + i64(key_hash) % slots * _SLOT_SIZE
         previous: i64 = newest.get(slot, 0)
         if previous == 0:
-            previous = _read_slot(view, _HEADER_SIZE + slot * _SLOT_SIZE)[0]
+            previous = _read_slot(view, slot)[0]
             if not 0 < previous <= number:
                 previous = 0
                 used += 1
@@ -58,4 +60,9 @@ def chain_items(
         write_i32_be(out, i32(previous))
         newest[slot] = number
         number += 1
-    return out.getvalue(), newest, used
+    written = out.getvalue()
+    # The items are there before the slots that lead to them: a chain is whole at any time.
+    view[begin : begin + len(written)] = written
+    for slot, number in newest.items():
+        _write_slot(view, slot, number)
+    return used

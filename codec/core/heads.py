@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from codec.errors import RemoteProtocolError
 
 TEXT: Final = 0
-"""Kinds of fields, for `read_typed`: any text, whole numbers of at most 9 or 18 digits, `true` or `false`."""
+"""Kinds of fields, for `read_values`: any text, whole numbers of at most 9 or 18 digits, `true` or `false`."""
 INT32: Final = 1
 INT64: Final = 2
 BOOL: Final = 3
@@ -24,6 +24,7 @@ _NAME_LENGTH: Final[i64] = 2
 _VALUE_LENGTH: Final[i64] = 4
 _DIGITS: Final[i64] = 9
 _ZERO: Final[i64] = ord("0")
+_NINE: Final[i64] = ord("9")
 
 
 def _block_end(header: bytes, at: i64) -> i64:
@@ -70,33 +71,39 @@ def read_entries(header: bytes, at: i64) -> dict[str, str]:
     return found
 
 
-def read_typed(header: bytes, at: i64, fields: dict[bytes, tuple[str, int]]) -> dict[str, object] | None:
-    """Return the values of the ext fields that `read_entries` finds, by the Python name of each.
+def read_values(
+    header: bytes, at: i64, fields: dict[bytes, tuple[int, int]], defaults: list[object], required: i64
+) -> list[object] | None:
+    """Return the values of the ext fields that `read_entries` finds, in the order of `defaults`.
 
-    `fields` has Python name and kind by wire name. Returns None for what only the general reader can
-    tell: an unknown or repeated name, a number or a bool in another form than Java writes. Raises
-    RemoteProtocolError.
+    `fields` has place and kind by wire name; the bits of `required` are the places of fields without a
+    default. Returns None for what only the general reader can tell: a missing, unknown or repeated name, a
+    number or a bool in another form than Java writes. Raises RemoteProtocolError.
     """
     end: i64 = _block_end(header, at)
-    found: dict[str, object] = {}
-    count: i64 = 0
+    values = defaults.copy()
+    seen: i64 = 0
     at += _VALUE_LENGTH
     while at < end:
         name_end, value_at, value_end = _next_entry(header, at, end)
         field = fields.get(header[at + _NAME_LENGTH : name_end])
         if field is None:
             return None
-        name, kind = field
+        place, kind = field
+        bit: i64 = 1
+        bit <<= place
+        if seen & bit:
+            return None
+        seen |= bit
         if kind == TEXT:
-            found[name] = header[value_at:value_end].decode("utf-8", "replace")
+            values[place] = header[value_at:value_end].decode("utf-8", "replace")
         else:
             value = _value(header, value_at, value_end, kind)
             if value is None:
                 return None
-            found[name] = value
-        count += 1
+            values[place] = value
         at = value_end
-    return found if len(found) == count else None
+    return values if seen & required == required else None
 
 
 def _value(text: bytes, begin: i64, end: i64, kind: int) -> object:
@@ -109,8 +116,8 @@ def _value(text: bytes, begin: i64, end: i64, kind: int) -> object:
         return None
     number: i64 = 0
     for at in range(begin, end):
-        digit: i64 = i64(text[at]) - _ZERO
-        if not 0 <= digit <= 9:
+        digit: i64 = text[at]
+        if not _ZERO <= digit <= _NINE:
             return None
-        number = number * 10 + digit
+        number = number * 10 + digit - _ZERO
     return number

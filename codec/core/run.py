@@ -14,7 +14,6 @@ from mypy_extensions import i16, i32, i64
 
 from codec.core.derived import IndexItem
 from codec.core.hashing import CRC_BITS, crc32_whole
-from codec.core.text import TextReader
 from codec.errors import LocalProtocolError
 from codec.properties import MAX_PROPERTIES_LENGTH
 from codec.store.record_layout import (
@@ -35,73 +34,101 @@ _BORN_V6: Final[i64] = BORN_HOST_V6
 _STORE_V6: Final[i64] = STORE_HOST_V6
 _NOT_HOSTS: Final[i64] = ~HOST_BITS
 _LONGEST: Final[i64] = MAX_PROPERTIES_LENGTH
+NO_LIMIT: Final = (1 << 63) - 1
 # Java writes the magic as an int, whose highest bit is the sign.
 RECORD_V1: Final = MAGIC_V1 - (1 << 32)
 RECORD_V2: Final = MAGIC_V2 - (1 << 32)
 
 
-class Run:
-    """Records from a position of the commit log on, and by columns what queues and index get of each.
+class QueueRun:
+    """Messages that are stored together in one queue, with consecutive offsets from `queue_offset` on.
 
-    `end` is where the next record goes. `sizes` and `codes` have a number for each record, `items` the
-    index items of all. A message with more than `most_hashed` bytes of properties has none: its keys may
-    be thousands.
+    `offsets`, `sizes` and `codes` have the commit-log offset, the bytes and the tags code of each record,
+    `texts` its properties. The last offset that may be given is before `limit`.
     """
 
-    def __init__(self, store_host: bytes, begin: i64, most_hashed: i64, magic: i32 = RECORD_V1) -> None:
-        """Begin a run at an offset of the commit log. `store_host` has 8 or 20 bytes (LocalProtocolError)."""
+    def __init__(
+        self, topic: str, sized_topic: bytes, seed: i64, queue_id: i32, queue_offset: i64, limit: i64
+    ) -> None:
+        """Begin with no message. `sized_topic` is the topic after its length, `seed` its `index_seed`."""
+        self.topic = topic
+        self.queue_id: i32 = queue_id
+        self.queue_offset: i64 = queue_offset
+        self.timestamp: i64 = 0
+        """The time at which the first of the messages was stored, in ms."""
+        self.offsets: list[int] = []
+        self.sizes: list[int] = []
+        self.codes: list[int] = []
+        self.texts: list[bytes] = []
+        self._sized_topic = sized_topic
+        self.seed: i64 = seed
+        self._next: i64 = queue_offset
+        self._limit: i64 = limit
+
+    @property
+    def is_full(self) -> bool:
+        """True if the next message would have an offset beyond the limit."""
+        return self._next >= self._limit
+
+
+class Run:
+    """Records from a position of the commit log on, which are stored at the same time.
+
+    `end` is where the next record goes, at most `limit`. `items` are the index items of all in order.
+    """
+
+    def __init__(
+        self,
+        store_host: bytes,
+        begin: i64,
+        timestamp: i64,
+        limit: i64 = NO_LIMIT,
+        magic: i32 = RECORD_V1,
+    ) -> None:
+        """Begin a run at an offset of the commit log, stored at a time in ms. `store_host` has 8 or 20 bytes
+        (LocalProtocolError).
+        """
         size: i64 = len(store_host)
         if size not in (_V4, _V6):
             raise LocalProtocolError(f"a host of {size} bytes")
         self._store_host = store_host
         self._magic: i32 = magic
-        self._reader = TextReader()
         self._records = BytesWriter()
-        self._most_hashed: i64 = most_hashed
-        self._begin: i64 = begin
+        self.limit: i64 = limit
+        self.timestamp: i64 = timestamp
+        self.begin: i64 = begin
         self.end: i64 = begin
-        self.sizes: list[int] = []
-        self.codes: list[int] = []
         self.items: list[IndexItem] = []
 
     def records(self) -> bytes:
         """Return the bytes of all records."""
         return self._records.getvalue()
 
-    def offsets(self) -> list[int]:
-        """Return the offset of each record."""
-        found: list[int] = []
-        at: i64 = self._begin
-        for size in self.sizes:
-            found.append(at)
-            at += size
-        return found
-
-    def size_of(self, sized_topic: bytes, born_host: bytes, body_size: i64, properties_size: i64) -> i64:
-        """Return the size that a record will have."""
+    def has_room(self, queue: QueueRun, born_host: bytes, body_size: i64, properties_size: i64) -> bool:
+        """Return True if the record of a message ends before the limit."""
         hosts: i64 = len(born_host) + len(self._store_host) - 2 * _V4
-        return _PREFIX_SIZE + hosts + body_size + len(sized_topic) + 2 + properties_size
+        texts: i64 = len(queue._sized_topic) + 2 + properties_size
+        return self.end + _PREFIX_SIZE + hosts + body_size + texts <= self.limit
 
     def add(
         self,
-        sized_topic: bytes,
-        seed: i64,
-        queue_id: i32,
+        queue: QueueRun,
         flag: i32,
-        queue_offset: i64,
         sys_flag: i64,
         born_timestamp: i64,
         born_host: bytes,
-        store_timestamp: i64,
         reconsume_times: i32,
         prepared_transaction_offset: i64,
         body: bytes,
         properties: bytes,
+        code: i64,
+        hashes: list[int],
     ) -> i64:
-        """Add a message; return the offset of its record.
+        """Add a message, with its tags code and the hashes of its keys, to the run and to those of its queue;
+        return the offset of its record.
 
-        `sized_topic` is the topic after its length, `seed` its `index_seed`. Raises LocalProtocolError,
-        and adds nothing, for properties over 32,767 bytes or a host that has not 8 or 20 bytes.
+        Raises LocalProtocolError, and adds nothing, for properties over 32,767 bytes or a host that has not
+        8 or 20 bytes.
         """
         properties_size: i64 = len(properties)
         born_size: i64 = len(born_host)
@@ -115,34 +142,52 @@ class Run:
         if len(self._store_host) == _V6:
             bits |= _STORE_V6
         body_size: i64 = len(body)
-        size: i64 = self.size_of(sized_topic, born_host, body_size, properties_size)
+        hosts: i64 = born_size + len(self._store_host) - 2 * _V4
+        texts: i64 = len(queue._sized_topic) + 2 + properties_size
+        size: i64 = _PREFIX_SIZE + hosts + body_size + texts
         crc: i64 = crc32_whole(body)
         begin: i64 = self.end
         out = self._records
         write_i32_be(out, i32(size))
         write_i32_be(out, self._magic)
         write_i32_be(out, i32(crc & CRC_BITS))
-        write_i32_be(out, queue_id)
+        write_i32_be(out, queue.queue_id)
         write_i32_be(out, flag)
-        write_i64_be(out, queue_offset)
+        write_i64_be(out, queue._next)
         write_i64_be(out, begin)
         write_i32_be(out, i32(bits))
         write_i64_be(out, born_timestamp)
         out.write(born_host)
-        write_i64_be(out, store_timestamp)
+        write_i64_be(out, self.timestamp)
         out.write(self._store_host)
         write_i32_be(out, reconsume_times)
         write_i64_be(out, prepared_transaction_offset)
         write_i32_be(out, i32(body_size))
         out.write(body)
-        out.write(sized_topic)
+        out.write(queue._sized_topic)
         write_i16_be(out, i16(properties_size))
         out.write(properties)
         self.end = begin + size
-        self.sizes.append(size)
-        reader = self._reader
-        reader.read(properties, 0, properties_size)
-        self.codes.append(reader.code(properties))
-        if properties_size <= self._most_hashed:
-            reader.add_items(properties, seed, begin, store_timestamp, self.items)
+        self.note(queue, begin, size, self.timestamp, properties, code, hashes)
         return begin
+
+    def note(
+        self,
+        queue: QueueRun,
+        offset: i64,
+        size: i64,
+        timestamp: i64,
+        properties: bytes,
+        code: i64,
+        hashes: list[int],
+    ) -> None:
+        """Add a record that the log has to the messages of its queue, and to the index."""
+        if queue._next == queue.queue_offset:
+            queue.timestamp = timestamp
+        queue._next += 1
+        queue.offsets.append(offset)
+        queue.sizes.append(size)
+        queue.texts.append(properties)
+        queue.codes.append(code)
+        for key_hash in hashes:
+            self.items.append((key_hash, offset, timestamp))

@@ -11,7 +11,6 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from codec.core.derived import IndexItem
 from codec.core.hashing import extended, index_hash, signed
 from codec.core.pairs import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from codec.properties import TIMERS, PropertyName
@@ -154,17 +153,16 @@ class TextReader:
         """Return False if the text that was read has WAIT with another value than `true`."""
         return self.wait_begin < 0 or text[self.wait_begin : self.wait_end] == _WAITS
 
-    def add_items(self, text: bytes, seed: i64, offset: i64, timestamp: i64, items: list[IndexItem]) -> None:
-        """Add the index items of a record with the text that was read to a list.
+    def hashes(self, text: bytes, seed: i64) -> list[int]:
+        """Return the hashes of the keys of the text that was read, in the order of their index items.
 
-        `seed` is the `index_seed` of the topic; `offset` is the record's in the commit log, `timestamp`
-        when it was stored, in ms.
+        `seed` is the `index_seed` of the topic.
         """
+        found: list[int] = []
         if self._unique >= 0:
-            unique: i64 = extended(seed, text, self._unique, self._unique_end)
-            items.append((index_hash(unique), offset, timestamp))
+            found.append(index_hash(extended(seed, text, self._unique, self._unique_end)))
         if self._keys < 0:
-            return
+            return found
         at: i64 = self._keys
         end: i64 = self._keys_end
         while at < end:
@@ -172,8 +170,14 @@ class TextReader:
             while at < end and text[at] != _BLANK:
                 at += 1
             if at > begin:
-                items.append((index_hash(extended(seed, text, begin, at)), offset, timestamp))
+                found.append(index_hash(extended(seed, text, begin, at)))
             at += 1
+        return found
+
+    @property
+    def has_facts(self) -> bool:
+        """True if the text that was read has a tags code or index items."""
+        return self._tags >= 0 or self._unique >= 0 or self._keys >= 0
 
 
 def _problem(text: bytes) -> i64:

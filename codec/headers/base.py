@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from inspect import Parameter, signature
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -127,10 +128,29 @@ def bool_attributes(cls: type[Header]) -> tuple[str, ...]:
 _KINDS: Final[dict[Any, int]] = {str: TEXT, bool: BOOL, Int32: INT32, Int64: INT64}
 
 
-def kinds_of(cls: type[Header]) -> dict[bytes, tuple[str, int]]:
-    """Return the name and the kind (`codec.core.heads`) of each field of a class, by its wire name."""
+def kinds_of(cls: type[Header]) -> dict[bytes, tuple[int, int]]:
+    """Return the place and the kind (`codec.core.heads`) of each field of a class, by its wire name."""
     kinds = {parse: _KINDS[hint] for hint, parse in _PARSERS.items()}
-    return {field.wire.encode(): (field.name, kinds[field.parse]) for field in _fields(cls)}
+    return {field.wire.encode(): (place, kinds[field.parse]) for place, field in enumerate(_fields(cls))}
+
+
+def defaults_of(cls: type[Header]) -> tuple[list[object], int]:
+    """Return the default of each field of a class, and the bits of those that have none."""
+    fields = list(enumerate(msgspec.structs.fields(cls)))
+    required = sum(1 << place for place, field in fields if field.required)
+    return [None if field.required else field.default for _, field in fields], required
+
+
+def maker_of(cls: type[HeaderT]) -> Callable[..., HeaderT]:
+    """Return a function of the values of all fields in order: the class, if its fields may be positional."""
+    names = [field.name for field in _fields(cls)]
+    kinds = {parameter.kind for parameter in signature(cls).parameters.values()}
+    if Parameter.KEYWORD_ONLY not in kinds:
+        return cls
+    # A call with a dict of them takes twice as long.
+    values = ", ".join(f"{name}={name}" for name in names)
+    maker: Callable[..., HeaderT] = eval(f"lambda {', '.join(names)}: cls({values})", {"cls": cls})
+    return maker
 
 
 def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:

@@ -20,7 +20,7 @@ _FIELDS: Final = {"access_key": ACCESS_KEY, "security_token": SECURITY_TOKEN, "s
 def _signed(header: type[Header]) -> type[Header]:
     fields = [(name, str | None, msgspec.field(name=wire, default=None)) for name, wire in _FIELDS.items()]
     struct: Any = msgspec.defstruct(
-        f"Signed{header.__name__}", fields, bases=(header,), module=__name__, frozen=True, kw_only=True
+        f"Signed{header.__name__}", fields, bases=(header,), module=__name__, frozen=True
     )
     return struct  # type: ignore[no-any-return]
 

@@ -26,9 +26,9 @@ from construct import (
 )
 
 from codec.codes import SerializeType
-from codec.core.heads import read_entries, read_typed
+from codec.core.heads import read_entries, read_values
 from codec.errors import RemoteProtocolError
-from codec.headers.base import HeaderT, kinds_of
+from codec.headers.base import HeaderT, defaults_of, kinds_of, maker_of
 from codec.layout import fused
 from codec.remoting.command import RemotingCommand
 
@@ -86,6 +86,19 @@ def pieces_around(command: RemotingCommand, names: Sequence[str]) -> list[bytes]
     return [header[:OPAQUE_AT], first + heads[0], *heads[1:]]
 
 
+def pieces_between(command: RemotingCommand, names: Sequence[str]) -> list[bytes]:
+    """Return the header without its opaque number, the length of its ext fields, and length and value of the
+    last ones, which have these names: what is before, between and after these. Raises what
+    `encode_binary_header` raises.
+    """
+    header, ext_fields = encode_binary_header(command), command.ext_fields or {}
+    after_opaque = OPAQUE_AT + OPAQUE.size
+    remark_end = _HEAD.size + len((command.remark or "").encode())
+    constant = b"".join(binary_entry(name, ext_fields[name]) for name in ext_fields if name not in names)
+    entries = [_written_name(name) for name in names]
+    return [header[:OPAQUE_AT], header[after_opaque:remark_end], constant + entries[0], *entries[1:]]
+
+
 def lengthened(beginning: bytes, size: int, more: int) -> bytes:
     """The beginning of a header without a remark, up to the value of an ext field that gets another `size`,
     which is by `more` longer."""
@@ -108,6 +121,7 @@ def _written_name(name: str) -> bytes:
     return _LENGTH16.pack(len(written)) + written
 
 
+_ROCKETMQ: Final = SerializeType.ROCKETMQ
 CODE_SIZE: Final = _HEAD.part("code").size
 
 
@@ -115,24 +129,22 @@ class BinaryReader(Generic[HeaderT]):
     """A reader of the requests of one code that makes their typed header, as `DirectReader` does for JSON."""
 
     def __init__(self, header: type[HeaderT]) -> None:
-        self._header = header
+        self._make = maker_of(header)
         self._fields = kinds_of(header)
+        self._defaults, self._required = defaults_of(header)
 
     def decode(self, header: bytes, body: bytes) -> RemotingCommand | None:
         """Return the command, or None when only the general reader can read the header."""
         if len(header) < _HEAD.size:
             return None
         code, language, version, opaque, flag, remark_size = _HEAD.unpack_from(header)
-        values = None if remark_size else read_typed(header, _HEAD.size, self._fields)
+        if remark_size:
+            return None
+        values = read_values(header, _HEAD.size, self._fields, self._defaults, self._required)
         if values is None:
             return None
-        try:
-            typed = self._header(**values)
-        except TypeError:  # a field is missing
-            return None
-        return RemotingCommand(
-            code, None, body, opaque, flag, None, language, version, SerializeType.ROCKETMQ, typed
-        )
+        typed = self._make(*values)
+        return RemotingCommand(code, None, body, opaque, flag, None, language, version, _ROCKETMQ, typed)
 
 
 def decode_binary_header(header: bytes, body: bytes) -> RemotingCommand:

@@ -19,6 +19,7 @@ from sys import maxsize
 from typing import Final
 
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE
+from codec.core.frames import split_frames
 from codec.errors import LocalProtocolError, RemoteProtocolError
 from codec.remoting.frame import (
     FRAME_HEAD,
@@ -26,9 +27,8 @@ from codec.remoting.frame import (
     NO_DIRECT,
     DirectReaders,
     RemotingCommand,
-    decode_marked,
+    decode_frame,
     decode_parts,
-    decode_span,
     encode_frame,
 )
 from codec.remoting.long_body import LongBody
@@ -39,8 +39,6 @@ _LENGTH_SIZE: Final = 4
 _MIN_LENGTH: Final = 4
 _LONG_FRAME: Final = 64 * 1024
 """The body of a longer frame grows in place, so that no step copies all of it."""
-_USUAL_HEADER: Final = 512
-"""A header counts as one more command for each so many bytes."""
 
 _HEAD_SIZE: Final = FRAME_HEAD.size
 _read_length: Final = FRAME_HEAD.part("length").unpack_from
@@ -119,7 +117,7 @@ class Connection:
         """
         if self._broken or (self._ended and data):
             raise LocalProtocolError("this connection can receive no more")
-        return self._read(data, 0)
+        return self._read(bytes(data), 0)  # streams in memory give a bytearray
 
     def more(self) -> list[RemotingCommand]:
         """The next commands of what was received; none when all were returned. Raises ReceiveError."""
@@ -160,7 +158,7 @@ class Connection:
                 self._wanted += length if length <= _LONG_FRAME else _HEAD_SIZE - _LENGTH_SIZE
             elif self._is_whole():
                 with memoryview(buffer) as view:
-                    commands.append(decode_span(view, _LENGTH_SIZE, self._wanted, self._direct))
+                    commands.append(decode_frame(view[_LENGTH_SIZE : self._wanted], self._direct))
                 self._buffer = bytearray()
                 self._wanted = _LENGTH_SIZE
                 return taken
@@ -170,13 +168,10 @@ class Connection:
     def _is_whole(self) -> bool:
         """True when the buffer has a whole frame. Of a long one it gets the head, then the header."""
         length, mark = _read_head(self._buffer)
-        if length > self._max_header:
-            self._check_header(mark)
+        self._check_header(mark, length)
         if length + _LENGTH_SIZE == self._wanted:
             return True
         header_end = _HEAD_SIZE + (mark & 0xFFFFFF)
-        if header_end > length + _LENGTH_SIZE:
-            raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {length}")
         if header_end == self._wanted:
             self._body = LongBody(length + _LENGTH_SIZE - header_end)
         self._wanted = header_end
@@ -195,32 +190,20 @@ class Connection:
         """Reads frames straight from `data` and keeps the rest as the beginning of the next one."""
         direct = self._direct
         longest = self._max_frame - _LENGTH_SIZE
-        max_header = self._max_header
-        end = len(data)
-        last_head = end - _HEAD_SIZE
-        left = self._most
-        while position <= last_head:
-            length, mark = _read_head(data, position)
-            if not _MIN_LENGTH <= length <= longest:
-                raise self._refused(length)
-            frame_end = position + _LENGTH_SIZE + length
-            if frame_end > end:
-                break
-            if length > max_header:
-                self._check_header(mark)
-            if left <= 0:
-                self._rest = data, position
-                return
-            commands.append(decode_marked(data, mark, position + _HEAD_SIZE, frame_end, direct))
-            position = frame_end
-            left -= 1 + (mark & 0xFFFFFF) // _USUAL_HEADER
-        if position < end:
+        frames, position, is_rest = split_frames(data, position, longest, self._max_header, self._most)
+        for mark, header, body in frames:
+            commands.append(decode_parts(mark, header, body, direct))
+        if is_rest:
+            self._rest = data, position
+        elif position < len(data):
             self._begin(data, position)
 
     def _begin(self, data: bytes, position: int) -> None:
         """Keeps the beginning of a frame; an invalid length is refused as soon as it is known."""
         if len(data) - position >= _LENGTH_SIZE:
             length = self._frame_length(data, position)
+            if len(data) - position >= _LENGTH_SIZE + length:
+                self._check_header(_read_head(data, position)[1], length)
             if length > _LONG_FRAME:
                 self._buffer += data[position : position + _LENGTH_SIZE]
                 self._wanted = _HEAD_SIZE
@@ -235,9 +218,12 @@ class Connection:
             raise self._refused(length)
         return length
 
-    def _check_header(self, mark: int) -> None:
+    def _check_header(self, mark: int, length: int) -> None:
+        """Raises RemoteProtocolError for a header that is too long, or longer than its frame."""
         if (size := mark & 0xFFFFFF) > self._max_header:
             raise RemoteProtocolError(f"a header of {size} bytes: {self._max_header} are allowed")
+        if _HEAD_SIZE + size > length + _LENGTH_SIZE:
+            raise RemoteProtocolError(f"header of {size} bytes in a frame of {length}")
 
     def _refused(self, length: int) -> RemoteProtocolError:
         return RemoteProtocolError(

@@ -41,9 +41,7 @@ __all__ = [
     "DirectReaders",
     "RemotingCommand",
     "decode_frame",
-    "decode_marked",
     "decode_parts",
-    "decode_span",
     "encode_frame",
     "encode_frame_head",
     "encode_short_reply",
@@ -79,6 +77,7 @@ _BINARY_MARK: Final = int(SerializeType.ROCKETMQ) << 24
 _BEGINNING_SIZE: Final = DirectReader.BEGINNING_SIZE
 _pack_head: Final = FRAME_HEAD.pack
 _read_mark: Final = FRAME_HEAD.part("mark").unpack_from
+_HEADER_AT: Final = FRAME_HEAD.part("mark").size
 _SHORT_REPLY: Final = b'{"code":%d,"extFields":%b' + end_of_header(RPC_RESPONSE)
 
 
@@ -124,35 +123,17 @@ def too_long(size: int) -> LocalProtocolError:
     return LocalProtocolError(f"a frame of {size} bytes is over the limit of {MAX_FRAME}")
 
 
-def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:
-    """Reads a complete frame WITHOUT its 4-byte length. Raises RemoteProtocolError for anything else."""
-    data = frame if isinstance(frame, bytes) else memoryview(frame)
-    return decode_span(data, 0, len(data))
-
-
-def decode_span(
-    data: bytes | memoryview, start: int, end: int, direct: DirectReaders = NO_DIRECT
-) -> RemotingCommand:
-    """Reads the frame, again without its length, in ``data[start:end]``; the body is copied.
-
-    A request that `direct` reads gets a typed `header`.
+def decode_frame(frame: bytes | bytearray | memoryview, direct: DirectReaders = NO_DIRECT) -> RemotingCommand:
+    """Reads a complete frame WITHOUT its 4-byte length; the body is copied. A request that `direct` reads gets a
+    typed `header`. Raises RemoteProtocolError for anything else.
     """
-    if end - start < 4:
-        raise RemoteProtocolError(f"a frame of {end - start} bytes has no room for its header length")
-    return decode_marked(data, _read_mark(data, start)[0], start + 4, end, direct)
-
-
-def decode_marked(
-    data: bytes | memoryview, mark: int, header_at: int, end: int, direct: DirectReaders
-) -> RemotingCommand:
-    """Reads the frame whose mark is known and whose header starts at `header_at`."""
-    body_at = header_at + (mark & 0xFFFFFF)
-    if body_at > end:
-        raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - header_at + 4}")
-    header, body = data[header_at:body_at], data[body_at:end]
-    if not isinstance(header, bytes) or not isinstance(body, bytes):  # a part of a buffer
-        header, body = bytes(header), bytes(body)
-    return decode_parts(mark, header, body, direct)
+    if len(frame) < _HEADER_AT:
+        raise RemoteProtocolError(f"a frame of {len(frame)} bytes has no room for its header length")
+    mark: int = _read_mark(frame, 0)[0]
+    body_at = _HEADER_AT + (mark & 0xFFFFFF)
+    if body_at > len(frame):
+        raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {len(frame)}")
+    return decode_parts(mark, bytes(frame[_HEADER_AT:body_at]), bytes(frame[body_at:]), direct)
 
 
 def decode_parts(mark: int, header: bytes, body: bytes, direct: DirectReaders) -> RemotingCommand:

@@ -6,11 +6,13 @@ these are go the others; a binary one has texts of the same lengths.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from codec.codes import RPC_RESPONSE, SerializeType
+from codec.core.replies import ReplyHead as Pieces
 from codec.headers.base import Header, to_ext
-from codec.remoting.binary_header import OPAQUE, pieces_around
+from codec.remoting.binary_header import OPAQUE, pieces_around, pieces_between
 from codec.remoting.command import RemotingCommand
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, too_long
 from codec.remoting.json_header import encode_json_header
@@ -70,3 +72,18 @@ class ReplyHead:
         pieces = [piece.replace(b"%", b"%%") for piece in pieces_around(command, self._wire)]
         template = self._binary[sizes] = b"%b".join((*pieces, b""))
         return template
+
+
+def reply_head(
+    code: int, ext_fields: Mapping[str, str], names: Sequence[str], remark: str | None = None
+) -> Pieces:
+    """Return the heads of replies with the same code, remark and first ext fields, for the values of those
+    with these names.
+    """
+    texts = {name: f"@{name}@" for name in names}
+    command = RemotingCommand(code, {**ext_fields, **texts}, b"", _SAMPLE, RPC_RESPONSE, remark)
+    rest, json = encode_json_header(command), []
+    for text in (*texts.values(), str(_SAMPLE)):
+        piece, _, rest = rest.partition(text.encode())
+        json.append(piece)
+    return Pieces((*json, rest), pieces_between(command, names), MAX_FRAME)

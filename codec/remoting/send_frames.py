@@ -15,20 +15,16 @@ from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode, SerializeType
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.headers.signed import SIGNATURE
-from codec.remoting.binary_header import OPAQUE, lengthened, pieces_around
+from codec.remoting.binary_header import lengthened
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, RemotingCommand, encode_frame, too_long, unsendable
 from codec.remoting.json_header import end_of_header, write_json
+from codec.remoting.reply_head import reply_head
 from codec.remoting.signature import Signer, content_order
 
 _pack_head: Final = FRAME_HEAD.pack
-_pack_opaque: Final = OPAQUE.pack
 _WIRE: Final = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
 _VARYING: Final = (_WIRE["born_timestamp"], _WIRE["properties"])
 _CODE: Final = RequestCode.SEND_MESSAGE_V2
-_OFFSET_DIGITS: Final = 16
-"""Hex digits of the offset at the end of a message id."""
-_MOST_TEMPLATES: Final = 256
-"""Replies with values of so many different lengths are known."""
 _PLACE: Final = "@msgId@"
 """Stands for message ids that are put in its place."""
 
@@ -116,49 +112,22 @@ class SendRequest:
 
 
 class SendReplyFrames:
-    """Frames of SUCCESS that begin with `ext_fields`; `id_prefix` is the store address in message ids, in
-    upper-case hex.
-
-    Those of single messages take opaque number, physical offset of the message, queue id and queue offset.
+    """Frames of the replies to sends, which begin with `ext_fields`; `id_prefix` is the store address in
+    message ids, in upper-case hex.
     """
 
-    __slots__ = ("_binary", "_ext_fields", "_id", "_json", "_json_batch", "by_kind")
+    __slots__ = ("_ext_fields", "head", "id_prefix")
 
     def __init__(self, ext_fields: Mapping[str, str], id_prefix: str) -> None:
         self._ext_fields = {**ext_fields, "msgId": ""}
-        members = write_json(self._ext_fields)[1:-2].replace(b"%", b"%%")
-        begin = b'{"code":%d,"extFields":{%b' % (ResponseCode.SUCCESS, members)
-        end = b'","queueId":"%d","queueOffset":"%d"}' + end_of_header(RPC_RESPONSE)
-        self._id = id_prefix.encode() + b"%%0%dX" % _OFFSET_DIGITS
-        self._json, self._json_batch = begin + self._id + end, begin + b"%b" + end
-        self._binary: dict[tuple[int, int, int], bytes] = {}
-        self.by_kind = (self.json_frame, self.binary_frame)
-        """One of them for each SerializeType."""
+        self.head = reply_head(ResponseCode.SUCCESS, ext_fields, ("msgId", "queueId", "queueOffset"))
+        self.id_prefix = id_prefix.encode()
 
-    def json_frame(self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int) -> bytes:
-        """The frame with a JSON header."""
-        header = self._json % (physical_offset, queue_id, queue_offset, opaque)
-        size = len(header)
-        return _pack_head(4 + size, size) + header
-
-    def binary_frame(self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int) -> bytes:
-        """The frame with a binary header."""
-        queue, offset = b"%d" % queue_id, b"%d" % queue_offset
-        template = self._binary.get((len(queue), len(offset), 0)) or self._learn(queue, offset)
-        return template % (_pack_opaque(opaque), physical_offset, queue, offset)
-
-    def batch_frame(
+    def frame(
         self, kind: SerializeType, opaque: int, msg_ids: bytes, queue_id: int, queue_offset: int
     ) -> bytes:
-        """The frame of the reply to a short batch, with all its message ids."""
-        if kind == SerializeType.JSON:
-            header = self._json_batch % (msg_ids, queue_id, queue_offset, opaque)
-            size = len(header)
-            return _pack_head(4 + size, size) + header
-        queue, offset = b"%d" % queue_id, b"%d" % queue_offset
-        size = len(msg_ids)
-        template = self._binary.get((len(queue), len(offset), size)) or self._learn(queue, offset, size)
-        return template % (_pack_opaque(opaque), msg_ids, queue, offset)
+        """Return the frame of SUCCESS for one message, or for a short batch with all its message ids."""
+        return self.head.frame(bool(kind), opaque, [msg_ids, b"%d" % queue_id, b"%d" % queue_offset], 0)
 
     def pieces(
         self,
@@ -182,28 +151,3 @@ class SendReplyFrames:
         if kind == SerializeType.ROCKETMQ:
             header = lengthened(header, size, more)
         return [_pack_head(length + more, mark + more) + header, *msg_ids, end]
-
-    def _learn(self, queue: bytes, offset: bytes, size: int = 0) -> bytes:
-        """The frames with texts of these lengths, as a format: one frame of the general encoder, in pieces. A
-        `size` is that of the message ids of a batch."""
-        texts = {"queueId": queue.decode(), "queueOffset": offset.decode()}
-        msg_id = "0" * (size or len(self._id % 0))
-        command = RemotingCommand(
-            ResponseCode.SUCCESS,
-            {**self._ext_fields, "msgId": msg_id, **texts},
-            flag=RPC_RESPONSE,
-            serialize_type=SerializeType.ROCKETMQ,
-        )
-        begin, *heads = [piece.replace(b"%", b"%%") for piece in pieces_around(command, ("msgId", *texts))]
-        template = _frame_head_of(encode_frame(command)) + b"%b%%b%b%b%b%%b%b%%b" % (
-            *(begin, heads[0], b"%b" if size else self._id),
-            *heads[1:],
-        )
-        if len(self._binary) >= _MOST_TEMPLATES:
-            self._binary.clear()
-        self._binary[len(queue), len(offset), size] = template
-        return template
-
-
-def _frame_head_of(frame: bytes) -> bytes:
-    return frame[: FRAME_HEAD.size].replace(b"%", b"%%")

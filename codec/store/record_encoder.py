@@ -4,7 +4,7 @@ writes both.
 
 from __future__ import annotations
 
-from codec.core.run import RECORD_V1, RECORD_V2, Run
+from codec.core.run import NO_LIMIT, RECORD_V1, RECORD_V2, QueueRun, Run
 from codec.errors import LocalProtocolError
 from codec.store.record_layout import (
     HEAD,
@@ -51,21 +51,20 @@ def encode_record(
     properties that are too long, a host that is not 8 or 20 bytes, or a number out of range.
     """
     try:
-        run = Run(store_host, physical_offset, 0, _VERSIONS[version][0])
+        run = Run(store_host, physical_offset, store_timestamp, magic=_VERSIONS[version][0])
+        queue = QueueRun("", sized_topic(topic, version), 0, queue_id, queue_offset, NO_LIMIT)
         run.add(
-            sized_topic(topic, version),
-            0,
-            queue_id,
+            queue,
             flag,
-            queue_offset,
             sys_flag,
             born_timestamp,
             born_host,
-            store_timestamp,
             reconsume_times,
             prepared_transaction_offset,
             bytes(body),
             properties,
+            0,
+            [],
         )
     except (
         OverflowError,

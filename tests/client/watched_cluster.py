@@ -32,7 +32,6 @@ from broker.testing.memory_network import (
 )
 from codec.bodies.config import TopicConfig
 from codec.codes import PullSysFlag, RequestCode
-from codec.core.hashing import tags_code
 from codec.ids import pack_host
 from codec.message import MessageExt, PropertyName
 from codec.message_queue import MessageQueue
@@ -186,7 +185,6 @@ class WatchedCluster:
                 born_timestamp=now_ms(),
                 born_host=PRODUCER,
                 reconsume_times=reconsume_times,
-                tags_code=tags_code(named.get(PropertyName.TAGS)),
             )
             stored = store.append(message)
             assert stored.queue_offset == number, stored

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.core.run import Run
+from codec.core.run import NO_LIMIT, QueueRun, Run
 from codec.errors import LocalProtocolError
 from codec.store.record_encoder import encode_record, record_size, sized_topic
 from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, RECORD, STORE_HOST_V6
@@ -120,12 +120,17 @@ def test_a_run_is_its_records_one_by_one(
     messages: list[tuple[int, bytes, bytes]],
 ) -> None:
     queue_id, queue_offset, begin, sys_flag, born = numbers
-    run, records = Run(hosts[0], begin, 64), b""
-    for flag, body, text in messages:
-        place = sized_topic(b"Topic"), 0, queue_id, flag, queue_offset, sys_flag, born
-        alone = Run(hosts[0], begin + len(records), 64)
-        assert run.add(*place, hosts[1], *times, body, text) == begin + len(records)
-        alone.add(*place, hosts[1], *times, body, text)
+    timestamp, reconsumed, prepared = times
+    run, records = Run(hosts[0], begin, timestamp), b""
+    together = QueueRun("Topic", sized_topic(b"Topic"), 0, queue_id, queue_offset, NO_LIMIT)
+    for number, (flag, body, text) in enumerate(messages):
+        message = flag, sys_flag, born, hosts[1], reconsumed, prepared, body, text, number, [number]
+        alone = Run(hosts[0], begin + len(records), timestamp)
+        queue = QueueRun("Topic", sized_topic(b"Topic"), 0, queue_id, queue_offset + number, NO_LIMIT)
+        assert run.add(together, *message) == begin + len(records)
+        alone.add(queue, *message)
         records += alone.records()
+        assert queue.offsets == together.offsets[number:]
     assert run.records() == records
-    assert run.end == begin + len(records) == run.offsets()[-1] + run.sizes[-1]
+    assert run.end == begin + len(records) == together.offsets[-1] + together.sizes[-1]
+    assert [code for code, *_ in run.items] == together.codes == list(range(len(messages)))

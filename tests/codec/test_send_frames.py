@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from codec.codes import RequestCode, ResponseCode, SerializeType
+from codec.core.replies import offset_text
 from codec.errors import LocalProtocolError
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
@@ -95,7 +96,8 @@ def test_replies_have_the_bytes_of_the_general_encoder(
         }
         request = RemotingCommand(0, opaque=opaque, serialize_type=kind)
         general = encode_frame(request.reply(ResponseCode.SUCCESS, None, ext))
-        assert frames.by_kind[kind](opaque, physical_offset, queue_id, queue_offset) == general
+        ids = prefix.encode() + offset_text(physical_offset)
+        assert frames.frame(kind, opaque, ids, queue_id, queue_offset) == general
 
 
 @given(
@@ -132,5 +134,5 @@ def test_the_pieces_of_a_reply_have_the_bytes_of_the_general_encoder(
     if code == ResponseCode.SUCCESS:
         frames, ids = SendReplyFrames(common, prefix), b"".join(msg_ids)
         for _ in range(2):
-            assert frames.batch_frame(kind, opaque, ids, queue_id, queue_offset) == whole
+            assert frames.frame(kind, opaque, ids, queue_id, queue_offset) == whole
     assert all(text is piece for text, piece in zip(msg_ids, pieces[1:], strict=False))

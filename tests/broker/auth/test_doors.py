@@ -25,7 +25,7 @@ from codec.names import SystemTopic
 from codec.operations.messages import CHECK_TRANSACTION_STATE
 from codec.properties import PropertyName
 from codec.remoting.command import RemotingCommand
-from codec.remoting.signature import Signer
+from codec.remoting.signature import Signer, received_ext_fields
 from codec.store.record import decode_records
 from codec.store.record_encoder import encode_record
 from rmqcli.client import (
@@ -72,7 +72,7 @@ class Actor:
         command = RemotingCommand(code, ext, body)
         Signer(self._account.access_key, self._account.secret_key).sign(command)
         reply = await self.instance.pool.request(self._address, command, 30)
-        return Answer(reply.code, reply.remark or "", bytes(reply.body), reply.ext_fields or {})
+        return Answer(reply.code, reply.remark or "", bytes(reply.body), dict(received_ext_fields(reply)))
 
     async def send(
         self, topic: str, body: bytes, properties: dict[str, str] | None = None, **more: Any

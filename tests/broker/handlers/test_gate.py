@@ -153,7 +153,7 @@ async def test_a_run_that_waits_for_the_disk_keeps_its_order_and_passes_once() -
     def run(session: Session, commands: Sequence[RemotingCommand]) -> int:
         ready = list(takewhile(lambda command: command.opaque != 2 or waited, commands[:2]))
         runs.append([command.opaque for command in ready])
-        session.queue_replies([encode_frame(send_one(session, command)) for command in ready])
+        session.queue_reply(b"".join(encode_frame(send_one(session, command)) for command in ready))
         return len(ready)
 
     gate = Watch(5)

@@ -23,6 +23,7 @@ from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
 from codec.bodies.config import TopicConfig
 from codec.codes import RequestCode, ResponseCode, SerializeType
+from codec.core.run import QueueRun, Run
 from codec.headers.base import Header, to_ext
 from codec.headers.send import SendMessageRequestHeader
 from codec.message import Message
@@ -149,14 +150,13 @@ async def test_together_is_as_one_by_one(
 
     def counting(self: MessageStore, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
-        inner = self.append_run
+        inner = self.writer.append_run
 
-        def counted(messages: Any) -> Any:
-            results = inner(messages)
-            runs.append(len(results))
-            return results
+        def counted(run: Run, queues: Sequence[QueueRun]) -> None:
+            inner(run, queues)
+            runs.append(sum(len(stored.offsets) for stored in queues))
 
-        self.append_run = counted
+        self.writer.append_run = counted  # type: ignore[method-assign]
 
     monkeypatch.setattr(MessageStore, "__init__", counting)
     data = some_frames(seed)

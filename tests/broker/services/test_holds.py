@@ -11,7 +11,7 @@ import trio.testing
 from broker.net.turns import Jobs, Turns
 from broker.services import holds as module
 from broker.services.holds import Hold, Holds
-from broker.store.values import AppendResult, PutStatus, StoreMessage
+from codec.core.run import NO_LIMIT, QueueRun, Run
 
 MANY = 500
 
@@ -27,18 +27,10 @@ def hold(
     return Hold(session, None, "T", queue_id, offset, trio.current_time() + seconds, **fields)
 
 
-def arrival(queue_id: int = 0, offset: int = 0, tags_code: int = 0) -> tuple[StoreMessage, AppendResult]:
-    message = StoreMessage(
-        topic="T",
-        queue_id=queue_id,
-        body=b"",
-        properties={},
-        properties_text=b"",
-        born_timestamp=0,
-        born_host=b"",
-        tags_code=tags_code,
-    )
-    return message, AppendResult(PutStatus.PUT_OK, queue_offset=offset)
+def arrival(queue_id: int = 0, offset: int = 0, tags_code: int = 0) -> QueueRun:
+    stored = QueueRun("T", b"\x01T", 0, queue_id, offset, NO_LIMIT)
+    Run(bytes(8), 0, 0).note(stored, 0, 100, 0, b"", tags_code, [])
+    return stored
 
 
 class Service:
@@ -50,6 +42,10 @@ class Service:
         self.holds = Holds(self.answered.append, jobs, **bounds)
         nursery.start_soon(self.holds.run)
         nursery.start_soon(jobs.run)
+
+    def arrived(self, *stored: QueueRun) -> None:
+        for one in stored:
+            self.holds.arrived(one)
 
     def fill(self, session: object, first_queue: int = 1, **fields: Any) -> list[Hold]:
         held = [hold(session, first_queue + number, **fields) for number in range(MANY)]
@@ -69,8 +65,8 @@ async def test_a_pull_is_answered_soon_while_another_connection_has_many_to_answ
     service.fill("hog")
     service.holds.hold(meek := hold("meek"))
     await rounds(3)
-    service.holds.arrived([arrival(number) for number in range(1, MANY + 1)])
-    service.holds.arrived([arrival(0)])
+    service.arrived(*(arrival(number) for number in range(1, MANY + 1)))
+    service.arrived(arrival(0))
     await trio.testing.wait_all_tasks_blocked()
     assert len(service.answered) == MANY + 1
     assert service.answered.index(meek) <= 2
@@ -84,7 +80,7 @@ async def test_a_pull_is_answered_soon_while_many_of_another_queue_do_not_match(
         service.holds.hold(hold("hog", 1, accepts=frozenset({5})))
     service.holds.hold(meek := hold("meek"))
     await rounds(3)
-    service.holds.arrived([arrival(1), arrival(0)])
+    service.arrived(arrival(1), arrival(0))
     await rounds(20)
     assert service.answered == [meek]
 
@@ -97,7 +93,7 @@ async def test_a_pull_is_answered_soon_after_a_connection_with_many_has_ended(nu
     await rounds(3)
     service.holds.drop_session("hog")
     assert len(service.holds) == MANY + 1
-    service.holds.arrived([arrival(0)])
+    service.arrived(arrival(0))
     await rounds(20)
     assert service.answered == [meek]
 
@@ -112,7 +108,7 @@ async def test_many_pulls_are_over_in_steps(
     mock_clock.jump(3)
     await rounds(20)
     assert 0 < len(service.answered) < MANY
-    service.holds.arrived([arrival(0)])
+    service.arrived(arrival(0))
     await rounds(20)
     assert meek in service.answered
     assert len(service.answered) < MANY
@@ -124,14 +120,14 @@ async def test_what_ends_while_it_is_answered_is_answered_no_more(nursery: trio.
     service = Service(nursery)
     service.fill("hog")
     await rounds(3)
-    service.holds.arrived([arrival(number) for number in range(1, MANY + 1)])
+    service.arrived(*(arrival(number) for number in range(1, MANY + 1)))
     await rounds(MANY)
     service.holds.drop_session("hog")
     count = len(service.answered)
     await trio.testing.wait_all_tasks_blocked()
     assert (len(service.answered), len(service.holds)) == (count, 0)
     assert service.holds.hold(hold("hog", 1))
-    service.holds.arrived([arrival(1)])
+    service.arrived(arrival(1))
     await trio.testing.wait_all_tasks_blocked()
     assert len(service.answered) == count + 1
 
@@ -154,10 +150,10 @@ async def test_more_arrivals_than_are_kept_wake_every_pull(
     wants.append(hold("c", offset=9, accepts=frozenset({5})))
     for one in wants:
         service.holds.hold(one)
-    service.holds.arrived([arrival(offset=offset) for offset in range(3)])
+    service.arrived(*(arrival(offset=offset) for offset in range(3)))
     await trio.testing.wait_all_tasks_blocked()
     assert service.answered == []
-    service.holds.arrived([arrival(offset=offset) for offset in range(3, 8)])
+    service.arrived(*(arrival(offset=offset) for offset in range(3, 8)))
     await trio.testing.wait_all_tasks_blocked()
     assert service.answered == wants[:2]
 

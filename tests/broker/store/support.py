@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,12 @@ import trio
 
 from broker.disk import REAL, Disk
 from broker.store import MessageStore, StoreConfig, StoreMessage, open_store
+from broker.store.batches import LONG_PROPERTIES
+from broker.store.values import AppendResult
 from codec.core.hashing import index_key_hash, tags_code
+from codec.core.run import QueueRun
+from codec.core.sends import Sends
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.ids import pack_host
 from codec.properties import encode_properties
 from codec.store.consume_queue import ENTRY, FILLER
@@ -99,8 +104,62 @@ def message(
         born_timestamp=START_MS - 5,
         born_host=BORN,
         sys_flag=sys_flag,
-        tags_code=tags_code(pairs["TAGS"]),
     )
+
+
+class Heard:
+    """A listener: topic, queue, queue offset, commit-log offset, tags code and properties of each message."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, int, int, int, int, bytes]] = []
+
+    def __call__(self, stored: QueueRun) -> None:
+        for place, facts in enumerate(zip(stored.offsets, stored.codes, stored.texts, strict=True)):
+            self.messages.append((stored.topic, stored.queue_id, stored.queue_offset + place, *facts))
+
+    @property
+    def offsets(self) -> list[int]:
+        return [queue_offset for _, _, queue_offset, *_ in self.messages]
+
+
+def told_of(sent: StoreMessage, result: AppendResult) -> tuple[str, int, int, int, int, bytes]:
+    """What a listener hears of a message."""
+    code = tags_code(sent.properties["TAGS"])
+    place = sent.topic, sent.queue_id, result.queue_offset, result.physical_offset
+    return *place, code, sent.properties_text
+
+
+class Plain:
+    """Stands for the request of a send."""
+
+    flag = serialize_type = opaque = 0
+
+    def __init__(self, sent: StoreMessage) -> None:
+        self.body = sent.body
+        self.header = SendMessageRequestHeaderV2(
+            producer_group="G",
+            topic=sent.topic,
+            default_topic="",
+            default_topic_queue_nums=4,
+            queue_id=sent.queue_id,
+            sys_flag=sent.sys_flag,
+            born_timestamp=sent.born_timestamp,
+            flag=sent.flag,
+            properties=sent.properties_text.decode(),
+            reconsume_times=sent.reconsume_times,
+        )
+
+
+def append_run(store: MessageStore, messages: Sequence[StoreMessage], own: bytes = b"") -> int:
+    """Store the plain messages at the beginning with one write; return their number."""
+    sends = Sends(store.writer.begin_run(), store.writer.run_of, own, BORN, 4096, LONG_PROPERTIES, False)
+    for each in messages:
+        request = Plain(each)
+        if not sends.take(request, request.header):
+            break
+    if len(sends):
+        store.writer.append_run(sends.run, sends.queues)
+    return len(sends)
 
 
 def killed(root: Path, target: Path, *, power_lost: bool = False) -> Path:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from broker.store import Arrival, GetStatus, MessageStore, PutStatus, StoreMessage
+from broker.store import GetStatus, MessageStore, PutStatus, StoreMessage
 from broker.store.values import AppendResult
+from codec.core.hashing import tags_code
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.store.record import decode_record, decode_records, peek_record
@@ -22,12 +23,14 @@ from tests.broker.store.support import (
     SLOTS,
     START_MS,
     Clock,
+    Heard,
     Rebuild,
     loaded,
     message,
     numbers,
     queue_bytes,
     small_config,
+    told_of,
 )
 
 UNITS_A_FILE = QUEUE_SIZE // 20
@@ -101,7 +104,7 @@ def test_filters_scan_on(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         for number in range(9):
             store.append(message(number))
-        wanted = message(1).tags_code
+        wanted = tags_code("Tag1")
         by_code = store.get("TopicA", 0, 0, 32, accepts_code=lambda code: code == wanted)
         by_record = store.get("TopicA", 0, 0, 32, accepts_record=lambda view: b"7:bbb" in bytes(view))
         nothing = store.get("TopicA", 0, 2, 32, accepts_code=lambda code: False)
@@ -283,7 +286,7 @@ def test_units_of_delayed_messages_hold_the_deliver_time(tmp_path: Path) -> None
         for level in ("3", "99", "0"):
             store.append(message(topic="SCHEDULE_TOPIC_XXXX", queue_id=2, DELAY=level))
         codes = [code for _, _, code in store.consume_queue_entries("SCHEDULE_TOPIC_XXXX", 2, 0, 9)]
-        assert codes == [START_MS + 10_000, START_MS + 7_200_000, message().tags_code]
+        assert codes == [START_MS + 10_000, START_MS + 7_200_000, tags_code("Tag0")]
 
 
 def test_transactions_that_are_not_committed_have_no_unit(tmp_path: Path) -> None:
@@ -296,25 +299,25 @@ def test_transactions_that_are_not_committed_have_no_unit(tmp_path: Path) -> Non
 
 
 def test_listeners_hear_of_every_unit(tmp_path: Path) -> None:
-    heard: list[Arrival] = []
+    heard = Heard()
     with loaded(small_config(tmp_path), Clock()) as store:
-        store.add_arrival_listener(heard.extend)
+        store.add_arrival_listener(heard)
         stored = store.append(message(1, queue_id=3))
         store.append(message(2, queue_id=3, sys_flag=4))
-    assert heard == [(message(1, queue_id=3), stored)]
+    assert heard.messages == [told_of(message(1, queue_id=3), stored)]
 
 
 def test_listeners_hear_of_a_batch_of_requests_when_it_ends(tmp_path: Path) -> None:
-    heard: list[Arrival] = []
+    heard = Heard()
     with loaded(small_config(tmp_path), Clock()) as store:
-        store.add_arrival_listener(heard.extend)
+        store.add_arrival_listener(heard)
         store.begin_batch()
         stored = [store.append(message(number)) for number in range(3)]
         assert numbers(store, "TopicA", 0) == [0, 1, 2]
-        assert heard == []
+        assert heard.messages == []
         store.end_batch()
         stored.append(store.append(message(3)))
-        assert heard == [(message(number), stored[number]) for number in range(4)]
+        assert heard.messages == [told_of(message(number), stored[number]) for number in range(4)]
 
 
 def test_keys_are_found_before_the_batch_of_requests_ends(tmp_path: Path) -> None:

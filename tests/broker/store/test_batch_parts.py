@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,17 @@ from msgspec import structs
 
 from broker.disk import REAL
 from broker.errors import IllegalBatch, NotReady
-from broker.store import Arrival, MessageStore, PutStatus, StoreMessage
+from broker.store import MessageStore, PutStatus, StoreMessage
 from broker.store.batches import PART_BYTES, PART_MESSAGES, Batch
 from broker.store.store import open_store
 from codec.batch_item import ITEM_HEAD, SMALLEST_ITEM
-from codec.core.batch import count_items
+from codec.core.batch import count_items, read_items
+from codec.core.run import NO_LIMIT, QueueRun, Run
 from codec.errors import BodyError
 from codec.message import Message
 from codec.message_batch import decode_batch, encode_batch
 from codec.properties import properties_problem
-from tests.broker.store.support import HOST, Clock, inline, loaded, message, small_config
+from tests.broker.store.support import HOST, Clock, Heard, append_run, inline, loaded, message, small_config
 
 LOG = 1 << 20
 
@@ -85,11 +85,11 @@ async def test_a_queue_on_hold_takes_no_other_messages(tmp_path: Path) -> None:
             stored = await store.when_ready(store.append_batch, first)
             with pytest.raises(NotReady) as waiting:
                 store.attempt(store.append, message(queue_id=0))
-            assert store.attempt(store.append_run, [message(queue_id=0)]) == []
+            assert store.attempt(append_run, store, [message(queue_id=0)]) == 0
             with pytest.raises(NotReady):
                 store.attempt(store.append_batch, parts_of(store, 1)[0])
             other = store.attempt(store.append, message(queue_id=1))
-            assert store.attempt(store.append_run, [message(queue_id=1)] * 2)
+            assert store.attempt(append_run, store, [message(queue_id=1)] * 2) == 2
             rest = await store.when_ready(store.append_batch, second)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(waiting.value.ready)
@@ -169,7 +169,7 @@ async def test_properties_that_do_not_parse_are_stored_as_java_reads_them(
         small_config(tmp_path), now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL
     ) as store:
         (part,) = batch_of(store, structs.replace(message(), body=body, properties_text=b""))
-        assert [text for _, _, text in part.part.items()] == [stored]
+        assert [text for _, _, text in items_of(part)] == [stored]
         assert properties_problem(stored) is None
 
 
@@ -192,7 +192,7 @@ def test_the_files_of_batches_are_those_of_single_messages(
 ) -> None:
     """Log, queues and index, and what listeners hear, whatever the items have in common."""
     sizes: dict[str, int] = {"mapped_file_size_commit_log": LOG, "mapped_file_size_consume_queue": 20 * 1000}
-    heard: list[list[Arrival]] = [[], []]
+    heard = Heard(), Heard()
     number = 0
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         roots = Path(one), Path(other)
@@ -201,7 +201,7 @@ def test_the_files_of_batches_are_those_of_single_messages(
             loaded(small_config(roots[1], **sizes), Clock()) as single,
         ):
             for store, arrivals in zip((batched, single), heard, strict=True):
-                store.add_arrival_listener(arrivals.extend)
+                store.add_arrival_listener(arrivals)
             for items in batches:
                 body = b""
                 for flag, size, text, key in items:
@@ -212,7 +212,10 @@ def test_the_files_of_batches_are_those_of_single_messages(
                 parts = batch_of(batched, sent)
                 for part in parts:
                     assert batched.append_batch(part).status == PutStatus.PUT_OK
-                    for each in part.messages():
+                    for item_flag, item_body, item_text in items_of(part):
+                        each = structs.replace(
+                            sent, flag=item_flag, body=item_body, properties_text=item_text
+                        )
                         assert single.append(each).status == PutStatus.PUT_OK
             for store in (batched, single):
                 store._appender.late.finish()
@@ -223,7 +226,15 @@ def test_the_files_of_batches_are_those_of_single_messages(
         ]
     assert written[0].keys() - index_names(written[0]) == written[1].keys() - index_names(written[1])
     assert sorted(written[0].values()) == sorted(written[1].values())
-    assert heard[0] == heard[1]
+    assert heard[0].messages == heard[1].messages
+
+
+def items_of(batch: Batch) -> list[tuple[int, bytes, bytes]]:
+    """Flag, body and properties of each message of a batch, as they are stored."""
+    queue = QueueRun("TopicA", b"\x06TopicA", 0, 0, 0, NO_LIMIT)
+    batch.store(Run(HOST, 0, 0), queue)
+    items = read_items(batch.part.data[batch.part.begin : batch.part.end])
+    return [(flag, body, text) for (flag, body, _), text in zip(items, queue.texts, strict=True)]
 
 
 def encode_item(flag: int, body: bytes, text: bytes) -> bytes:
@@ -239,31 +250,3 @@ def files_of(root: Path) -> list[Path]:
 def index_names(files: dict[str, bytes]) -> set[str]:
     """Index files are named by the wall clock."""
     return {name for name in files if name.startswith("index")}
-
-
-def test_of_a_queue_that_nobody_wants_to_hear_of_nothing_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[StoreMessage] = []
-    inner = Batch.messages
-
-    def counted(self: Batch) -> Iterator[StoreMessage]:
-        for each in inner(self):
-            made.append(each)
-            yield each
-
-    monkeypatch.setattr(Batch, "messages", counted)
-    heard: list[Arrival] = []
-    with loaded(small_config(tmp_path, mapped_file_size_commit_log=LOG)) as store:
-        store.add_arrival_listener(heard.extend, lambda topic, queue_id: (topic, queue_id) == ("TopicA", 1))
-        store.append_batch(parts_of(store, 5)[0])
-        assert (made, heard) == ([], [])
-        sent = structs.replace(message(queue_id=1), body=encode_item(0, b"b", b""), properties_text=b"")
-        store.append_batch(batch_of(store, sent)[0])
-        assert len(made) == len(heard) == 1
-        store.begin_batch()
-        store.append(message(2, queue_id=1))
-        store.append_batch(batch_of(store, sent)[0])
-        store.append(message(3, queue_id=1))
-        store.end_batch()
-    assert [result.queue_offset for _, result in heard] == [0, 1, 2, 3]

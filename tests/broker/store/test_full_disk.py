@@ -18,7 +18,17 @@ from broker.disk import PAGE, REAL
 from broker.store import MessageStore, PutStatus, open_store
 from broker.store.segment import MOST_RESERVED, Segment
 from broker.testing.disk import SimulatedDisk
-from tests.broker.store.support import HOST, START_MS, Clock, inline, loaded, message, numbers, small_config
+from tests.broker.store.support import (
+    HOST,
+    START_MS,
+    Clock,
+    append_run,
+    inline,
+    loaded,
+    message,
+    numbers,
+    small_config,
+)
 
 ROOT = Path("/store")
 CAPACITY = 1 << 30
@@ -113,7 +123,7 @@ async def test_every_page_is_reserved_before_it_is_written(
                 await trio.sleep(rng.choice([0.6, 3]))
             elif kind == 3:
                 run = [message(number, queue_id=n % 3) for n in range(rng.randrange(40))]
-                stored += len(store.append_run(run))
+                stored += append_run(store, run)
             sized = rng.choice((10, 300, 3000))
             stored += await send(store, number, queue_id=rng.randrange(4), size=sized) is PutStatus.PUT_OK
         assert disk.unreserved_pages() == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from msgspec import structs
 
 from broker.disk import REAL
 from broker.errors import NotReady
-from broker.store import Arrival, MessageStore, PutStatus, StoreMessage
+from broker.store import MessageStore, PutStatus, StoreMessage
 from broker.store.batches import PART_MESSAGES
 from broker.store.late_arrivals import ITEMS_PER_LOOK, TURN_SECONDS
 from broker.store.store import open_store
 from broker.store.values import AppendResult
+from codec.core.derived import IndexItem
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.properties import encode_properties
@@ -23,6 +25,7 @@ from tests.broker.store.support import (
     HOST,
     SLOTS,
     Clock,
+    Heard,
     Rebuild,
     inline,
     loaded,
@@ -84,27 +87,24 @@ async def test_a_turn_of_the_loop_has_so_many_items_and_no_more(
     """Another message of this kind waits meanwhile, a short one does not; a query waits for all."""
     config = small_config(tmp_path, mapped_file_size_commit_log=LOG, max_index_num=50_000)
     async with open_store(config, now_ms=Clock(), store_host=HOST, in_thread=inline, disk=REAL) as store:
-        items, most, heard = 0, 0, list[int]()
+        added, most, heard = 0, 0, Heard()
         index = store._index
         assert index is not None
-        add = index.add_one_by_one
+        add = index.add_in_steps
 
-        def listen(arrivals: list[Arrival]) -> None:
-            heard.extend(result.queue_offset for _, result in arrivals)
-
-        def counted(arrival: Arrival):  # type: ignore[no-untyped-def]
-            nonlocal items
-            for step in add(arrival):
-                items += 1
+        def counted(items: Iterable[IndexItem]) -> Iterator[None]:
+            nonlocal added
+            for step in add(items):
+                added += 1
                 mock_clock.jump(TURN_SECONDS / ITEMS_PER_LOOK)
                 yield step
 
-        index.add_one_by_one = counted  # type: ignore[method-assign]
-        store.add_arrival_listener(listen)  # type: ignore[arg-type]
+        index.add_in_steps = counted  # type: ignore[method-assign]
+        store.add_arrival_listener(heard)
         await store.when_ready(store.append, message(0))
         for number in range(1, 40):
             await store.when_ready(store.append, with_keys(number, 3000))
-            if items:
+            if added:
                 break
         with pytest.raises(NotReady):
             while True:
@@ -112,14 +112,14 @@ async def test_a_turn_of_the_loop_has_so_many_items_and_no_more(
         assert store.attempt(store.append, message(100)).status is PutStatus.PUT_OK
         with pytest.raises(NotReady):
             store.attempt(store.query, "TopicA", "1-2999", 1, 0, 1 << 50)
-        before = items
+        before = added
         while store._appender.late:
             await trio.lowlevel.checkpoint()
-            most, before = max(most, items - before), items
+            most, before = max(most, added - before), added
         assert 0 < most <= 2 * 2 * ITEMS_PER_LOOK  # this task may have seen two turns at once
         found = await store.when_ready(store.query, "TopicA", "1-2999", 1, 0, 1 << 50)
         assert found.views
-        assert heard == sorted(heard)
+        assert heard.offsets == sorted(heard.offsets)
 
 
 async def test_a_clean_stop_writes_what_is_late(tmp_path: Path) -> None:

@@ -48,7 +48,6 @@ def plain(body: bytes, queue_id: int = 0) -> StoreMessage:
         born_timestamp=START_MS,
         born_host=BORN,
         sys_flag=0,
-        tags_code=0,
     )
 
 

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from codec.batch_item import BATCH_ITEM, ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
 from codec.core.batch import Part, count_items, read_items
-from codec.core.hashing import index_seed
-from codec.core.run import Run
+from codec.core.hashing import index_key_hash, index_seed, tags_code
+from codec.core.run import NO_LIMIT, QueueRun, Run
 from codec.errors import BodyError
+from codec.properties import decode_properties
+from codec.store.dispatch import index_keys
 from codec.store.record_encoder import sized_topic
 
 Item = tuple[int, bytes, bytes]
@@ -64,9 +66,21 @@ def test_hostile_bytes(items: list[Item], place: int, change: bytes, removed: in
     if expected is not None:
         assert read_items(data) == expected
         return
-    for read in (read_items, lambda data: count_items(data, 0, 99), lambda data: taken(Part(data, b"", 0))):
+    for read in (
+        read_items,
+        lambda data: count_items(data, 0, 99),
+        lambda data: taken(Part(data, b"", 0, 1)),
+    ):
         with pytest.raises(BodyError):
             read(data)
+
+
+def items_of(part: Part) -> list[Item]:
+    """Flag, body and properties of each item, as they are stored."""
+    queue = QueueRun("T", b"\x01T", 0, 0, 0, NO_LIMIT)
+    part.store(Run(HOST, 0, 0), queue, 0, 0, HOST, 0, 0)
+    items = read_items(part.data[part.begin : part.end])
+    return [(flag, body, text) for (flag, body, _), text in zip(items, queue.texts, strict=True)]
 
 
 def taken(part: Part) -> list[Item]:
@@ -74,15 +88,15 @@ def taken(part: Part) -> list[Item]:
     while part.end < len(part.data):
         if part.read(99, 1 << 20, 8):
             part.take(b"a\x01b")
-    return part.items()
+    return items_of(part)
 
 
 @given(ITEMS, COMMON, st.integers(1, 40))
 def test_a_part_has_the_items_with_the_text_of_the_batch(items: list[Item], common: bytes, step: int) -> None:
-    part = Part(encoded(items), common, 0)
+    part = Part(encoded(items), common, 0, index_seed("T"))
     while part.end < len(part.data):
         assert part.read(99, 1 << 20, step) == 0
-    for (flag, body, own), found in zip(items, part.items(), strict=True):
+    for (flag, body, own), found in zip(items, items_of(part), strict=True):
         assert found[:2] == (flag, body)
         assert [pair for pair in found[2].split(b"\x02") if pair] == [
             pair for text in (own, common) for pair in text.split(b"\x02") if pair
@@ -93,19 +107,26 @@ def test_a_part_has_the_items_with_the_text_of_the_batch(items: list[Item], comm
 def test_a_part_is_stored_as_its_messages_one_by_one(
     items: list[Item], common: bytes, queue_offset: int, begin: int
 ) -> None:
-    part = Part(encoded(items), common, 0)
+    part = Part(encoded(items), common, 0, index_seed("T"))
     taken(part)
-    topic, seed, runs = sized_topic(b"T"), index_seed("T"), [Run(HOST, begin, 999) for _ in range(2)]
-    part.store(runs[0], topic, seed, 3, queue_offset, 0, 11, HOST, 12, 0, 0)
-    for number, (flag, body, text) in enumerate(part.items(), queue_offset):
-        runs[1].add(topic, seed, 3, flag, number, 0, 11, HOST, 12, 0, 0, body, text)
-    one, other = ((run.records(), run.sizes, run.codes, run.items) for run in runs)
+    runs = [Run(HOST, begin, 12) for _ in range(2)]
+    queues = [QueueRun("T", sized_topic(b"T"), index_seed("T"), 3, queue_offset, NO_LIMIT) for _ in runs]
+    part.store(runs[0], queues[0], 0, 11, HOST, 0, 0)
+    for flag, body, text in items_of(part):
+        properties = decode_properties(text)
+        hashes = [index_key_hash("T", key) for key in index_keys(properties)]
+        code = tags_code(properties.get("TAGS"))
+        runs[1].add(queues[1], flag, 0, 11, HOST, 0, 0, body, text, code, hashes)
+    one, other = (
+        (run.records(), run.items, queue.sizes, queue.codes, queue.offsets, queue.texts)
+        for run, queue in zip(runs, queues, strict=True)
+    )
     assert one == other
 
 
 def test_a_part_ends_with_the_message_that_fills_it() -> None:
     data = encoded([(0, b"x" * 10, b"")] * 5)
-    by_count, by_size = Part(data, b"", 0), Part(data, b"", 0)
+    by_count, by_size = Part(data, b"", 0, 1), Part(data, b"", 0, 1)
     by_count.read(2, 1 << 20, 1 << 20)
     by_size.read(99, 25, 1 << 20)
     assert (by_count.count, by_size.count) == (2, 3)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codec.core.derived import IndexItem
 from codec.core.hashing import index_key_hash, index_seed, tags_code
 from codec.core.text import DECIDES, OWN, TIMER, UNSOUND, TextReader
 from codec.properties import decode_properties, properties_problem
@@ -39,7 +38,7 @@ TEXTS = st.lists(PAIRS, max_size=6).map("\x02".join).map(str.encode)
 @given(TEXTS | st.binary(max_size=60), TOPICS)
 def test_any_text(text: bytes, topic: str) -> None:
     properties = decode_properties(text)
-    reader, items = TextReader(), list[IndexItem]()
+    reader = TextReader()
     traits = reader.read(text, 0, len(text))
     waits = sum(pair.startswith(b"WAIT\x01") and len(pair) > 5 for pair in text.split(b"\x02"))
     assert bool(traits & UNSOUND) == (properties_problem(text) is not None or waits > 1)
@@ -49,10 +48,36 @@ def test_any_text(text: bytes, topic: str) -> None:
     assert bool(traits & DECIDES) == ("DELAY" in properties)
     assert bool(traits & OWN) == ("TRACE_ON" in properties)
     assert reader.code(text) == tags_code(properties.get("TAGS"))
-    reader.add_items(text, index_seed(topic), 7, 8, items)
-    assert items == [(index_key_hash(topic, key), 7, 8) for key in index_keys(properties)]
+    assert reader.hashes(text, index_seed(topic)) == [
+        index_key_hash(topic, key) for key in index_keys(properties)
+    ]
     wait = text[reader.wait_begin : reader.wait_end].decode() if reader.wait_begin >= 0 else None
     assert wait == (f"WAIT\x01{properties['WAIT']}" if "WAIT" in properties else None)
+
+
+@given(TEXTS | st.binary(max_size=60), TOPICS)
+@example(b"a\x01b\x02WAIT\x01true", "T")
+@example(b"WAIT\x01true\x02", "T")
+@example(b"\x02WAIT\x01true", "T")
+@example(b"WAIT\x01true", "T")
+@example(b"TAGS\x01t\x02WAIT\x01false\x02KEYS\x01k\x02", "T")
+def test_what_is_left_without_wait_has_the_same_facts(text: bytes, topic: str) -> None:
+    reader, fresh, seed = TextReader(), TextReader(), index_seed(topic)
+    traits = reader.read(text, 0, len(text))
+    if traits & UNSOUND:
+        return
+    pairs = text.split(b"\x02")
+    left = reader.without_wait(text)
+    assert left == b"\x02".join(pair for pair in pairs if not pair.startswith(b"WAIT\x01") or len(pair) == 5)
+    assert fresh.read(left, 0, len(left)) == traits
+    assert fresh.code(left) == reader.code(text)
+    assert fresh.hashes(left, seed) == reader.hashes(text, seed)
+    assert fresh.has_facts == reader.has_facts
+    assert fresh.wait_begin == -1
+    assert fresh.without_wait(left) is left
+    properties = decode_properties(text)
+    assert reader.waits(text) == (properties.pop("WAIT", "true") == "true")
+    assert decode_properties(left) == properties
 
 
 @given(TEXTS, st.binary(max_size=9), st.binary(max_size=9))

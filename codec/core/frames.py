@@ -1,0 +1,48 @@
+"""A stream of frames, taken apart: `codec.remoting.frame` has their layout."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+_LENGTH: Final[i64] = 4
+"""Bytes of the length of a frame, and of its mark, which the length counts."""
+_HEADER_BITS: Final[i64] = 0xFFFFFF
+"""The bits of a mark that are the length of the header."""
+_MARK_BITS: Final[i64] = 0xFFFFFFFF
+_USUAL_HEADER: Final[i64] = 512
+"""A header counts as one more frame for each so many bytes."""
+
+Parts = tuple[int, bytes, bytes]
+"""The mark, the header and the body of a frame."""
+
+
+def split_frames(
+    data: bytes, at: i64, longest: i64, longest_header: i64, most: i64
+) -> tuple[list[Parts], i64, bool]:
+    """Return the whole frames from a position on, where they end, and True if about `most` were read and more
+    follow.
+
+    Stops before a frame that is not whole, that has over `longest` bytes after its length, or whose header
+    has over `longest_header` bytes or does not fit.
+    """
+    found: list[Parts] = []
+    last: i64 = len(data) - 2 * _LENGTH
+    while at <= last:
+        length: i64 = i64(read_i32_be(data, at))
+        mark: i64 = i64(read_i32_be(data, at + _LENGTH)) & _MARK_BITS
+        size: i64 = mark & _HEADER_BITS
+        header_at: i64 = at + 2 * _LENGTH
+        end: i64 = at + _LENGTH + length
+        if not _LENGTH <= length <= longest or end > len(data):
+            break
+        if size > longest_header or header_at + size > end:
+            break
+        if most <= 0:
+            return found, at, True
+        found.append((mark, data[header_at : header_at + size], data[header_at + size : end]))
+        most -= 1 + size // _USUAL_HEADER
+        at = end
+    return found, at, False

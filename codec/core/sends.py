@@ -1,0 +1,134 @@
+"""Plain sends: what is stored of requests that came together, and the frames of their replies.
+
+A plain send needs no decision of its own: one message without a transaction, a delay or a property that a
+broker adds itself, short enough, and for a queue that `queue_of` knows. This is the only place that tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from codec.codes import MessageSysFlag
+from codec.core.replies import ReplyHead, offset_text
+from codec.core.run import QueueRun, Run
+from codec.core.text import TextReader, joined_text
+
+_TRANSACTION: Final[i64] = MessageSysFlag.TRANSACTION_MASK
+
+
+class Sends:
+    """Plain sends of one connection that a run stores, and what their replies say.
+
+    `queue_of` returns the messages of the queue with a topic and a number that are stored with this run: the
+    same object each time, None if a send to the queue needs a decision. `own` are the properties that the
+    broker adds, `most_body` and `most_text` the bytes of the longest body and properties. With `must_wait` a
+    message that waits for nothing is not plain.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        queue_of: Callable[[str, int], QueueRun | None],
+        own: bytes,
+        born_host: bytes,
+        most_body: i64,
+        most_text: i64,
+        must_wait: bool,
+    ) -> None:
+        self.run = run
+        self.queues: list[QueueRun] = []
+        self._queue_of = queue_of
+        self._own = own
+        self._born_host = born_host
+        self._most_body: i64 = most_body
+        self._most_text: i64 = most_text
+        self._must_wait = must_wait
+        self._reader = TextReader()
+        self._known: dict[str, dict[int, QueueRun]] = {}
+        self._kinds: list[int] = []
+        self._opaques: list[int] = []
+        self._offsets: list[int] = []
+        self._queue_ids: list[int] = []
+        self._queue_offsets: list[int] = []
+
+    def take(self, request: Any, header: Any) -> bool:
+        """Add the message of a request with this header of a send; return False if it is not plain."""
+        if request.flag or header.batch:
+            return False
+        text: bytes = (header.properties or "").encode("utf-8", "replace")
+        reader = self._reader
+        if reader.read(text, 0, len(text)) or (self._must_wait and not reader.waits(text)):
+            return False
+        queue = self._find(header.topic, header.queue_id)
+        sys_flag: i64 = header.sys_flag
+        body: bytes = request.body
+        stored = joined_text(reader.without_wait(text), self._own)
+        if (
+            queue is None
+            or queue.is_full
+            or sys_flag & _TRANSACTION
+            or len(body) > self._most_body
+            or len(stored) > self._most_text
+            or not self.run.has_room(queue, self._born_host, len(body), len(stored))
+        ):
+            return False
+        if not queue.offsets:
+            self.queues.append(queue)
+        self._kinds.append(request.serialize_type)
+        self._opaques.append(request.opaque)
+        self._queue_ids.append(queue.queue_id)
+        self._queue_offsets.append(queue.queue_offset + len(queue.offsets))
+        offset = self.run.add(
+            queue,
+            header.flag,
+            sys_flag,
+            header.born_timestamp,
+            self._born_host,
+            header.reconsume_times,
+            0,
+            body,
+            stored,
+            reader.code(text),  # what the broker adds is neither a tag nor a key
+            reader.hashes(text, queue.seed),
+        )
+        self._offsets.append(offset)
+        return True
+
+    def _find(self, topic: str, queue_id: int) -> QueueRun | None:
+        of_topic = self._known.get(topic)
+        if of_topic is None:
+            of_topic = self._known[topic] = {}
+        queue = of_topic.get(queue_id)
+        if queue is None:
+            queue = self._queue_of(topic, queue_id)
+            if queue is not None:
+                of_topic[queue_id] = queue
+        return queue
+
+    def __len__(self) -> int:
+        """Return the number of messages."""
+        return len(self._offsets)
+
+    def replies(self, head: ReplyHead, id_prefix: bytes) -> bytes:
+        """Return the frames of the replies in the order of the requests. `id_prefix` begins each message id."""
+        out = BytesWriter()
+        for number, offset in enumerate(self._offsets):
+            values = [
+                id_prefix + offset_text(offset),
+                str(self._queue_ids[number]).encode(),
+                str(self._queue_offsets[number]).encode(),
+            ]
+            head.write(out, self._kinds[number] != 0, self._opaques[number], values, 0)
+        return out.getvalue()
+
+    def results(self) -> list[tuple[int, int, int, int, int]]:
+        """Return kind of header and opaque number of each request, commit-log offset, queue and queue offset of
+        its message.
+        """
+        return list(
+            zip(self._kinds, self._opaques, self._offsets, self._queue_ids, self._queue_offsets, strict=True)
+        )
