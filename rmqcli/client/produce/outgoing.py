@@ -107,9 +107,9 @@ class Preparer:
         topic, body = message.topic, message.body
         if topic not in self._checked or not 0 < len(body) <= self.max_message_size:
             self.check(message)
-        properties = dict(message.properties)
-        msg_id = properties.get(UNIQ_KEY) or self._next_id()
-        properties[UNIQ_KEY] = msg_id
+        properties = message.properties
+        given_id = properties.get(UNIQ_KEY)
+        msg_id = given_id or self._next_id()
         sys_flag = 0
         if packed is not None:
             body, sys_flag = packed
@@ -117,8 +117,9 @@ class Preparer:
             sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
         times, maximum = 0, None
         if topic.startswith(RETRY_PREFIX):
+            properties = dict(properties)
             times, maximum = _retry_counts(properties)
-        text = properties_text(properties)
+        text = properties_text(properties) if given_id else properties_text(properties, msg_id)
         reply = properties.get(MSG_TYPE) == REPLY_TYPE
         flag = message.flag
         is_plain = not (sys_flag or flag or times or reply) and maximum is None
@@ -162,15 +163,18 @@ def properties_bytes(properties: Mapping[str, str]) -> bytes:
     return data
 
 
-def properties_text(properties: dict[str, str]) -> str:
-    """Return the text of `properties_bytes`; most properties are ASCII, and written in half a microsecond."""
+def properties_text(properties: dict[str, str], uniq_key: str = "") -> str:
+    """Return the text of `properties_bytes`, with a UNIQ_KEY if one is given; most properties are ASCII, and
+    written in half a microsecond.
+    """
     try:
-        text = write_pairs(properties)
+        text = write_pairs(properties, UNIQ_KEY, uniq_key) if uniq_key else write_pairs(properties)
     except TypeError:  # a value that is not a text, whose text is sent
         text = ""
     if text.isascii() and 0 < len(text) <= MAX_PROPERTIES_LENGTH:
         return text
-    return properties_bytes(properties).decode()
+    whole = {**properties, UNIQ_KEY: uniq_key} if uniq_key else properties
+    return properties_bytes(whole).decode()
 
 
 def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:

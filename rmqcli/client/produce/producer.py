@@ -122,6 +122,8 @@ class Producer(Traceable, Client):
         )
         self._attempt = self._request if self._faults is None and topic is None else self._observed
         self._headers = SendHeaders(core, self.group)
+        self._cached_route = core.routes.cached
+        self._ask = core.pool.request
         self._underway = Underway(core, in_flight)
 
     async def _open(self) -> None:
@@ -289,11 +291,12 @@ class Producer(Traceable, Client):
         brokers: list[str] = []
         unstored: SendResult | None = None
         failure: ClientError | None = None
-        cached = self.instance.routes.cached
         in_doubt = False
         try:
             while True:
-                route = cached(outgoing.topic) or await self._targets.route(outgoing.topic, deadline)
+                route = self._cached_route(outgoing.topic) or await self._targets.route(
+                    outgoing.topic, deadline
+                )
                 if failure is not None and deadline <= trio.current_time():
                     # Reading the route again took the rest of the time
                     if unstored is not None:
@@ -308,7 +311,7 @@ class Producer(Traceable, Client):
                     result = await self._attempt(
                         address, target, outgoing, deadline, tries - len(brokers), messages
                     )
-                    if result.status is SendStatus.SEND_OK or not self._retry_unstored:
+                    if not self._retry_unstored or result.status is SendStatus.SEND_OK:
                         return result
                     unstored = result
                     if self._is_last(brokers, tries, deadline):
@@ -379,7 +382,7 @@ class Producer(Traceable, Client):
         left = deadline - self.instance.clock()
         # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a
         # second try of a request that was sent makes a second message.
-        reply = await self.instance.pool.request(address, request, left, deadline, left / (tries_left + 1))
+        reply = await self._ask(address, request, left, deadline, left / (tries_left + 1))
         status = SEND_STATUSES.get(reply.code)
         if status is None:
             raise refusal(reply.code, reply.remark, address, request.code)

@@ -19,8 +19,8 @@ from rmqcli.client.results import SendResult
 
 IN_FLIGHT = 1000
 TOGETHER = 32
-"""The other tasks run after so many calls of `send_soon` that need not wait: a turn of the scheduler costs as much
-as a third of a send."""
+"""The other tasks run after so many calls of `send_soon` that need not wait: a turn of the scheduler costs as
+much as a third of a send."""
 
 log = logging.getLogger("rmqcli.client.produce.send_soon")
 

@@ -39,6 +39,9 @@ MAX_BATCH = 1024
 BLOCK_SUSPEND = 20.0  # seconds; brokerSuspendMaxTimeMillis
 BLOCK_TIMEOUT = 10.0  # seconds more for the reply; consumerTimeoutMillisWhenSuspend is 30 s
 SETTINGS = ConsumerSettings()
+# As plain numbers: combining flags takes microseconds
+_SUBSCRIPTION = int(PullSysFlag.SUBSCRIPTION)
+_SUSPENDED = int(PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND)
 QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None] | None]
 """Called with (topic, all queues, own queues) after a new division. Async, or plain and quick."""
 log = logging.getLogger("rmqcli.client.pull")
@@ -197,7 +200,7 @@ class PullConsumer(OffsetCalls, Client):
             queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=min(max_nums, MAX_BATCH),
-            sys_flag=flags | PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend > 0 else 0),
+            sys_flag=flags | (_SUSPENDED if suspend > 0 else _SUBSCRIPTION),
             commit_offset=0,
             suspend_timeout_millis=round(suspend * 1000),
             subscription=expression or "*",

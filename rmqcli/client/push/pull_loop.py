@@ -34,6 +34,10 @@ from rmqcli.client.results import PULL_STATUSES, PullStatus
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer
 
+# As plain numbers: combining flags takes microseconds
+_COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = map(
+    int, (PullSysFlag.COMMIT_OFFSET, PullSysFlag.SUSPEND, PullSysFlag.SUBSCRIPTION)
+)
 ILLEGAL = 10.0  # seconds until a queue whose offset was not in the broker's queue is created again
 Sink = Callable[[ProcessQueue, list[MessageExt]], None]
 """Called with pulled messages that are new."""
@@ -155,13 +159,13 @@ class PullLoop:
 
     def _header(self, held: ProcessQueue, subscription: Subscription) -> PullMessageRequestHeader:
         settings, queue = self._state.settings, held.queue
-        flags = 0 if held.life.absent_since is not None else int(PullSysFlag.SUSPEND)
+        flags = 0 if held.life.absent_since is not None else _SUSPEND
         commit = self._state.offsets.memory(queue) or 0
         # A slave does not accept offsets
         if commit > 0 and not settings.broadcasting and held.suggested_broker == MASTER_ID:
-            flags |= PullSysFlag.COMMIT_OFFSET
+            flags |= _COMMIT_OFFSET
         if settings.post_subscription:
-            flags |= PullSysFlag.SUBSCRIPTION
+            flags |= _SUBSCRIPTION
         return PullMessageRequestHeader(
             consumer_group=self._state.group,
             topic=queue.topic,
@@ -169,7 +173,7 @@ class PullLoop:
             queue_offset=held.next_offset,
             max_msg_nums=settings.pull_batch_size,
             sys_flag=flags,
-            commit_offset=commit if flags & PullSysFlag.COMMIT_OFFSET else 0,
+            commit_offset=commit if flags & _COMMIT_OFFSET else 0,
             suspend_timeout_millis=round(settings.long_poll * 1000),
             subscription=subscription.data.sub_string if settings.post_subscription else None,
             sub_version=subscription.announced,

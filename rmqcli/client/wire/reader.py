@@ -117,7 +117,7 @@ class Reader:
             self._alone += 1
             return self.is_free
         self._alone = 0
-        if self._call is None:
+        if self._parked is not None and self._call is None:
             self._wake()
         return False
 
