@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from codec.codes import MessageSysFlag
 from codec.core.hashing import index_key_hash, tags_code
+from codec.core.record import RecordScan
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName, delay_level, split_keys
 from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from codec.store.file_names import MAX_OFFSET, is_queue_folder
-from codec.store.record import RecordScan
 
 _KEYS, _UNIQ_KEY = PropertyName.KEYS, PropertyName.UNIQ_KEY
 
