@@ -1,4 +1,4 @@
-"""Heads of replies that differ in numbers only, written by a template.
+"""Heads of replies and requests that differ in a few values only, written by a template.
 
 The general writers make the templates. A JSON header has numbers in it that occur nowhere else, and where
 these are go the others; a binary one has texts of the same lengths.
@@ -80,10 +80,19 @@ def reply_head(
     """Return the heads of replies with the same code, remark and first ext fields, for the values of those
     with these names.
     """
-    texts = {name: f"@{name}@" for name in names}
-    command = RemotingCommand(code, {**ext_fields, **texts}, b"", _SAMPLE, RPC_RESPONSE, remark)
+    return common_head(code, ext_fields, names, RPC_RESPONSE, remark)
+
+
+def common_head(
+    code: int, ext_fields: Mapping[str, str], names: Sequence[str], flag: int = 0, remark: str | None = None
+) -> Pieces:
+    """Return the heads of commands with the same code, flag, remark and ext fields, for the values of those
+    with these names, which are in the order of `ext_fields` or new. Raises UnicodeEncodeError.
+    """
+    command = RemotingCommand(code, {**ext_fields, **dict.fromkeys(names, "")}, b"", _SAMPLE, flag, remark)
     rest, json = encode_json_header(command), []
-    for text in (*texts.values(), str(_SAMPLE)):
-        piece, _, rest = rest.partition(text.encode())
-        json.append(piece)
-    return Pieces((*json, rest), pieces_between(command, names), MAX_FRAME)
+    # No text has these bytes: its quotes are escaped.
+    for before in (*(f'"{name}":"' for name in names), '"opaque":'):
+        piece, found, rest = rest.partition(before.encode())
+        json.append(piece + found)
+    return Pieces((*json, rest.removeprefix(b"%d" % _SAMPLE)), pieces_between(command, names), MAX_FRAME)

@@ -16,9 +16,9 @@ from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.headers.signed import SIGNATURE
 from codec.remoting.binary_header import lengthened
-from codec.remoting.frame import FRAME_HEAD, MAX_FRAME, RemotingCommand, encode_frame, too_long, unsendable
-from codec.remoting.json_header import end_of_header, write_json
-from codec.remoting.reply_head import reply_head
+from codec.remoting.frame import FRAME_HEAD, RemotingCommand, encode_frame, unsendable
+from codec.remoting.json_header import write_json
+from codec.remoting.reply_head import common_head, reply_head
 from codec.remoting.signature import Signer, content_order
 
 _pack_head: Final = FRAME_HEAD.pack
@@ -30,30 +30,24 @@ _PLACE: Final = "@msgId@"
 
 
 class SendTemplate:
-    """The JSON header of all messages to a queue, as a format of born timestamp, properties, signature if
-    there is a `signer`, and opaque number.
+    """What the JSON headers of all messages to a queue have in common: all but born timestamp, properties,
+    signature if there is a `signer`, and opaque number.
 
     Raises LocalProtocolError when a text of it cannot be sent.
     """
 
-    __slots__ = ("header", "signing")
+    __slots__ = ("head", "signing")
 
     def __init__(self, header: SendMessageRequestHeaderV2, signer: Signer | None = None) -> None:
         ext = to_ext(msgspec.structs.replace(header, properties=""))
         if signer is not None:
             ext |= signer.ext_fields
-        names = list(ext)
-        born, properties = (names.index(name) for name in _VARYING)
+        varying = _VARYING if signer is None else (*_VARYING, SIGNATURE)
         try:
-            members = [write_json({name: ext[name]})[1:-1].replace(b"%", b"%%") for name in names]
+            self.head = common_head(_CODE, ext, varying)
             self.signing = None if signer is None else _Signing(ext, signer)
         except UnicodeEncodeError as error:
             raise unsendable(error) from error
-        members[born] = b'"%b":"%%d"' % names[born].encode()
-        members[properties] = b'"%b":%%b' % names[properties].encode()
-        if signer is not None:
-            members.append(b'"%b":"%%b"' % SIGNATURE.encode())
-        self.header = b'{"code":%d,"extFields":{%b}%b' % (_CODE, b",".join(members), end_of_header(0))
 
 
 class _Signing:
@@ -91,25 +85,18 @@ class SendRequest:
         self.body = body
         self.opaque = opaque
 
-    # A compiled writer takes 0.4 times as long as the format, which is 2% of the CPU of a send.
     def frame(self) -> bytes:
-        """The whole frame. Raises LocalProtocolError over the limit, or for properties with a lone
-        surrogate."""
-        body, born, signing = self.body, self.born_timestamp, self.template.signing
+        """Return the whole frame. Raises LocalProtocolError for one that is too long, and for properties with
+        a lone surrogate.
+        """
+        body, template = self.body, self.template
         try:
-            properties = write_json(self.properties)
-            if signing is None:
-                header = self.template.header % (born, properties, self.opaque)
-            else:
-                signature = signing.signature(born, self.properties, body)
-                header = self.template.header % (born, properties, signature, self.opaque)
+            values = [b"%d" % self.born_timestamp, write_json(self.properties)[1:-1]]
+            if template.signing is not None:
+                values.append(template.signing.signature(self.born_timestamp, self.properties, body))
         except UnicodeEncodeError as error:
             raise unsendable(error) from error
-        size = len(header)
-        length = 4 + size + len(body)
-        if length > MAX_FRAME - 4:
-            raise too_long(length + 4)
-        return b"".join((_pack_head(length, size), header, body))
+        return template.head.frame(False, self.opaque, values, len(body)) + body
 
 
 class SendReplyFrames:
