@@ -65,6 +65,12 @@ class CommitLog:
         return self.segments.start
 
     @property
+    def bounds(self) -> tuple[int, int, int]:
+        """The offsets where the log begins and ends, as far as it has files, and the size of a file."""
+        segments = self.segments
+        return segments.start, self.end if segments.segments else segments.start, segments.size
+
+    @property
     def room(self) -> int:
         """Bytes of the longest run that goes into the current file."""
         return self._last_end - self._position

@@ -3,36 +3,33 @@
 
 The window is `max(16000, max_nums * 20)` bytes of entries, here at most 64,000, and ends with the queue file.
 A batch is full by count or bytes; the limits are smaller for records that are far behind the log's end ("in
-disk": more than 40 % of the machine's RAM). Neighbouring records are returned as one view.
-
-Most pulls take the next messages of a queue as they are. So the next entries are first looked at together: if
-the loop over them would take each, they are taken without it.
+disk": more than 40 % of the machine's RAM). Neighbouring records are returned as one view. What is taken is
+decided in `codec.core.delivery`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig, physical_memory
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.entry_runs import MOST_AT_ONCE, EntryRun
-from broker.store.queue_entries import entries_at
 from broker.store.readiness import Chunk, Readiness
 from broker.store.segment import Segment
 from broker.store.values import GetResult, GetStatus
+from codec.core.delivery import Delivery, Stretches
 from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.consume_queue_ext import HIGHEST_ADDRESS, ExtensionEntry
+from codec.store.consume_queue_ext import ExtensionEntry, is_address
 
 WINDOW_BYTES = 16_000
 LONGEST_WINDOW = 64_000
 CLOSE_TOGETHER = 8
 """Records lie close together if they take at least one of so many bytes from the first to the last."""
-_NOTHING_REMOVED = -(1 << 63)
-"""Less than any offset in the log that an entry can name."""
+READ_BYTES = 64 * ENTRY_SIZE
+"""Entries are read in parts of so many bytes: most pulls take no more than 32 records."""
 
-Place = tuple[Segment, int, int]
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
 AcceptsExtension = Callable[[ExtensionEntry | None], bool]
@@ -53,13 +50,11 @@ class Reader:
     def configure(self, config: StoreConfig) -> None:
         """Applies the limits of a configuration."""
         self._memory_limit = physical_memory() * config.access_message_in_memory_max_ratio // 100
-        self._in_memory = (
-            config.max_transfer_bytes_on_message_in_memory,
+        self._limits = (
             config.max_transfer_count_on_message_in_memory,
-        )
-        self._in_disk = (
-            config.max_transfer_bytes_on_message_in_disk,
+            config.max_transfer_bytes_on_message_in_memory,
             config.max_transfer_count_on_message_in_disk,
+            config.max_transfer_bytes_on_message_in_disk,
         )
 
     def is_in_disk(self, physical_offset: int) -> bool:
@@ -77,7 +72,8 @@ class Reader:
         accepts_record: AcceptsRecord | None = None,
         accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult:
-        """Records of a queue from `offset` on, at most `max_nums` (always the first, whatever its size).
+        """Return the records of a queue from `offset` on, at most `max_nums` (always the first, whatever its
+        size).
 
         They are filtered by tags code, by the queue's extension, and then by record.
         """
@@ -88,181 +84,110 @@ class Reader:
         if refusal is not None:
             status, begin = refusal
             return GetResult(status, begin, queue.min_offset, queue.next_offset, [])
-        place = self._window(queue, offset, max_nums)
-        if accepts_record is None and accepts_extension is None:
-            batch = self._next_ones(place, max_nums, accepts_code)
-            if batch is not None:
-                return self._result(queue, offset, batch.count, batch, GetStatus.FOUND, False)
-        return self._scan(queue, place, offset, max_nums, accepts_code, accepts_record, accepts_extension)
-
-    def _scan(
-        self,
-        queue: ConsumeQueue,
-        place: Place | None,
-        offset: int,
-        max_nums: int,
-        accepts_code: AcceptsCode | None,
-        accepts_record: AcceptsRecord | None,
-        accepts_extension: AcceptsExtension | None,
-    ) -> GetResult:
         log = self._log
-        status = GetStatus.NO_MATCHED_MESSAGE
-        batch = _Batch(log)
-        starts: list[int] = []
-        ends: list[int] = []
-        files: list[tuple[memoryview, int]] = []
-        on_disk_before = log.end - self._memory_limit
-        in_memory, in_disk = self._limits(max_nums)
-        # names of this function, since each record is looked at here
-        count = total = low = high = physical = scanned = 0
-        removed_before, last_end = _NOTHING_REMOVED, -1
-        for physical, size, code in entries_at(place):
-            if physical < removed_before:
-                scanned += 1
-                continue
-            most, most_bytes = in_disk if physical < on_disk_before else in_memory
-            if count and (count >= most or total + size > most_bytes):
-                break
-            scanned += 1
-            if (
-                accepts_code is not None
-                and not accepts_code(code)
-                and (code > HIGHEST_ADDRESS or not self._passes(queue, code, accepts_code))
-            ) or (
-                accepts_extension is not None
-                and not accepts_extension(queue.extended(code, self._readiness.require))
-            ):
-                continue
-            end = physical + size
-            if not low <= physical <= end <= high:
-                if not batch.goes_to(physical, size):
-                    if not count:
-                        status = GetStatus.MESSAGE_WAS_REMOVING
-                    removed_before = log.next_file(physical)
-                    continue
-                low, high, last_end = batch.low, batch.high, -1
-            removed_before = _NOTHING_REMOVED
-            if accepts_record is not None:
-                if self._must_stop(physical, size, scanned):
-                    scanned -= 1
-                    break
-                record = log.slice(physical, size)
-                if record is None or not accepts_record(record):
-                    continue
-            if physical == last_end:
-                ends[-1] = end
-            else:
-                starts.append(physical)
-                ends.append(end)
-                files.append(batch.file)
-            last_end = end
-            count += 1
-            total += size
-        batch.starts, batch.ends, batch.files = starts, ends, files
-        batch.count, batch.size = count, total
-        return self._result(queue, offset, scanned, batch, status, physical < on_disk_before)
-
-    def _next_ones(
-        self, place: Place | None, max_nums: int, accepts_code: AcceptsCode | None
-    ) -> _Batch | None:
-        """The next records if all of them are wanted, are in memory and follow one another in one file of the
-        log, and do not fill a batch by their bytes; None otherwise."""
-        (most, most_bytes), _ = self._limits(max_nums)
-        present = 0 if place is None else place[2] // ENTRY_SIZE
-        if place is None or not present or not 0 < most < MOST_AT_ONCE:
-            return None
-        entries = EntryRun(place[0].view, place[1], present, most)
-        stretches, size = entries.stretches(), sum(entries.sizes)
-        if stretches is None or size > most_bytes:
-            return None
-        batch = _Batch(self._log)
-        starts, ends = batch.starts, batch.ends = stretches
-        on_disk_before = self._log.end - self._memory_limit
-        if starts[0] < on_disk_before or -1 < entries.following < on_disk_before:
-            return None
-        if not batch.goes_to(starts[0], ends[-1] - starts[0]):
-            return None
-        if accepts_code is not None and not all(map(accepts_code, entries.codes)):
-            return None
-        batch.count, batch.size = len(entries.sizes), size
-        return batch
-
-    def _result(
-        self,
-        queue: ConsumeQueue,
-        offset: int,
-        scanned: int,
-        batch: _Batch,
-        status: GetStatus,
-        is_behind_on_disk: bool,
-    ) -> GetResult:
-        """The result; `status` is for one without records. NotReady if records must be read from the disk."""
-        if not scanned:
+        memory_start = log.end - self._memory_limit
+        judge = None
+        if queue.extension is not None or accepts_extension is not None:
+            accepts_code = judge = partial(self._accepts, queue, accepts_code, accepts_extension)
+        delivery = Delivery(
+            self._limits,
+            max_nums,
+            log.bounds,
+            memory_start,
+            accepts_code,
+            judge,
+            None if accepts_record is None else partial(self._accepts_record, accepts_record),
+        )
+        self._read_window(delivery, queue, offset, max_nums)
+        if not delivery.scanned:
             begin = queue.next_file_offset(offset)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, begin, queue.min_offset, queue.next_offset, [])
-        if batch.count:
+        status = GetStatus.NO_MATCHED_MESSAGE
+        if delivery.count:
             status = GetStatus.FOUND
-            self._require_records(batch)
+        elif delivery.has_removed:
+            status = GetStatus.MESSAGE_WAS_REMOVING
         return GetResult(
             status,
-            offset + scanned,
+            offset + delivery.scanned,
             queue.min_offset,
             queue.next_offset,
-            batch.views(),
-            batch.count,
-            batch.size,
-            is_behind_on_disk,
-            batch.ends[-1] if batch.count else 0,
+            self._views(delivery),
+            delivery.count,
+            delivery.size,
+            delivery.last < memory_start,
+            delivery.end,
         )
 
-    def _passes(self, queue: ConsumeQueue, address: int, accepts_code: AcceptsCode) -> bool:
-        """True if the tags code at an address is wanted; one that cannot be found may be, as in Java."""
-        extension = queue.extended(address, self._readiness.require)
-        return extension is None or accepts_code(extension.tags_code)
-
-    def _window(self, queue: ConsumeQueue, offset: int, max_nums: int) -> Place | None:
-        """The place of the entries to look at; NotReady if they must be read from the disk."""
+    def _read_window(self, delivery: Delivery, queue: ConsumeQueue, offset: int, max_nums: int) -> None:
+        """Read the entries from `offset` on, as many as one pull looks at. NotReady if they must be read from
+        the disk."""
         place = queue.place(
             offset, min(max(WINDOW_BYTES, max_nums * ENTRY_SIZE), LONGEST_WINDOW) // ENTRY_SIZE
         )
-        if place is not None and self._readiness.strict and not self._readiness.knows(*place):
-            self._readiness.require(*place, queue.written_in(place[0]))
-        return place
+        if place is None:
+            return
+        segment, position, length = place
+        if self._readiness.strict and not self._readiness.knows(segment, position, length):
+            self._readiness.require(segment, position, length, queue.written_in(segment))
+        view, end = segment.view, position + length
+        while position < end and not delivery.read(bytes(view[position : min(position + READ_BYTES, end)])):
+            position += READ_BYTES
 
-    def _limits(self, max_nums: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Most records and bytes of a batch, in memory and on the disk."""
-        (memory_bytes, memory), (disk_bytes, disk) = self._in_memory, self._in_disk
-        return (min(memory, max_nums), memory_bytes), (min(disk, max_nums), disk_bytes)
+    def _accepts(
+        self,
+        queue: ConsumeQueue,
+        accepts_code: AcceptsCode | None,
+        accepts_extension: AcceptsExtension | None,
+        code: int,
+    ) -> bool:
+        """Return True if the entry with this code, of a queue that may have an extension, is one of a message
+        that may be wanted; as in Java, it is if its extension cannot be found."""
+        extension = queue.extended(code, self._readiness.require)
+        is_lost = extension is None and is_address(code)
+        tags_code = code if extension is None else extension.tags_code
+        if not (is_lost or accepts_code is None or accepts_code(tags_code)):
+            return False
+        return accepts_extension is None or accepts_extension(extension)
 
-    def _require_records(self, batch: _Batch) -> None:
-        """Counts the records that were found; NotReady if they must be read from the disk."""
-        if self._readiness.strict:
-            cold = self._cold_of(batch)
-            if cold:
+    def _accepts_record(self, accepts: AcceptsRecord, offset: int, size: int, is_first: bool) -> bool | None:
+        """Return what `accepts` says about a record; None if it is cold, unless it is the first: NotReady."""
+        cold = self._cold(offset, size) if self._readiness.strict else []
+        if cold:
+            if is_first:
                 raise self._readiness.loading(cold)
-        self._log.note_read(batch.size)
+            return None
+        record = self._log.slice(offset, size)
+        return record is not None and accepts(record)
 
-    def _cold_of(self, batch: _Batch) -> list[Chunk]:
-        """The chunks of the records that are not resident, and of all between records close together."""
-        start, end = batch.starts[0], batch.ends[-1]
-        place = self._log.place(start, end - start)
-        if place is not None and place[2] == end - start:
-            if self._readiness.knows(*place):
-                return []
-            if end - start <= CLOSE_TOGETHER * batch.size:
-                return self._readiness.cold(*place, self._log.written_in(place[0]))
+    def _views(self, delivery: Delivery) -> list[memoryview]:
+        """Return views of the records. NotReady if they must be read from the disk."""
+        views: list[memoryview] = []
+        cold: list[Chunk] = []
+        for stretches in delivery.files:
+            segment = self._log.segments.find(stretches.start)
+            if segment is not None:
+                if self._readiness.strict:
+                    cold += self._cold_of(segment, stretches)
+                views += stretches.views(segment.view)
+        if cold:
+            raise self._readiness.loading(cold)
+        self._log.note_read(delivery.size)
+        return views
+
+    def _cold_of(self, segment: Segment, stretches: Stretches) -> list[Chunk]:
+        """Return the chunks of the records that are not resident, and of all between records close together."""
+        start, end = stretches.begins[0] - segment.start, stretches.end - segment.start
+        if self._readiness.knows(segment, start, end - start):
+            return []
+        written = self._log.written_in(segment)
+        if end - start <= CLOSE_TOGETHER * stretches.size:
+            return self._readiness.cold(segment, start, end - start, written)
         return [
             chunk
-            for start, end in zip(batch.starts, batch.ends, strict=True)
-            for chunk in self._cold(start, end - start)
+            for begin, end in zip(stretches.begins, stretches.ends, strict=True)
+            for chunk in self._readiness.cold(segment, begin - segment.start, end - begin, written)
         ]
-
-    def _must_stop(self, offset: int, size: int, scanned: int) -> bool:
-        """True if a record is cold: the result ends before it. NotReady if it is the first."""
-        cold = self._cold(offset, size) if self._readiness.strict else []
-        if cold and scanned == 1:
-            raise self._readiness.loading(cold)
-        return bool(cold)
 
     def _cold(self, offset: int, size: int) -> list[Chunk]:
         place = self._log.place(offset, size)
@@ -280,44 +205,3 @@ def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | N
     if offset > queue.next_offset:
         return GetStatus.OFFSET_OVERFLOW_BADLY, queue.next_offset
     return None
-
-
-class _Batch:
-    """Records found so far, as runs [starts[n], ends[n]) of the log that each lie in one file, files[n]; without
-    `files`, all lie in the last one.
-
-    The log holds [low, high) of the file that the last record is in.
-    """
-
-    __slots__ = ("_log", "count", "ends", "file", "files", "high", "low", "size", "starts")
-
-    def __init__(self, log: CommitLog) -> None:
-        self._log = log
-        self.low = self.high = 0
-        self.file = (memoryview(b""), 0)
-        """The content of the file, and its start."""
-        self.starts: Sequence[int] = ()
-        self.ends: Sequence[int] = ()
-        self.files: Sequence[tuple[memoryview, int]] = ()
-        self.count = self.size = 0
-
-    def goes_to(self, offset: int, size: int) -> bool:
-        """Goes to the file of a record; False if the log does not hold the record."""
-        segment = self._log.segments.find(offset)
-        if segment is None:
-            return False
-        self.low, self.high = segment.start, min(segment.end, self._log.end)
-        self.file = segment.view, segment.start
-        return offset <= offset + size <= self.high
-
-    def views(self) -> list[memoryview]:
-        """One view for each run."""
-        if not self.files:
-            view, base = self.file
-            return [
-                view[start - base : end - base] for start, end in zip(self.starts, self.ends, strict=True)
-            ]
-        return [
-            view[start - base : end - base]
-            for (view, base), start, end in zip(self.files, self.starts, self.ends, strict=True)
-        ]

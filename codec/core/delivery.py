@@ -1,0 +1,174 @@
+"""The records that a pull takes of a queue, found by the queue's entries (Java
+`DefaultMessageStore.getMessage`).
+
+Entries come as bytes of a queue file; of the log only its bounds are known here. What may wait for the disk
+is left to callables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from codec.store.consume_queue import ENTRY
+from codec.store.consume_queue_ext import HIGHEST_ADDRESS
+
+_ENTRY_SIZE: Final[i64] = ENTRY.size
+_SIZE: Final[i64] = ENTRY.offsets["size"]
+_CODE: Final[i64] = ENTRY.offsets["tags_code"]
+_HIGHEST_ADDRESS: Final[i64] = HIGHEST_ADDRESS
+_LOWEST: Final[i64] = -(1 << 63)
+_HIGHEST: Final[i64] = (1 << 63) - 1
+
+
+class Stretches:
+    """Ranges of one file of the log, which begins at `start`: in ascending order, none touches the next.
+
+    `size` are the bytes in them.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start: i64 = start
+        self.size: i64 = 0
+        self.begins: list[int] = []
+        self.ends: list[int] = []
+        self.end: i64 = -1
+
+    def add(self, offset: i64, size: i64) -> None:
+        """Add a record that does not begin before the `end` of the last one."""
+        if offset == self.end:
+            self.ends[-1] = offset + size
+        else:
+            self.begins.append(offset)
+            self.ends.append(offset + size)
+        self.end = offset + size
+        self.size += size
+
+    def views(self, file: memoryview) -> list[memoryview]:
+        """Return one view of the file for each range."""
+        start: int = self.start
+        return [file[begin - start : end - start] for begin, end in zip(self.begins, self.ends, strict=True)]
+
+
+class Delivery:
+    """The records that one pull takes: `count` of them, in `files` of the log, `size` bytes in all. The last
+    one ends at `end`.
+
+    `scanned` entries are dealt with. `last` is the offset in the log that the last entry names that was
+    looked at. `has_removed` is True if an entry before all records of the pull names what the log does not
+    hold.
+    """
+
+    def __init__(
+        self,
+        limits: tuple[int, int, int, int],
+        most: int,
+        log: tuple[int, int, int],
+        memory_start: i64,
+        accepts_code: Callable[[int], bool] | None,
+        accepts_address: Callable[[int], bool] | None,
+        accepts_record: Callable[[int, int, bool], bool | None] | None,
+    ) -> None:
+        """Prepare for a pull of at most `most` records, the first one whatever its size.
+
+        `limits` are the most records and bytes in memory and those on the disk, which is before
+        `memory_start`. `log` is where the log begins and ends, and the size of its files.
+
+        `accepts_code` is asked about tags codes, `accepts_address` about those that are the address of an
+        extension entry, `accepts_record` about offset and size of a record, and if its entry is the first:
+        it returns None to end the pull before the record. None accepts all.
+        """
+        memory_count, memory_bytes, disk_count, disk_bytes = limits
+        begin, end, file_size = log
+        self._memory_count: i64 = min(memory_count, most)
+        self._memory_bytes: i64 = memory_bytes
+        self._disk_count: i64 = min(disk_count, most)
+        self._disk_bytes: i64 = disk_bytes
+        self._log_start: i64 = begin
+        self._log_end: i64 = end
+        self._file_size: i64 = file_size
+        self._memory_start: i64 = memory_start
+        self._accepts_code = accepts_code
+        self._accepts_address = accepts_address
+        self._accepts_record = accepts_record
+        self._removed_before: i64 = _LOWEST
+        self._file: Stretches | None = None
+        self._file_end: i64 = 0
+        self.files: list[Stretches] = []
+        self.count: i64 = 0
+        self.size: i64 = 0
+        self.scanned: i64 = 0
+        self.last: i64 = 0
+        self.end: i64 = 0
+        self.has_removed = False
+
+    def read(self, entries: bytes) -> bool:
+        """Look at the next entries; return True if the pull wants no more."""
+        at: i64 = 0
+        last: i64 = len(entries) - _ENTRY_SIZE
+        while at <= last:
+            offset: i64 = read_i64_be(entries, at)
+            size: i64 = i64(read_i32_be(entries, at + _SIZE))
+            code: i64 = read_i64_be(entries, at + _CODE)
+            at += _ENTRY_SIZE
+            self.last = offset
+            if offset < self._removed_before:
+                self.scanned += 1
+                continue
+            if self.count > 0 and self._is_full(offset, size):
+                return True
+            self.scanned += 1
+            if not self._is_wanted(code):
+                continue
+            if not self._is_held(offset, size):
+                if self.count == 0:
+                    self.has_removed = True
+                self._removed_before = self._end_of_file(offset)
+                continue
+            self._removed_before = _LOWEST
+            if self._accepts_record is not None:
+                is_accepted = self._accepts_record(offset, size, self.scanned == 1)
+                if is_accepted is None:
+                    self.scanned -= 1
+                    return True
+                if not is_accepted:
+                    continue
+            self._take(offset, size)
+        return False
+
+    def _is_full(self, offset: i64, size: i64) -> bool:
+        """Return True if a record does not go with those before it."""
+        if offset < self._memory_start:
+            return self.count >= self._disk_count or self.size + size > self._disk_bytes
+        return self.count >= self._memory_count or self.size + size > self._memory_bytes
+
+    def _is_wanted(self, code: i64) -> bool:
+        """Return True if an entry with this code may be one of a wanted message."""
+        accepts = self._accepts_address if code <= _HIGHEST_ADDRESS else self._accepts_code
+        return accepts is None or accepts(code)
+
+    def _is_held(self, offset: i64, size: i64) -> bool:
+        """Return True if the log holds these bytes, in one file."""
+        if size < 0 or not self._log_start <= offset < self._log_end:
+            return False
+        return size <= min(self._end_of_file(offset), self._log_end) - offset
+
+    def _end_of_file(self, offset: i64) -> i64:
+        """Return where the file of the log with the byte at an offset ends (Java `rollNextFile`)."""
+        if offset > _HIGHEST - self._file_size:
+            return _HIGHEST
+        return offset - (offset - self._log_start) % self._file_size + self._file_size
+
+    def _take(self, offset: i64, size: i64) -> None:
+        file = self._file
+        if file is None or not file.end <= offset < self._file_end:
+            self._file_end = self._end_of_file(offset)
+            self._file = file = Stretches(self._file_end - self._file_size)
+            self.files.append(file)
+        file.add(offset, size)
+        self.count += 1
+        self.size += size
+        self.end = file.end
