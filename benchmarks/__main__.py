@@ -44,6 +44,7 @@ GROUPS: dict[str, Benchmark] = {
     "stores": stores.stores,
     "spark": spark.spark,
     "clients": clients.clients,
+    "client-cpu": clients.client_cpu,
     "consume": consume.consume,
     "signing": signing.signing,
     "tls": tls.tls,

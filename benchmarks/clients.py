@@ -95,6 +95,26 @@ def rate_of(
     return float(count / said["seconds"])
 
 
+def client_cpu() -> Iterator[Measured]:
+    """The CPU that our client takes for a message: sent by tasks and by `send_soon`, and pulled."""
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+        home, namesrv = Path(folder), up["namesrv"]
+        used: dict[str, list[float]] = {}
+        for turn in range(ROUNDS):
+            create(namesrv, topic := f"Cpu{turn}")
+            for verb in ("send", "soon", "consume"):
+                into = topic if verb != "soon" else "Soon"
+                arguments = (verb, namesrv, into, "G_cpu", str(SENDS[64]), "p", "", str(IN_FLIGHT))
+                said = OURS.lines(home, *arguments, str(BODY_BYTES), timeout=300)[-1]
+                assert said["done"] == SENDS[64], said
+                used.setdefault(verb, []).append(said["cpu"] / SENDS[64] * 1e6)
+    median = {verb: statistics.median(found) for verb, found in used.items()}
+    yield Measured("client's CPU, send, 64 in flight", median["send"], "µs")
+    ratio = median["soon"] / median["send"]
+    yield Measured("client's CPU, send_soon, 64 in flight", median["soon"], "µs", ratio, "tasks that send")
+    yield Measured("client's CPU, pull", median["consume"], "µs")
+
+
 TARGETS = {ALI_ONS: "at least 1", CPP1_CTYPES: "at least 2"}
 
 

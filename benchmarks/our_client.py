@@ -1,7 +1,7 @@
 """Driver of our Producer, PullConsumer and PushConsumer, called like those of foreign clients in
 `tests/foreign/clients`.
 
-`python -m benchmarks.our_client send|consume|push NAMESRV TOPIC GROUP COUNT PREFIX MODE [IN_FLIGHT]
+`python -m benchmarks.our_client send|soon|consume|push NAMESRV TOPIC GROUP COUNT PREFIX MODE [IN_FLIGHT]
 [BODY_BYTES]`
 """
 
@@ -25,6 +25,7 @@ from rmqcli.client import (
     PullConsumer,
     PullStatus,
     PushConsumer,
+    SendResult,
 )
 
 ACCOUNT = Credentials("benchmark", "secret-of-benchmark")
@@ -51,6 +52,30 @@ async def send(
         print(json.dumps({"done": count, **took}))
 
 
+async def soon(
+    namesrv: str, topic: str, group: str, count: int, prefix: str, in_flight: int, size: int
+) -> None:
+    """Send the messages of `send` by `send_soon`, with a callback."""
+    padding = "x" * size
+    results: list[SendResult | Exception] = []
+    done = trio.Event()
+
+    def note(result: SendResult | Exception) -> None:
+        results.append(result)
+        if len(results) == count:
+            done.set()
+
+    async with Producer(group, namesrv=namesrv, send_timeout=30, in_flight=in_flight) as producer:
+        started, used = time.perf_counter(), time.process_time()
+        for n in range(count):
+            body = f"{prefix}-{n}{padding}".encode()
+            message = Message.of(topic, body, tags=f"tag{n % 3}", keys=[f"{prefix}-key-{n}"])
+            await producer.send_soon(message, note)
+        await done.wait()
+        took = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - used}
+    print(json.dumps({"done": sum(isinstance(result, SendResult) for result in results), **took}))
+
+
 async def consume(
     namesrv: str, topic: str, group: str, count: int, prefix: str, in_flight: int, size: int
 ) -> None:
@@ -68,10 +93,11 @@ async def consume(
 
         queues = await consumer.message_queues(topic)
         print(json.dumps({"ready": True}), flush=True)
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         for queue in queues:
             nursery.start_soon(read, queue)
-    print(json.dumps({"done": len(seen), "seconds": time.perf_counter() - started}))
+    took = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - used}
+    print(json.dumps({"done": len(seen), **took}))
 
 
 async def push(
@@ -105,6 +131,7 @@ def main() -> None:
     in_flight, size = (int(text) for text in [*rest, "1", "0"][:2]) if len(rest) != 1 else (int(rest[0]), 0)
     actions: dict[str, Callable[..., Awaitable[None]]] = {
         "send": partial(send, signed=mode == "signed"),
+        "soon": soon,
         "consume": consume,
         "push": partial(push, quiet=mode == "quiet"),
     }

@@ -30,8 +30,8 @@ _PLACE: Final = "@msgId@"
 
 
 class SendTemplate:
-    """What the JSON headers of all messages to a queue have in common: all but born timestamp, properties,
-    signature if there is a `signer`, and opaque number.
+    """The parts that the JSON headers of all messages to a queue have in common: all but born timestamp,
+    properties, signature if there is a `signer`, and opaque number.
 
     Raises LocalProtocolError when a text of it cannot be sent.
     """
