@@ -1,7 +1,7 @@
 """What real and hostile bytes lead to, a line each: `python -m tests.forms.outcomes FOLDER`, for either form of the
 core.
 
-The lines name no module of the core. They are what the users of the core make of the bytes: frames that are
+Most lines are what the users of the core make of the bytes, whatever its functions are called: frames that are
 decoded, replies of a broker, files of its store, records and batches that are read, findings on store folders.
 With `--ran` they are the functions of the interpreted core that ran meanwhile, on a tenth of the hostile bytes.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from itertools import chain, product
 from pathlib import Path
@@ -26,13 +27,15 @@ from codec import core
 from codec.batch_item import ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
 from codec.codes import RequestCode
 from codec.core.hashing import crc32, index_key_hash, java_string_hash
+from codec.core.pairs import write_pairs
+from codec.core.walk import Walk
 from codec.errors import CodecError
 from codec.message import Message
 from codec.message_batch import decode_batch, encode_batch
 from codec.properties import decode_properties, mended_properties, properties_problem
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
-from codec.store.record import decode_record, peek_record, scan_record
+from codec.store.record import decode_record, decode_records, peek_record, scan_record
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.store.verify.store import verify_store
 from tests.codec.mutants import mutated, sources
@@ -122,6 +125,8 @@ def texts() -> Iterator[Line]:
     for data in property_texts(4_000 // THINNED):
         for function in (decode_properties, properties_problem, mended_properties):
             yield f"{function.__name__} {data!r}", outcome(function, data)
+        for name in ("", "UNIQ_KEY"):
+            yield f"pairs {data!r}", outcome(write_pairs, decode_properties(data), name, "1")
         word = data.decode("utf-8", "replace")
         hashes = java_string_hash(word), index_key_hash("topic", word), crc32(data)
         yield f"hashes {data!r}", hashes
@@ -164,6 +169,16 @@ def records(folder: Path) -> Iterator[Line]:
                         for function in (decode_record, scan_record):
                             yield f"{function.__name__} {changed!r}", outcome(function, changed)
                 at, number = at + head.total_size, number + 1
+            yield f"walk {path.name}", outcome(walked, data)
+            for changed in overwritten(data[: min(at, 800)], 0, min(at, 800), 5):
+                yield f"walk {changed!r}", outcome(walked, changed)
+            yield f"records {path.name}", outcome(partial(decode_records, check_crc=True), data[:at])
+
+
+def walked(data: bytes) -> tuple[int, int, int]:
+    walk = Walk(data, -1)
+    walk.skip()
+    return walk.position, walk.ending, walk.count
 
 
 def stores(folder: Path) -> Iterator[Line]:
@@ -251,10 +266,10 @@ def request(code: int, fields: Mapping[str, object], body: bytes = b"") -> bytes
     return encode_frame(RemotingCommand(code, ext_fields=ext_fields, body=body))
 
 
-async def replies(groups: Iterator[list[bytes]], store: Path, flush: str) -> list[Line]:
+async def replies(groups: Iterable[list[bytes]], store: Path, setting: dict[str, Any]) -> list[Line]:
     """Send bytes to a broker, on a connection each that stays open until its group ends; return what comes back."""
     lines: list[Line] = []
-    async with broker.embedded_in_memory(store=store, flush_disk_type=flush, **SETTINGS) as cluster:
+    async with broker.embedded_in_memory(store=store, **SETTINGS, **setting) as cluster:
         open_stream = cluster.client()["open_stream"]
         host, _, port = cluster.broker_address.rpartition(":")
         for group in groups:
@@ -278,14 +293,20 @@ def broker_lines(folder: Path) -> Iterator[Line]:
     # Tasks of one moment run in an order by chance, but for this setting of trio's for Hypothesis.
     scheduler: Any = trio._core._run
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING, order = True, scheduler._r
-    for flush, parts in {"ASYNC_FLUSH": (made(), recorded(), hostile()), "SYNC_FLUSH": (made(),)}.items():
-        store, clock = folder / flush, trio.testing.MockClock(autojump_threshold=0)
+    parts: dict[str, Iterable[list[bytes]]] = {
+        "flush_disk_type ASYNC_FLUSH": chain(made(), recorded(), hostile()),
+        "flush_disk_type SYNC_FLUSH": made(),
+        "broker_role SYNC_MASTER": made(),
+    }
+    for setting, groups in parts.items():
+        name, value = setting.split()
+        store, clock = folder / value, trio.testing.MockClock(autojump_threshold=0)
         order.seed(0)
-        yield from trio.run(replies, chain(*parts), store, flush, clock=clock)
+        yield from trio.run(replies, groups, store, {name: value}, clock=clock)
         for path in sorted(store.rglob("*")):
             if path.is_file():
                 yield f"file {path.relative_to(store)}", sha256(path.read_bytes()).hexdigest()
-        yield f"verify the store of a broker with {flush}", verify_store(store)
+        yield f"verify the store of a broker with {setting}", verify_store(store)
 
 
 def main() -> None:
