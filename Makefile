@@ -3,7 +3,7 @@
 # make test: set up, then lint, types, layers, all tests with coverage
 PY := .venv/bin/python
 # One more than there are cores: some tests wait for processes and clocks. More than five need much memory.
-WORKERS := $(shell echo $$(( $$(nproc) < 4 ? $$(nproc) + 1 : 5 )))
+WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 5 )))
 
 # The bytecode of the tests, of which every worker needs all.
 unexport PYTHONDONTWRITEBYTECODE
