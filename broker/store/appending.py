@@ -26,13 +26,13 @@ from broker.store.statistics import Statistics
 from broker.store.values import AppendResult, BitMapOf, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag
 from codec.core.hashing import index_seed
+from codec.core.record import RecordScan
 from codec.core.run import NO_LIMIT, QueueRun, Run
 from codec.core.text import TextReader
 from codec.names import SystemTopic
 from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
 from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
-from codec.store.record import RecordScan
 from codec.store.record_encoder import sized_topic
 
 MAX_TOPIC_BYTES = 127

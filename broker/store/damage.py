@@ -20,8 +20,8 @@ from broker.errors import StoreDamaged
 from broker.store.commit_log import CommitLog
 from broker.store.log_walk import scan_at
 from broker.store.segment import Segment
+from codec.core.record import RecordScan
 from codec.errors import CorruptionError
-from codec.store.record import RecordScan
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 MAGIC_AT = 4

@@ -16,11 +16,11 @@ from broker.store.consume_queues import ConsumeQueues
 from broker.store.deleted_topics import DeletedTopics
 from broker.store.index import Index
 from broker.store.queue_order import MAX_QUEUE_OFFSET, QueueOrder
+from codec.core.record import RecordScan
 from codec.properties import decode_properties
 from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import entry_tags_code, has_index_items, has_queue_entry, index_hashes
 from codec.store.file_names import is_queue_folder
-from codec.store.record import RecordScan
 
 _Queue = tuple[str, int]
 _Entry = tuple[int, int, int, int]

@@ -17,9 +17,10 @@ from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.log_walk import scan_at, walk
 from broker.store.segment import Segment
+from codec.core.record import RecordScan
 from codec.errors import CorruptionError
 from codec.store.file_names import RECOVERED_FILES
-from codec.store.record import RecordScan, peek_record, store_timestamp_at
+from codec.store.record import peek_record, store_timestamp_at
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 
 CHECKED_BYTES = 64 << 20

@@ -32,9 +32,10 @@ from broker.store.readiness import Readiness
 from broker.store.recovery import INDEX_CATCH_UP
 from broker.store.room import Room
 from broker.store.statistics import Statistics
+from codec.core.record import RecordScan
 from codec.errors import CorruptionError
 from codec.store.dispatch import has_place, has_queue_entry
-from codec.store.record import RecordScan, peek_record, scan_record
+from codec.store.record import peek_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 
 PIECE: Final = 256 * 1024

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 try:
@@ -34,17 +35,44 @@ CRC_BITS: Final = 0x7FFFFFFF
 _MASK: Final[i64] = 0xFFFFFFFF
 _SIGN: Final[i64] = 0x80000000
 _RANGE: Final[i64] = 0x100000000
+# Not as a literal, which is an object of Python where it takes more than 63 bits.
+_NOT_ASCII: Final[i64] = int.from_bytes(b"\x80" * 8, "big", signed=True)
+"""The highest bit of each of eight bytes."""
+_POWER_1: Final[i64] = 31
+_POWER_2: Final[i64] = 31**2
+_POWER_3: Final[i64] = 31**3
+_POWER_4: Final[i64] = 31**4
+_POWER_5: Final[i64] = 31**5
+_POWER_6: Final[i64] = 31**6
+_POWER_7: Final[i64] = 31**7 & 0xFFFFFFFF
+_POWER_8: Final[i64] = 31**8 & 0xFFFFFFFF
 
 
 def extended(seed: i64, data: bytes, begin: i64, end: i64) -> i64:
     """Return the unsigned hash of a text whose beginning has the hash `seed`, and whose rest is UTF-8 in `data`."""
     value: i64 = seed
     at: i64 = begin
+    while at + 8 <= end:  # eight bytes at once: a third of the time, as no product waits for the one before
+        word: i64 = read_i64_be(data, at)
+        if word & _NOT_ASCII:
+            break
+        value = (
+            value * _POWER_8
+            + (word >> 56) * _POWER_7
+            + (word >> 48 & 0xFF) * _POWER_6
+            + (word >> 40 & 0xFF) * _POWER_5
+            + (word >> 32 & 0xFF) * _POWER_4
+            + (word >> 24 & 0xFF) * _POWER_3
+            + (word >> 16 & 0xFF) * _POWER_2
+            + (word >> 8 & 0xFF) * _POWER_1
+            + (word & 0xFF)
+        ) & _MASK
+        at += 8
     while at < end:
         unit: i64 = data[at]
         if unit > 127:
             return _extended_by_units(value, data[at:end].decode("utf-8", "replace"))
-        value = (value * 31 + unit) & _MASK
+        value = (value * _POWER_1 + unit) & _MASK
         at += 1
     return value
 

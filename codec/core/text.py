@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import read_i32_be, read_i64_be, read_i64_le
 from mypy_extensions import i64
 
 from codec.core.hashing import extended, index_hash, signed
@@ -23,16 +24,25 @@ DECIDES: Final = 4
 """It has a property by which a broker stores the message elsewhere, or in another way."""
 OWN: Final = 8
 """It has a property that a broker adds itself."""
+FURTHER: Final = 16
+"""It names further queues that have an entry of the message."""
 
 _NAME_END: Final[i64] = ord(NAME_VALUE_SEPARATOR)
 _PAIR_END: Final[i64] = ord(PROPERTY_SEPARATOR)
 _SEPARATOR: Final = PROPERTY_SEPARATOR.encode()
 _BLANK: Final[i64] = ord(" ")
-_TAGS: Final = PropertyName.TAGS.encode()
-_KEYS: Final = PropertyName.KEYS.encode()
-_WAIT: Final = PropertyName.WAIT.encode()
-_WAITS: Final = _WAIT + NAME_VALUE_SEPARATOR.encode() + b"true"
-_UNIQ_KEY: Final = PropertyName.UNIQ_KEY.encode()
+_THREES: Final[i64] = 0x0303030303030303
+# Not as a literal, which is an object of Python where it takes more than 63 bits.
+_HIGHEST: Final[i64] = int.from_bytes(b"\x80" * 8, "big", signed=True)
+"""The highest bit of each of eight bytes."""
+# Names are compared as the numbers that their bytes make.
+_TAGS: Final[i64] = int.from_bytes(PropertyName.TAGS.encode(), "big")
+_KEYS: Final[i64] = int.from_bytes(PropertyName.KEYS.encode(), "big")
+_WAIT: Final[i64] = int.from_bytes(PropertyName.WAIT.encode(), "big")
+_UNIQ_KEY: Final[i64] = int.from_bytes(PropertyName.UNIQ_KEY.encode(), "big")
+_SHORT: Final[i64] = len(PropertyName.TAGS)
+_LONG: Final[i64] = len(PropertyName.UNIQ_KEY)
+_WAITS: Final = f"{PropertyName.WAIT}{NAME_VALUE_SEPARATOR}true".encode()
 _TRAITS: Final[dict[bytes, int]] = {
     **dict.fromkeys((name.encode() for name in TIMERS), TIMER),
     **dict.fromkeys((PropertyName.DELAY.encode(), PropertyName.TRAN_MSG.encode()), DECIDES),
@@ -40,19 +50,37 @@ _TRAITS: Final[dict[bytes, int]] = {
         (name.encode() for name in (PropertyName.CLUSTER, PropertyName.MSG_REGION, PropertyName.TRACE_ON)),
         OWN,
     ),
+    PropertyName.INNER_MULTI_DISPATCH.encode(): FURTHER,
 }
-_INITIALS: Final[bytes] = bytes(sorted({name[0] for name in _TRAITS}))
+_INITIALS: Final[bytes] = bytes([initial in {name[0] for name in _TRAITS} for initial in range(128)])
 
 
-def _is_at(text: bytes, at: i64, word: bytes) -> bool:
-    """Return True if the bytes of `word` are at a position of a text that is long enough."""
-    size: i64 = len(word)
-    place: i64 = 0
-    while place < size:
-        if text[at + place] != word[place]:
-            return False
-        place += 1
-    return True
+def _next_mark(text: bytes, at: i64, end: i64) -> i64:
+    """Return where the next byte is that is below 3 or above 127; `end` if there is none before."""
+    last: i64 = i64(len(text)) - 8
+    while at < end:
+        if at > last:
+            unit: i64 = text[at]
+            if unit < 3 or unit > 127:
+                return at
+            at += 1
+            continue
+        word: i64 = read_i64_le(text, at)
+        # The highest bits of a byte below 3 or above 127, and of none before it.
+        marks: i64 = (word | word - _THREES) & _HIGHEST
+        if marks == 0:
+            at += 8
+            continue
+        if marks & 0xFFFFFFFF == 0:
+            at += 4
+            marks >>= 32
+        if marks & 0xFFFF == 0:
+            at += 2
+            marks >>= 16
+        if marks & 0xFF == 0:
+            at += 1
+        break
+    return min(at, end)
 
 
 class TextReader:
@@ -72,6 +100,7 @@ class TextReader:
         self._unique_end: i64 = -1
         self._keys: i64 = -1
         self._keys_end: i64 = -1
+        self._next_key: i64 = -1
 
     def read(self, text: bytes, begin: i64, end: i64) -> i64:
         """Read the text in [begin, end) of some bytes; return its traits.
@@ -82,11 +111,12 @@ class TextReader:
         traits: i64 = 0
         is_ascii = True
         self.wait_begin = self.wait_end = -1
-        self._tags = self._unique = self._keys = -1
+        self._tags = self._unique = self._keys = self._next_key = -1
         at: i64 = begin
         while at < end:
             name: i64 = at
             name_end: i64 = -1
+            at = _next_mark(text, at, end)
             while at < end:
                 unit: i64 = text[at]
                 if unit == _PAIR_END:
@@ -95,7 +125,7 @@ class TextReader:
                     name_end = at
                 elif unit > 127:
                     is_ascii = False
-                at += 1
+                at = _next_mark(text, at + 1, end)
             pair_end: i64 = at
             at += 1
             if name_end <= name:
@@ -113,22 +143,31 @@ class TextReader:
         """Note where a pair is if a store looks at it; return the traits that it gives to the text."""
         value: i64 = name_end + 1
         size: i64 = name_end - name
-        if size == 4 and _is_at(text, name, _TAGS):
-            self._tags = value
-            self._tags_end = end
-        elif size == 4 and _is_at(text, name, _KEYS):
-            self._keys = value
-            self._keys_end = end
-        elif size == 8 and _is_at(text, name, _UNIQ_KEY):
+        if size == _SHORT:
+            return self._note_short(i64(read_i32_be(text, name)), name, end)
+        if size == _LONG and read_i64_be(text, name) == _UNIQ_KEY:
             self._unique = value
             self._unique_end = end
-        elif size == 4 and _is_at(text, name, _WAIT):
+            return 0
+        initial: i64 = text[name]
+        if initial < 128 and _INITIALS[initial]:
+            return _TRAITS.get(text[name:name_end], 0)
+        return 0
+
+    def _note_short(self, name: i64, begin: i64, end: i64) -> i64:
+        """Do what `_note` does, for a name of four bytes: the number that they make."""
+        value: i64 = begin + _SHORT + 1
+        if name == _TAGS:
+            self._tags = value
+            self._tags_end = end
+        elif name == _KEYS:
+            self._keys = value
+            self._keys_end = end
+        elif name == _WAIT:
             if self.wait_begin >= 0:
                 return UNSOUND  # one of the two would be left in what is stored
-            self.wait_begin = name
+            self.wait_begin = begin
             self.wait_end = end
-        elif text[name] in _INITIALS:
-            return _TRAITS.get(text[name:name_end], 0)
         return 0
 
     def code(self, text: bytes) -> i64:
@@ -159,20 +198,30 @@ class TextReader:
         `seed` is the `index_seed` of the topic.
         """
         found: list[int] = []
-        if self._unique >= 0:
-            found.append(index_hash(extended(seed, text, self._unique, self._unique_end)))
-        if self._keys < 0:
-            return found
-        at: i64 = self._keys
-        end: i64 = self._keys_end
-        while at < end:
-            begin: i64 = at
-            while at < end and text[at] != _BLANK:
-                at += 1
-            if at > begin:
-                found.append(index_hash(extended(seed, text, begin, at)))
-            at += 1
+        self._next_key = -1
+        key_hash: i64 = self.next_hash(text, seed)
+        while key_hash >= 0:
+            found.append(key_hash)
+            key_hash = self.next_hash(text, seed)
         return found
+
+    def next_hash(self, text: bytes, seed: i64) -> i64:
+        """Return the next of these hashes, -1 behind the last: no hash is below 0."""
+        if self._next_key < 0:
+            self._next_key = self._keys if self._keys >= 0 else 0
+            if self._unique >= 0:
+                return index_hash(extended(seed, text, self._unique, self._unique_end))
+        if self._keys < 0:
+            return -1
+        at: i64 = self._next_key
+        end: i64 = self._keys_end
+        while at < end and text[at] == _BLANK:
+            at += 1
+        begin: i64 = at
+        while at < end and text[at] != _BLANK:
+            at += 1
+        self._next_key = at
+        return index_hash(extended(seed, text, begin, at)) if at > begin else -1
 
     @property
     def has_facts(self) -> bool:

@@ -30,7 +30,7 @@ class Walk:
     """The last record of a walk: `record` has its numbers and its places in `data`; it is `size` bytes long
     at byte `position` of its file.
 
-    When the walk has ended, `position` is where, and `ending` why. `count` are the records so far.
+    When the walk `is_over`, `position` is where, and `ending` why. `count` are the records so far.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Walk:
         self.size: i64 = 0
         self.count: i64 = 0
         self.ending: i64 = STOP
+        self.is_over = False
 
     def next(self) -> bool:
         """Go to the next record; return False if the walk has ended.
@@ -75,11 +76,9 @@ class Walk:
         self.position = at
         self.size = 0
         if at >= self._stop:
-            self.ending = STOP
-            return False
+            return self._end(STOP)
         if at + HEAD_SIZE > self._limit or at >= self._reach:
-            self.ending = UNWRITTEN
-            return False
+            return self._end(UNWRITTEN)
         if at + HEAD_SIZE > self._window_end:
             self._load(at, HEAD_SIZE)
         local: i64 = at - self._window_at
@@ -88,11 +87,9 @@ class Walk:
         if magic == FILLER:
             if total < HEAD_SIZE:
                 raise CorruptionError(f"a filler record of {total} bytes", at)
-            self.ending = CLOSED
-            return False
+            return self._end(CLOSED)
         if total == 0 and magic == 0:
-            self.ending = UNWRITTEN
-            return False
+            return self._end(UNWRITTEN)
         record = self.record
         if total > _WINDOW or at + total > self._limit:
             # A long record, or none: its lengths are checked before it is copied.
@@ -114,6 +111,11 @@ class Walk:
         self.size = total
         self.count += 1
         return True
+
+    def _end(self, ending: i64) -> bool:
+        self.ending = ending
+        self.is_over = True
+        return False
 
     def _load(self, at: i64, least: i64) -> None:
         end: i64 = min(at + _WINDOW, self._reach)

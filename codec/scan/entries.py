@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -48,26 +48,6 @@ def entry_columns(data: Buffer, begin: int = 0, end: int | None = None) -> Entry
     # offset 0.
     sizes = raw["size"].astype(np.int32)
     return EntryColumns(sizes, raw["commit_log_offset"].astype(np.int64), raw["tags_code"].astype(np.int64))
-
-
-def written_entries(data: Buffer) -> int:
-    """Returns the number of whole entries before the first of size 0."""
-    count = len(data) // ENTRY.size
-    unwritten = np.flatnonzero(np.frombuffer(data, ENTRY.dtype(), count)["size"] == 0)
-    return int(unwritten[0]) if len(unwritten) else count
-
-
-def entries_inside(data: Buffer, count: int, begins: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """Returns the numbers of those of the first `count` entries that are not fillers and lead into one of the
-    parts [begin, end) of a commit log, which ascend and do not overlap.
-    """
-    if not count or not begins:
-        return []
-    entries = entry_columns(data, 0, count)
-    parts = np.searchsorted(np.array(begins, np.int64), entries.offsets, side="right") - 1
-    inside = (parts >= 0) & (entries.offsets < np.array(ends, np.int64)[parts]) & ~entries.fillers
-    numbers: list[int] = np.flatnonzero(inside).tolist()
-    return numbers
 
 
 def by_file(views: LogViews, offsets: Array, chosen: Array) -> Iterator[tuple[Array, memoryview, int]]:

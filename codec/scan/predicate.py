@@ -14,12 +14,11 @@ import pyarrow as pa
 from codec.core.pairs import NAME_VALUE_SEPARATOR
 from codec.errors import CorruptionError
 from codec.properties import PropertyName
-from codec.scan.arrays import Array
+from codec.scan.arrays import Array, bytes_at
 from codec.scan.arrow_arrays import pieces
 from codec.scan.blocks import BLOCK_RECORDS, Bounds, RecordBlock, blocks_backwards, in_range, sound_blocks
 from codec.scan.columns import fixed_columns
 from codec.scan.entries import LogViews, by_file, entry_columns
-from codec.scan.property_checks import equal_to
 from codec.selector.sql92_tree import (
     MIRRORED,
     And,
@@ -175,10 +174,20 @@ def _topic(texts: Iterable[str]) -> Test | None:
 
     def test(block: RecordBlock, numbers: Array) -> Array:
         starts, ends = (block.rows[name][numbers] for name in ("topic_start", "topic_end"))
-        found: Array = np.logical_or.reduce([equal_to(block.data, starts, ends, topic) for topic in topics])
+        found: Array = np.logical_or.reduce([_equal_to(block.data, starts, ends, topic) for topic in topics])
         return found
 
     return test
+
+
+def _equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array:
+    """Returns a mask of the texts data[start:end] that equal `text`."""
+    equal: Array = ends - starts == len(text)
+    here = np.flatnonzero(equal)
+    if len(here):
+        found = bytes_at(data, starts[here], len(text))
+        equal[here] = (found == np.frombuffer(text, dtype=np.uint8)).all(axis=1)
+    return equal
 
 
 def _holding(texts: Iterable[str]) -> Test | None:

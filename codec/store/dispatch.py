@@ -9,7 +9,7 @@ the offsets of INNER_MULTI_QUEUE_OFFSET, which only they write (Java `MultiDispa
 `ConsumeQueue.multiDispatchLmqQueue`). The queue id is that of the record; for names with `%LMQ%` it is 0,
 as enableLmq makes it.
 
-`codec.scan.dispatch_columns` applies the same rules to many records at once.
+`codec.core.dispatch` applies the same rules to many records at once.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ items are whole seconds since `begin_timestamp`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import construct
@@ -106,38 +105,19 @@ def decode_item(buffer: Buffer, slots: int, item: int) -> IndexItem:
 
 
 class WrongLink(NamedTuple):
-    """A wrong item number: in `slot`, or as the previous item of `item` (then `slot` is None)."""
+    """A wrong item number: in `slot`, or as the previous item of `item` (then `slot` is -1)."""
 
-    slot: int | None
+    slot: int
     item: int
     found: int
     expected: int
 
     def position(self, slots: int) -> int:
-        if self.slot is None:
+        if self.slot < 0:
             return item_position(slots, self.item)
         return slot_position(self.slot)
 
     def __str__(self) -> str:
-        if self.slot is None:
+        if self.slot < 0:
             return f"item {self.item}: the item before it in its chain is {self.found}, not {self.expected}"
         return f"slot {self.slot}: its newest item is {self.found}, not {self.expected}"
-
-
-def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[WrongLink]:
-    """Yields the links that differ from those that the hashes of items [1, count) make: items in order, then
-    slots.
-
-    `codec.scan.index_chains` does the same for many items at once.
-    """
-    newest: dict[int, int] = {}
-    for number in range(1, count):
-        item = decode_item(data, slots, number)
-        slot = item.key_hash % slots
-        expected = newest.get(slot, 0)
-        if item.previous != expected:
-            yield WrongLink(None, number, item.previous, expected)
-        newest[slot] = number
-    for slot, (found,) in enumerate(SLOT.iter_unpack(data[slot_position(0) : slot_position(slots)])):
-        if found != newest.get(slot, 0):
-            yield WrongLink(slot, 0, found, newest.get(slot, 0))

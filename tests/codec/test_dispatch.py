@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.properties import decode_properties, encode_properties
-from codec.scan.dispatch_columns import dispatched_block
+from codec.core.dispatch import Dispatch
+from codec.core.walk import Walk
+from codec.properties import decode_properties, encode_properties, properties_problem
+from codec.store.consume_queue import ENTRY
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from codec.store.dispatch import DispatchedEntry, entry_tags_code, index_hashes, queue_entries
 from codec.store.record import scan_record
@@ -15,6 +19,7 @@ from tests.codec.samples import make_record
 
 BASE = 1000
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+KEYED = Struct(">iqq")
 
 
 def encoded(
@@ -112,7 +117,7 @@ records = st.lists(
         texts,
         st.sampled_from([0, 4, 8, 12]),
         st.integers(0, 1),
-        st.integers(0, 9),
+        st.integers(0, 9) | st.sampled_from([-1, 2**63 - 1]),
     ),
     min_size=1,
     max_size=20,
@@ -129,24 +134,42 @@ def test_many_records_at_once_give_the_same(
     for topic, text, sys_flag, queue_id, number in drawn:
         data += encoded(topic, text, sys_flag, queue_id=queue_id, place=BASE + len(data), number=number)
     expected_entries: dict[tuple[str, int], list[tuple[int, ...]]] = {}
-    expected_items: list[tuple[int, int]] = []
+    expected_items: list[tuple[int, ...]] = []
     found_entries: dict[tuple[str, int], list[tuple[int, ...]]] = {}
-    found_items: list[tuple[int, int]] = []
-    start = position = 0
+    found_items: list[tuple[int, ...]] = []
+    left = 0
+    position = 0
     while position < len(data):
         scan = scan_record(data, position)
         properties = decode_properties(scan.properties)
         for entry in queue_entries(scan, properties, levels):
             expected_entries.setdefault(entry[:2], []).append(entry[2:])
-        expected_items += [(one, scan.physical_offset) for one in index_hashes(scan, properties)]
+        expected_items += [
+            (one, scan.physical_offset, scan.store_timestamp) for one in index_hashes(scan, properties)
+        ]
         position += scan.total_size
-    while start < len(data):
-        block = dispatched_block(memoryview(data), BASE, start, levels, max_rows)
-        assert block is not None
-        for queue in block.queues:
-            columns = zip(queue.offsets.tolist(), queue.entries.tolist(), strict=True)
-            mine = found_entries.setdefault((queue.topic, queue.queue_id), [])
-            mine += [(offset, *entry) for offset, entry in columns]
-        found_items += zip(block.hashes.tolist(), block.offsets.tolist(), strict=True)
-        start = block.end
+    walk, dispatch = Walk(data, BASE), Dispatch()
+    while not walk.is_over:
+        is_left = not dispatch.add_all(walk, max_rows)
+        runs, items = dispatch.take()
+        for run in runs:
+            entries = list(ENTRY.iter_unpack(run.entries))
+            assert len(entries) == run.end - run.first
+            assert (entries[0][0], entries[-1][0]) == (run.begin, run.last)
+            mine = found_entries.setdefault((run.topic, run.queue_id), [])
+            mine += [(number, *entry) for number, entry in enumerate(entries, run.first)]
+        found_items += KEYED.iter_unpack(items)
+        if is_left:
+            scan = walk.scan()
+            properties = decode_properties(scan.properties)
+            left += 1
+            for entry in queue_entries(scan, properties, levels):
+                found_entries.setdefault(entry[:2], []).append(entry[2:])
+            found_items += [
+                (one, scan.physical_offset, scan.store_timestamp) for one in index_hashes(scan, properties)
+            ]
+    assert left <= sum(
+        topic == SCHEDULE or properties_problem(text) is not None or not 0 <= number < 10
+        for topic, text, *_, number in drawn
+    )
     assert (found_entries, found_items) == (expected_entries, expected_items)

@@ -14,9 +14,10 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from codec.core.record import RecordScan
 from codec.core.walk import UNWRITTEN, Walk
 from codec.errors import CorruptionError
-from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
+from codec.store.record import peek_record, scan_record, store_timestamp_at
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, mapping, naming_damage, offset_files

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from codec.codes import MessageSysFlag
+from codec.core.dispatch import Dispatch
+from codec.core.record import RecordScan
+from codec.core.walk import Walk
 from codec.properties import PropertyName, decode_properties
 from codec.store.dispatch import has_queue_entry
-from codec.store.record import RecordScan, scan_record
-from codec.store.record_layout import MAGIC_FILLER
-from rmqcli.store.read.vectorised import block_records, is_vectorised
 
 QueueKey = tuple[str, int]
 _BLOCK_RECORDS = 4096
@@ -41,44 +41,19 @@ class Sequences:
 
     def read(self, data: memoryview, begin: int, end: int) -> None:
         """Adds the records in [begin, end) of a file, which must all be whole."""
-        position = begin
-        while position < end:
-            after = self._read_block(data, position, end)
-            position = self._read_one_by_one(data, position, end) if after is None else after
+        walk, dispatch = Walk(data, -1, begin, end), Dispatch()
+        while not walk.is_over:
+            is_general = not dispatch.add_all(walk, _BLOCK_RECORDS)
+            for run in dispatch.take()[0]:
+                self._add((run.topic, run.queue_id), Run(run.first, run.end - 1, run.begin, run.last))
+            if is_general:
+                self.put(walk.scan())
 
     def put(self, record: RecordScan) -> None:
         if has_queue_entry(record.sys_flag):
             key = str(record.topic, "utf-8", "replace"), record.queue_id
             last = record.queue_offset + messages_in(record) - 1
             self._add(key, Run(record.queue_offset, last, record.physical_offset, record.physical_offset))
-
-    def _read_block(self, data: memoryview, position: int, end: int) -> int | None:
-        if not is_vectorised():
-            return None
-        from codec.scan.dispatch_columns import queued_block
-
-        block = queued_block(data, position, end, min(block_records(), _BLOCK_RECORDS))
-        if block is None:
-            return None
-        queues, behind = block
-        for topic, queue_id, offsets, places in queues:
-            breaks = (offsets[1:] - offsets[:-1] != 1).nonzero()[0]
-            firsts = [0, *(breaks + 1).tolist()]
-            lasts = [*breaks.tolist(), len(offsets) - 1]
-            for first, last in zip(firsts, lasts, strict=True):
-                ends = offsets[first], offsets[last], places[first], places[last]
-                self._add((topic, queue_id), Run(*map(int, ends)))
-        return behind
-
-    def _read_one_by_one(self, data: memoryview, position: int, end: int) -> int:
-        for _ in range(_BLOCK_RECORDS):
-            if position >= end:
-                break
-            record = scan_record(data, position)
-            if record.magic != MAGIC_FILLER:
-                self.put(record)
-            position += record.total_size
-        return position
 
     def _add(self, key: QueueKey, run: Run) -> None:
         runs = self.queues.setdefault(key, [])

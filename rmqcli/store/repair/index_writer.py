@@ -10,8 +10,10 @@ import mmap
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Final
 
+from codec.core.derived import IndexItem, put_items
 from codec.store.file_names import index_file_name, index_file_name_after
 from codec.store.index_file import (
     FILE_ITEMS,
@@ -25,6 +27,9 @@ from codec.store.index_file import (
     slot_position,
     time_difference,
 )
+
+_KEYED: Final = Struct(">iqq")
+"""Hash, commit-log offset and store time (ms) of an item."""
 
 
 class IndexWriter:
@@ -55,21 +60,32 @@ class IndexWriter:
             assert self._pages is not None
             self._put(self._pages, key_hash, offset, timestamp)
 
-    def put_many(self, hashes: Any, offsets: Any, timestamps: Any) -> None:
-        """Writes the items of many records, given as arrays. Needs NumPy."""
-        from codec.scan.index_chains import write_items
-
-        at = 0
-        while at < len(hashes):
+    def put_many(self, keyed: bytes) -> None:
+        """Writes index items, as `codec.core.dispatch` tells them."""
+        items, at = list(_KEYED.iter_unpack(keyed)), 0
+        while at < len(items):
             if self._pages is None or self._header.index_count in (1, self._capacity):
-                self.put([int(hashes[at])], int(offsets[at]), int(timestamps[at]))
+                key_hash, offset, timestamp = items[at]
+                self.put([key_hash], offset, timestamp)
                 at += 1
                 continue
-            end = min(at + self._capacity - self._header.index_count, len(hashes))
-            items = hashes[at:end], offsets[at:end], timestamps[at:end]
-            self._header = write_items(self._pages, self._slots, self._header, *items)
-            self.items += end - at
+            end = min(at + self._capacity - self._header.index_count, len(items))
+            self._put_some(self._pages, items[at:end])
             at = end
+
+    def _put_some(self, pages: mmap.mmap, items: list[IndexItem]) -> None:
+        """Writes items, for which the file, which has one already, has room."""
+        header = self._header
+        with memoryview(pages) as view:
+            used = put_items(view, self._slots, header.index_count, header.begin_timestamp, items)
+        _, offset, timestamp = items[-1]
+        self._header = header._replace(
+            end_timestamp=timestamp,
+            end_phy_offset=offset,
+            hash_slot_count=header.hash_slot_count + used,
+            index_count=header.index_count + len(items),
+        )
+        self.items += len(items)
 
     def _put(self, pages: mmap.mmap, key_hash: int, offset: int, timestamp: int) -> None:
         header = self._header

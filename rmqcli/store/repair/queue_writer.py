@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 from codec.errors import CorruptionError
 from codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER
@@ -65,17 +64,13 @@ class QueueWriter:
         if len(self._buffer) >= _BUFFERED:
             self.flush()
 
-    def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
-        first, last = int(offsets[0]), int(offsets[-1])
-        goes_on = first == self.next_offset or (self._empty and not self._buffer)
-        if not goes_on or last - first + 1 != len(offsets) or (offsets[1:] - offsets[:-1] != 1).any():
-            for offset, entry in zip(offsets.tolist(), entries.tolist(), strict=True):
-                self.put(DispatchedEntry(topic, queue_id, offset, *entry))
-            return
-        if self._empty:
-            self._start(first)
-        self._buffer += entries.tobytes()
-        self.next_offset = last + 1
+    def put_run(self, topic: str, queue_id: int, first: int, entries: bytes) -> None:
+        """Adds entries of queue offsets that follow one another. Raises what `put` raises."""
+        if first != self.next_offset or self._is_only_restarted:
+            self.put(DispatchedEntry(topic, queue_id, first, *ENTRY.unpack_from(entries)))
+            first, entries = first + 1, entries[ENTRY.size :]
+        self._buffer += entries
+        self.next_offset = first + len(entries) // ENTRY.size
         if len(self._buffer) >= _BUFFERED:
             self.flush()
 
@@ -132,9 +127,10 @@ class QueuesWriter:
         self._queue(entry.topic, entry.queue_id).put(entry)
         self._add(ENTRY.size)
 
-    def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
-        self._queue(topic, queue_id).put_many(topic, queue_id, offsets, entries)
-        self._add(len(entries) * ENTRY.size)
+    def put_run(self, topic: str, queue_id: int, first: int, entries: bytes) -> None:
+        """Adds the entries of a queue from an offset on. Raises what `put` raises."""
+        self._queue(topic, queue_id).put_run(topic, queue_id, first, entries)
+        self._add(len(entries))
 
     def _add(self, size: int) -> None:
         self._added += size

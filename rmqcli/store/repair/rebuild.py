@@ -13,14 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.core.dispatch import Dispatch
+from codec.core.record import RecordScan
+from codec.core.walk import UNWRITTEN, Walk
 from codec.properties import decode_properties
 from codec.store import batch_queue
 from codec.store.dispatch import DispatchedEntry, index_hashes, queue_entries
-from codec.store.record import RecordScan
-from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
+from rmqcli.store.read.commit_log import CommitLogFiles, require_zeros
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
 from rmqcli.store.read.sequences import messages_in
-from rmqcli.store.read.vectorised import block_records, is_vectorised
 from rmqcli.store.repair.batch_queue_writer import BatchQueuesWriter
 from rmqcli.store.repair.index_writer import IndexWriter
 from rmqcli.store.repair.new_folder import UNFINISHED
@@ -69,15 +70,13 @@ def build(
     writers = _Writers(queues, batches, index, shape)
     for file in log.files:
         with naming_damage(file), mapped(file) as data:
-            position = 0
-            while True:
-                after = writers.put_many(file, data, position)
-                if after == position:
-                    after = writers.put_one_by_one(file, data, position)
-                progress(after - position)
-                if after == position:
-                    break
-                position = after
+            walk = Walk(data, -1 if file.base is None else file.base)
+            while not walk.is_over:
+                before = walk.position
+                writers.put_records(walk)
+                progress(walk.position - before)
+            if walk.ending == UNWRITTEN:
+                require_zeros(file, data, walk.position)
     queues.finish()
     batches.finish()
     index.finish()
@@ -104,38 +103,24 @@ class _Writers:
         self._levels = shape.levels
         self._batch_topics = shape.batch_topics
         self._deleted = shape.deleted
-        self._unusual = shape.batch_topics | shape.deleted.keys()
+        self._dispatch = Dispatch(apart=shape.batch_topics | shape.deleted.keys())
 
-    def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
-        """Dispatches a block; returns the byte after it, or `position` if records must be read one by one."""
-        if not is_vectorised() or file.base is None:
-            return position
-        from codec.scan.dispatch_columns import dispatched_block
-
-        block = dispatched_block(
-            data, file.base, position, self._levels, min(block_records(), _BLOCK_RECORDS)
-        )
-        if block is None or any(queue.topic in self._unusual for queue in block.queues):
-            return position
-        for queue in block.queues:
-            self._queues.put_many(*queue)
-            self.entries += len(queue.entries)
-        self._index.put_many(block.hashes, block.offsets, block.timestamps)
-        self.records += block.records
-        return block.end
-
-    def put_one_by_one(self, file: NamedFile, data: memoryview, position: int) -> int:
-        """Dispatches up to a block one by one; returns the byte after them, or `position` if none follows."""
-        for number, (place, record) in enumerate(walk_file(file, data, position)):
-            if number == _BLOCK_RECORDS:
-                break
+    def put_records(self, walk: Walk) -> None:
+        """Dispatches some of the next records of a walk."""
+        count = walk.count
+        is_general = not self._dispatch.add_all(walk, _BLOCK_RECORDS)
+        runs, items = self._dispatch.take()
+        for run in runs:
+            self._queues.put_run(run.topic, run.queue_id, run.first, run.entries)
+            self.entries += run.end - run.first
+        self._index.put_many(items)
+        if is_general:
+            record = walk.scan()
             properties = decode_properties(record.properties)
             for entry in queue_entries(record, properties, self._levels):
                 self._put(entry, record)
-            self._index.put(index_hashes(record, properties), place.offset, record.store_timestamp)
-            self.records += 1
-            position = place.position + place.size
-        return position
+            self._index.put(index_hashes(record, properties), record.physical_offset, record.store_timestamp)
+        self.records += walk.count - count
 
     def _put(self, entry: DispatchedEntry, record: RecordScan) -> None:
         if entry.commit_log_offset < self._deleted.get(entry.topic, 0):

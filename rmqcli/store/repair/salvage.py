@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.codes import MessageSysFlag
+from codec.core.dispatch import Dispatch
+from codec.core.walk import Walk
 from codec.names import SYSTEM_TOPIC_PREFIX, SystemTopic
 from codec.properties import encode_properties, mended_properties, properties_problem
 from codec.store.checkpoint import Checkpoint, encode_checkpoint
 from codec.store.file_names import file_name
-from codec.store.record import store_timestamp_at
 from codec.store.record_encoder import encode_filler, encode_record, record_size
 from codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.repair.new_folder import new_folder, require_empty
 from rmqcli.store.repair.rebuild import Rebuilt, build
 from rmqcli.store.repair.salvage_order import drop_misplaced
@@ -41,7 +41,6 @@ from rmqcli.store.repair.salvage_scan import (
     FileScan,
     LogScan,
     LostStretch,
-    records_between,
     scan_log,
 )
 from rmqcli.store.repair.salvage_tables import copy_config, copy_others, salvage_tables
@@ -179,24 +178,14 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
     with mapped(file.file) as data:
         for at in range(begin - file.base, end - file.base, _COPIED):
             os.pwrite(handle, data[at : min(at + _COPIED, end - file.base)], at)
-        good, stamp = _skip_good(data, begin - file.base, end - file.base)
-        for record in records_between(data, file.base, file.base + good, end):
-            stamp = record.store_timestamp
+        walk, reader = Walk(data, file.base, begin - file.base, end - file.base), Dispatch(derives=False)
+        while not reader.add_all(walk):
+            record = walk.scan()
             if properties_problem(record.properties):
-                place = record.physical_offset - file.base + record.total_size - len(record.properties)
+                place = walk.position + record.total_size - len(record.properties)
                 os.pwrite(handle, mended_properties(record.properties), place)
                 mended.append(record.physical_offset)
-    return stamp
-
-
-def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
-    """Skips blocks whose properties parse; returns their end, and the last store time, 1 if none."""
-    if not is_vectorised():
-        return start, 1
-    from codec.scan.checks import skip_parsing
-
-    end, last = skip_parsing(data, start, stop)
-    return end, store_timestamp_at(data, last) if last >= 0 else 1
+        return walk.record.store_timestamp if walk.count else 1
 
 
 def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) -> Iterator[bytes]:

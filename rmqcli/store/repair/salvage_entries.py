@@ -1,14 +1,14 @@
-"""Queue entries that lead into given parts of a commit log: few of many, so they are chosen as columns."""
+"""Queue entries that lead into given parts of a commit log."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
+from codec.core.agreement import entries_inside, written_entries
 from codec.store.consume_queue import ENTRY
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, entry_at
 from rmqcli.store.read.peek import without_last_hole
-from rmqcli.store.read.vectorised import is_vectorised
 
 
 class Places:
@@ -26,11 +26,6 @@ class Places:
 
 def entries_into(queue: Queue, places: Places) -> Iterator[QueueEntry]:
     """Yields the entries of a queue that lead there, fillers excluded; one of size 0 ends the queue."""
-    if not is_vectorised():
-        yield from (entry for entry in queue.files.entries() if entry.commit_log_offset in places)
-        return
-    from codec.scan.entries import entries_inside, written_entries
-
     for file in queue.files.files:
         data = without_last_hole(file, ENTRY.size)
         written = written_entries(data)

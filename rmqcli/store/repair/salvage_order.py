@@ -17,6 +17,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.core.agreement import doubtful_entries, written_entries
+from codec.core.dispatch import Dispatch
+from codec.core.walk import Walk
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.store.consume_queue import ENTRY
@@ -26,11 +29,11 @@ from rmqcli.store.read.consume_queue import Queue, QueueEntry, count_written, en
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.peek import peeked, without_last_hole
 from rmqcli.store.read.sequences import QueueKey, Run, Sequences
-from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.repair.salvage_entries import Places, entries_into
 from rmqcli.store.repair.salvage_scan import LogScan
+from rmqcli.store.verify.agreement import Agreement
 
-_BLOCK_ENTRIES = 1 << 13
+_BLOCK_RECORDS = 1 << 16
 _begin_of = attrgetter("begin")
 
 
@@ -45,7 +48,7 @@ def drop_misplaced(scan: LogScan, store: Path) -> Order:
     """Turns kept records that cannot be where they say into lost ones."""
     queues = [queue for queue in queues_of(store) if not (queue.topic or "").startswith(LMQ_PREFIX)]
     with LogViews([file.file for file in scan.files]) as views:
-        found = _claims(scan, views, queues, partial(_suspect_entries, views))
+        found = _claims(scan, views, queues, partial(_suspect_entries, _agreement(scan, queues)))
         claims = [claim for claim in found if not claim.agrees]
         distrusted = _contradicting_files(claims)
         suspects = {claim.offset: claim for claim in claims if claim.path not in distrusted}
@@ -156,23 +159,32 @@ def _contradicting_files(claims: list[_Claim]) -> frozenset[Path]:
     return frozenset(claim.path for claim in claims if counts[claim.path] * 2 > claim.written)
 
 
-def _suspect_entries(views: LogViews, queue: Queue) -> Iterator[QueueEntry]:
-    if not is_vectorised():
-        yield from queue.files.entries()
-        return
-    from codec.scan.checks import suspect_entries
-    from codec.scan.entries import written_entries
+def _agreement(scan: LogScan, queues: list[Queue]) -> Agreement:
+    """Returns what the queues have as the kept records say."""
+    found = Agreement(queues, None, 0)
+    for file in scan.files:
+        if file.file.size:
+            with mapped(file.file) as data:
+                for begin, end in file.kept:
+                    walk, dispatch = Walk(data, file.base, begin - file.base, end - file.base), Dispatch()
+                    while not walk.is_over:
+                        dispatch.add_all(walk, _BLOCK_RECORDS)
+                        found.add(*dispatch.take())
+    found.finish()
+    return found
 
+
+def _suspect_entries(agreement: Agreement, queue: Queue) -> Iterator[QueueEntry]:
+    """Yields the entries that are not known to agree with a kept record."""
+    last = -1
     for file in queue.files.files:
-        first = (file.base or 0) // ENTRY.size
         data = without_last_hole(file, ENTRY.size)
         written = written_entries(data)
-        for at in range(0, written, _BLOCK_ENTRIES):
-            raw = data[at * ENTRY.size : min(at + _BLOCK_ENTRIES, written) * ENTRY.size]
-            numbers, _ = suspect_entries(
-                views, queue.topic, queue.queue_id, first + at, raw, -1, check_crc=False
-            )
-            entries = (entry_at(file, data, at + number) for number in numbers)
+        first, known = (file.base or 0) // ENTRY.size, agreement.entries_of(queue[:2])
+        raw = data[: written * ENTRY.size]
+        found, _, last = doubtful_entries(raw, first, last, 0, known)
+        for begin, end, _ in found:
+            entries = (entry_at(file, data, number) for number in range(begin, end))
             yield from (entry for entry in entries if not entry.is_filler)
         if written < file.size // ENTRY.size:
             return

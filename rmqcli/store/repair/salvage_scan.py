@@ -9,17 +9,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from codec.core.record import RecordScan
+from codec.core.walk import Walk
 from codec.errors import CorruptionError
 from codec.store.file_names import file_name
-from codec.store.record import RecordScan, peek_record, scan_record
+from codec.store.record import peek_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MIN_RECORD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.read.vectorised import block_records, is_vectorised
 
 SMALLEST = MIN_RECORD_SIZE + 1
 """Bytes of the smallest record that has a topic: a shorter stretch could not be filled."""
@@ -154,15 +156,19 @@ def _file_size(files: list[NamedFile]) -> int:
 
 
 def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]) -> None:
-    position, base, looked_at = 0, scan.base, block_records()
+    position, base = 0, scan.base
     while len(data) - position >= FILLER_HEAD_SIZE:
-        if looked_at >= block_records():
-            end = _skip_sound(scan, data, position)
-            progress(end - position)
-            looked_at = looked_at if end > position else 0
-            position = end
+        stop = min(position + _STRETCH_BYTES, len(data))
+        walk = Walk(data, base, position, stop, check_crc=True)
+        with suppress(CorruptionError):
+            walk.skip()
+        if walk.count:
+            scan.keep(base + position, base + walk.position)
+            scan.records += walk.count
+        progress(walk.position - position)
+        position = walk.position
+        if position >= stop:
             continue
-        looked_at += 1
         try:
             record = _whole_record(data, position, base)
         except CorruptionError as error:
@@ -174,27 +180,13 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
             progress(following - position)
             position = following
             continue
+        # A filler: the walk passes all other records.
         scan.keep(base + position, base + min(position + record.total_size, len(data)))
         progress(record.total_size)
         position += record.total_size
-        if record.magic == MAGIC_FILLER:
-            scan.filler = True
-            break
-        scan.records += 1
+        scan.filler = True
+        break
     progress(len(data) - position)
-
-
-def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
-    if not is_vectorised():
-        return position
-    from codec.scan.checks import skip_sound_records
-
-    stop = min(position + _STRETCH_BYTES, len(data))
-    end, count = skip_sound_records(data, scan.base, position, stop, block_records())
-    if count:
-        scan.keep(scan.base + position, scan.base + end)
-        scan.records += count
-    return end
 
 
 def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from codec.core.agreement import written_entries
 from codec.store.consume_queue import ENTRY
 from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
@@ -87,12 +88,12 @@ def candidate_entries(
     files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
 ) -> Iterator[QueueEntry]:
     """Yields entries of [begin, end) that may be chosen, or cannot be read. Needs NumPy."""
-    from codec.scan import entries, predicate
+    from codec.scan import predicate
 
     for file in files.files:
         first = (file.base or 0) // ENTRY.size
         with mapped(file) as data:
-            written = entries.written_entries(data)
+            written = written_entries(bytes(data))
             for at in range(max(begin - first, 0), min(end - first, written), block_records()):
                 stop = min(at + block_records(), end - first, written)
                 raw = data[at * ENTRY.size : stop * ENTRY.size]

@@ -6,51 +6,55 @@ into parts at such records; a part counts only when the one before it ends where
 
 from __future__ import annotations
 
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
+from codec.core.dispatch import Dispatch, EntryRun
+from codec.core.record import RecordScan
+from codec.core.walk import UNWRITTEN, Walk
 from codec.errors import CorruptionError
-from codec.properties import properties_problem
-from codec.store.record import peek_record, scan_record
+from codec.properties import decode_properties, properties_problem
+from codec.store.dispatch import index_hashes, queue_entries
+from codec.store.record import peek_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
-from rmqcli.store.read.commit_log import CommitLogFiles, next_record, walk_file
+from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, data_size, mapped
-from rmqcli.store.read.vectorised import is_vectorised
+from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.verify.sums import LogSums
 from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Progress, Workers, usable_cores
-
-if TYPE_CHECKING:
-    from codec.scan.dispatch_sums import DispatchKey, RecordSums
 
 PART_BYTES = 32 * 1024 * 1024
 """Bytes of a file that one process checks at a time."""
-_FILES_TOGETHER = 16
-"""Files whose parts are checked before their sums are added up."""
+_PARTS_TOGETHER = 16
+"""Parts that are checked before what they found is put together: all entries and items of so many are kept."""
 _CUT_REACH = 32 * 1024
 _CUT_SEARCH = 8 * 1024 * 1024
-_BLOCK_RECORDS = 4096
 
 
 class LogPart(NamedTuple):
-    """The records of a file that start in [begin, end); `cost` is the bytes there that are not holes.
+    """The records of file `number` that start in [begin, end); `cost` is the bytes there that are not holes.
 
-    With a `key` their fingerprints are summed.
+    With `dispatches` their entries and index items are told.
     """
 
     file: NamedFile
+    number: int
     begin: int
     end: int
     cost: int
-    key: DispatchKey | None = None
+    dispatches: bool = False
 
 
 class Checked(NamedTuple):
-    """Report of a part: `end` is the byte after its last whole record, None if its file ends in damage."""
+    """Report of a part: `end` is the byte after its last whole record, None if its file ends in damage.
+
+    Its sound records should have the entries of `runs` and the index items `keyed`.
+    """
 
     report: Report
     end: int | None
-    sums: RecordSums | None = None
+    runs: list[EntryRun]
+    keyed: bytes
 
 
 def workers_for(log: CommitLogFiles, jobs: int | None = None) -> Workers:
@@ -67,41 +71,41 @@ def verify_commit_log(
     progress: Progress = lambda size: None,
     workers: Workers = ALONE,
     part_bytes: int = PART_BYTES,
-    sums: LogSums | None = None,
+    agreement: Agreement | None = None,
 ) -> Report:
     """Checks magic, lengths, CRC, offset and properties of all records. `progress`: bytes without holes.
 
-    `sums` receives the sums of the sound records.
+    `agreement` receives what the sound records say of queues and index.
     """
     report = Report(files=len(log.files), size=sum(file.size for file in log.files))
-    key = None if sums is None else sums.key
-    for first in range(0, len(log.files), _FILES_TOGETHER):
-        some = range(first, min(first + _FILES_TOGETHER, len(log.files)))
-        parts = [parts_of(log.files[number], part_bytes) for number in some]
-        report.used += sum(part.cost for several in parts for part in several)
-        tasks = [part._replace(key=key) for several in parts for part in several]
-        found = iter(list(zip(tasks, workers.run(verify_part, tasks, progress), strict=True)))
-        for number, several in zip(some, parts, strict=True):
-            counted = _counted(list(islice(found, len(several))))
-            _merge(counted, log, number, report, sums)
+    tasks = [
+        part for number in range(len(log.files)) for part in parts_of(log.files[number], part_bytes, number)
+    ]
+    tasks = [part._replace(dispatches=agreement is not None) for part in tasks]
+    end: int | None = 0
+    for first in range(0, len(tasks), _PARTS_TOGETHER):
+        some = tasks[first : first + _PARTS_TOGETHER]
+        for part, found in zip(some, workers.run(verify_part, some, progress), strict=True):
+            report.used += part.cost
+            if part.begin == 0:
+                end = 0
+            # Each part that counts begins where the one before it ends.
+            if end is not None and not end >= part.end > part.begin:
+                # Else what seemed a record is inside one, or past the end.
+                checked = found if end == part.begin else verify_part(part._replace(begin=end))
+                report.merge(checked.report)
+                if agreement is not None:
+                    agreement.add(checked.runs, checked.keyed)
+                end = checked.end
+            if part.end == part.file.size and end is not None and part.number + 1 < len(log.files):
+                with mapped(part.file) as data:
+                    _check_end(part.file, data, end, log.files[part.number + 1], report)
+    if agreement is not None:
+        agreement.finish()
     return report
 
 
-def _merge(
-    counted: list[Checked], log: CommitLogFiles, number: int, report: Report, sums: LogSums | None
-) -> None:
-    """Merges what counts of the parts of a file, and checks how the file ends."""
-    for checked in counted:
-        report.merge(checked.report)
-        if sums is not None and checked.sums is not None:
-            sums.add(number, checked.sums)
-    end = counted[-1].end if counted else 0
-    if end is not None and number + 1 < len(log.files):
-        with mapped(log.files[number]) as data:
-            _check_end(log.files[number], data, end, log.files[number + 1], report)
-
-
-def parts_of(file: NamedFile, part_bytes: int) -> list[LogPart]:
+def parts_of(file: NamedFile, part_bytes: int, number: int = 0) -> list[LogPart]:
     cuts = [0]
     if file.base is not None and file.size > 2 * part_bytes:
         with mapped(file) as data:
@@ -109,7 +113,7 @@ def parts_of(file: NamedFile, part_bytes: int) -> list[LogPart]:
                 place = _cut(file, data, max(at, cuts[-1] + 1))
                 cuts += [] if place is None else [place]
     bounds = pairwise([*cuts, file.size])
-    return [LogPart(file, begin, end, data_size(file, begin, end)) for begin, end in bounds]
+    return [LogPart(file, number, begin, end, data_size(file, begin, end)) for begin, end in bounds]
 
 
 def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
@@ -123,83 +127,45 @@ def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
     return None
 
 
-def _counted(found: list[tuple[LogPart, Checked]]) -> list[Checked]:
-    """Returns the results of a file's parts that count: each begins where the one before it ends."""
-    counted: list[Checked] = []
-    end: int | None = 0
-    for part, checked in found:
-        if end is None or end >= part.end > part.begin:
-            continue
-        if end != part.begin:  # what seemed a record is inside one, or past the end
-            checked = verify_part(part._replace(begin=end))
-        counted.append(checked)
-        end = checked.end
-    return counted
-
-
 def verify_part(part: LogPart) -> Checked:
-    report, sums = Report(), _sums_of(part)
+    report, dispatch = Report(), Dispatch(derives=part.dispatches)
+    base = -1 if part.file.base is None else part.file.base
     with mapped(part.file) as data:
         end: int | None = part.begin
-        while True:
-            assert end is not None
-            end = _skip_sound(part, data, end, report, sums)
-            sound: list[int] = []
-            before, end = end, _look(part, data, end, report, sound)
-            if sums is not None and sound:
-                sums.add_sound(data, part.file.base, sound)
-            if end is None or end == before or end >= part.end:
-                return Checked(report, end, sums)
+        while end is not None:
+            walk = Walk(data, base, end, part.end, check_crc=True)
+            try:
+                _check_records(part, walk, dispatch, report)
+                if walk.ending == UNWRITTEN:
+                    require_zeros(part.file, data, walk.position)
+                end = walk.position
+                break
+            except CorruptionError as error:
+                end = next_record(part.file, data, walk.position + 1)
+                lost = None if end is None else end - walk.position
+                report.add(Finding(part.file.path, walk.position, str(error), lost, is_last=end is None))
+            finally:
+                report.items += walk.count
+    return Checked(report, end, *dispatch.take())
 
 
-def _sums_of(part: LogPart) -> RecordSums | None:
-    if part.key is None:
-        return None
-    from codec.scan.dispatch_sums import RecordSums
-
-    base = part.file.base or 0
-    return RecordSums(part.key, base + part.begin, base + part.end)
-
-
-def _skip_sound(
-    part: LogPart, data: memoryview, position: int, report: Report, sums: RecordSums | None
-) -> int:
-    if not is_vectorised() or part.file.base is None:
-        return position
-    from codec.scan.checks import skip_sound_records
-
-    end, count = skip_sound_records(data, part.file.base, position, part.end, sums=sums)
-    report.items += count
-    return end
+def _check_records(part: LogPart, walk: Walk, dispatch: Dispatch, report: Report) -> None:
+    while not dispatch.add_all(walk):
+        record = walk.scan()
+        problem = properties_problem(record.properties)
+        if problem is not None:
+            report.items -= 1
+            report.add(Finding(part.file.path, walk.position, problem, only_properties=True))
+        elif part.dispatches:
+            _dispatch(record, dispatch)
 
 
-def _look(part: LogPart, data: memoryview, position: int, report: Report, sound: list[int]) -> int | None:
-    """Checks up to a block of records or the first damage; returns their end, None at a damaged one.
-
-    `sound` receives the places of the sound ones.
-    """
-    file = part.file
-    try:
-        for number, (place, record) in enumerate(walk_file(file, data, position)):
-            position = place.position
-            if position >= part.end or number == _BLOCK_RECORDS:
-                return position
-            scan_record(data, position, check_crc=True)
-            position += place.size
-            problem = properties_problem(record.properties)
-            if problem is None:
-                report.items += 1
-                sound.append(place.position)
-            else:
-                report.add(Finding(file.path, place.position, problem, only_properties=True))
-    except CorruptionError as error:
-        if position >= part.end:
-            return position
-        following = next_record(file, data, position + 1)
-        lost = None if following is None else following - position
-        report.add(Finding(file.path, position, str(error), lost, is_last=following is None))
-        return following
-    return position
+def _dispatch(record: RecordScan, dispatch: Dispatch) -> None:
+    properties = decode_properties(record.properties)
+    for entry in queue_entries(record, properties):
+        dispatch.put(*entry)
+    for key_hash in index_hashes(record, properties):
+        dispatch.put_item(key_hash, record.physical_offset, record.store_timestamp)
 
 
 def _check_end(file: NamedFile, data: memoryview, end: int, following: NamedFile, report: Report) -> None:

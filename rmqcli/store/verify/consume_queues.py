@@ -8,6 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.core.agreement import doubtful_entries, written_entries
 from codec.core.hashing import tags_code
 from codec.errors import CorruptionError
 from codec.message import MessageExt
@@ -22,11 +23,9 @@ from rmqcli.store.read.consume_queue import Queue, QueueEntry, entry_at, is_fill
 from rmqcli.store.read.files import NamedFile, data_size
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.peek import Peek, Sliced, peeked, read_data
-from rmqcli.store.read.vectorised import is_vectorised
+from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.queue_parts import PART_ENTRIES, QueuePart, QueueParts, shared_out
-from rmqcli.store.verify.summed_parts import SummedParts
-from rmqcli.store.verify.sums import LogSums
 from rmqcli.store.workers import ALONE, Progress, Workers
 
 _BLOCK_ENTRIES = 1 << 13
@@ -89,34 +88,26 @@ def verify_queues(
     *,
     check_crc: bool,
     repairs: Repairs = NO_REPAIRS,
-    sums: LogSums | None = None,
+    agreement: Agreement | None = None,
 ) -> Report:
     """Checks each queue against its commit log; CRCs need no check when the log was found sound.
 
-    `sums` are those of the sound records of the log, if all queues have the same.
+    `agreement` tells which entries agree with the sound records of the log, if all queues have the same.
     """
     report = Report()
     tasks: list[QueueParts] = []
     for log, group in groupby(queues, itemgetter(1)):
         parts: list[QueuePart] = []
-        summed = None if sums is None else SummedParts(sums)
         for queue, _ in group:
             files = queue.files.files
             report.files += len(files)
             report.size += sum(file.size for file in files)
             _check_gaps(files, report)
+            before = len(parts)
             used = report.used
             for part, raw in _parts(queue, report, repairs):
-                used += part.size
-                if summed is None:
-                    parts.append(part)
-                else:
-                    summed.add(part, raw)
-            progress(report.used - used)
-        if summed is not None:
-            parts, sound = summed.remaining()
-            report.items += sound
-            progress(sound * ENTRY.size)
+                parts += [part] if agreement is None else _doubtful(part, raw, agreement, report)
+            progress(report.used - used - sum(part.size for part in parts[before:]))
         tasks += [QueueParts(some, log, check_crc) for some in shared_out(parts)]
     for found in workers.run(verify_parts, tasks, progress):
         report.merge(found)
@@ -141,7 +132,7 @@ def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[Que
     for number, file in enumerate(files, 1):
         data, used = read_data(file, ENTRY.size)
         report.used += used
-        count = 0 if ended else _written(data)
+        count = 0 if ended else written_entries(data)
         for begin in range(0, count, PART_ENTRIES):
             end = min(begin + PART_ENTRIES, count)
             yield QueuePart(queue, file, begin, end, last), data[begin * ENTRY.size : end * ENTRY.size]
@@ -157,14 +148,14 @@ def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[Que
             ended = where, position
 
 
-def _written(data: bytes) -> int:
-    if is_vectorised():
-        from codec.scan.entries import written_entries
-
-        return written_entries(data)
-    whole = len(data) // ENTRY.size
-    sizes = (entry[1] for entry in ENTRY.iter_unpack(data[: whole * ENTRY.size]))
-    return next((number for number, size in enumerate(sizes) if size == 0), whole)
+def _doubtful(part: QueuePart, raw: bytes, agreement: Agreement, report: Report) -> Iterator[QueuePart]:
+    """Yields the parts of a part whose entries are to be compared one by one."""
+    first = (part.file.base or 0) // ENTRY.size + part.begin
+    known = agreement.entries_of(part.queue[:2])
+    found, sound, _ = doubtful_entries(raw, first, part.last, agreement.log_begin, known)
+    report.items += sound
+    for begin, end, last in found:
+        yield part._replace(begin=part.begin + begin, end=part.begin + end, last=last)
 
 
 def _last_offset(data: Sliced, begin: int, end: int, last: int) -> int:
@@ -201,15 +192,7 @@ def _verify_part(part: QueuePart, check: _Check) -> None:
 
 
 def _verify_block(part: QueuePart, check: _Check, data: Peek, numbers: range, last: int) -> None:
-    suspects: range | list[int] = range(len(numbers))
-    if is_vectorised() and len(numbers) > _FEW_ENTRIES:
-        from codec.scan.checks import suspect_entries
-
-        queue, first = part.queue[:2], (part.file.base or 0) // ENTRY.size + numbers.start
-        raw = data[numbers.start * ENTRY.size : numbers.stop * ENTRY.size]
-        suspects, sound = suspect_entries(check.views, *queue, first, raw, last, check_crc=check.check_crc)
-        check.report.items += sound
-    for place in suspects:
+    for place in range(len(numbers)):
         entry = entry_at(part.file, data, numbers[place])
         if entry.is_filler:
             continue

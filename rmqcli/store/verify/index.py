@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.core.agreement import doubtful_items, wrong_links
 from codec.errors import CorruptionError
 from codec.properties import decode_properties
 from codec.store.dispatch import index_hashes
-from codec.store.index_file import ITEM, IndexItem, decode_item, item_position, time_difference
+from codec.store.index_file import ITEM, IndexItem, WrongLink, decode_item, item_position, time_difference
 from codec.store.record import scan_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.index import IndexGeometry, geometry_of, index_files
-from rmqcli.store.read.vectorised import is_vectorised
+from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.verify.index_parts import PART_ITEMS, IndexPart, remaining
-from rmqcli.store.verify.sums import LogSums
 from rmqcli.store.workers import Progress, Workers
 
-_BLOCK_ITEMS = 1 << 14
+PART_ITEMS = 1 << 18
 _HEADER_BYTES = 40
 
 
@@ -38,6 +38,25 @@ class IndexFinding(NamedTuple):
     growing: list[NamedFile]
 
 
+class IndexPart(NamedTuple):
+    """Items [begin, end) of a file with this many slots; `last` is the highest commit-log offset before them.
+
+    `since` is the time (ms) that their times count from, None if the header has a wrong one.
+    """
+
+    file: NamedFile
+    slots: int
+    begin: int
+    end: int
+    last: int
+    log: CommitLogFiles
+    since: int | None
+
+    @property
+    def cost(self) -> int:
+        return (self.end - self.begin) * ITEM.size
+
+
 def verify_index(
     folder: Path,
     log: CommitLogFiles,
@@ -47,12 +66,12 @@ def verify_index(
     crashed: bool,
     live: bool = False,
     flushed: int,
-    sums: LogSums | None = None,
+    agreement: Agreement | None = None,
 ) -> IndexFinding:
     """Checks every file of a folder. Raises FileNotFoundError without any.
 
-    `flushed` is the index time of the checkpoint (ms). With `live` a broker runs on the folder. `sums` are
-    those of the sound records of the log.
+    `flushed` is the index time of the checkpoint (ms). With `live` a broker runs on the folder. `agreement`
+    tells which items agree with the sound records of the log.
     """
     found = IndexFinding(Report(), [], {}, [])
     parts: list[IndexPart] = []
@@ -64,7 +83,7 @@ def verify_index(
         found.report.used += used
         progress(used - sum(part.cost for part in mine))
         parts += mine
-    reports = _reports(parts, workers, progress, sums)
+    reports = _reports(parts, workers, progress, agreement)
     chains = [_chains(list(mine), reports, found) for _, mine in groupby(parts, attrgetter("file"))]
     of_chains = workers.run(_verify_chains, chains, progress)
     for chain, links in zip(chains, of_chains, strict=True):
@@ -74,21 +93,36 @@ def verify_index(
 
 
 def _reports(
-    parts: list[IndexPart], workers: Workers, progress: Progress, sums: LogSums | None
+    parts: list[IndexPart], workers: Workers, progress: Progress, agreement: Agreement | None
 ) -> dict[IndexPart, Report]:
-    """Compares the items of all parts with their records, one by one where the sums of both differ."""
+    """Compares the items of all parts that are not known to agree with their records one by one."""
     reports = {part: Report() for part in parts}
     rest = [(part, part) for part in parts]
-    if sums is not None:
-        rest = []
-        for part, (some, sound) in zip(parts, remaining(parts, workers, sums), strict=True):
-            reports[part].items += sound
-            progress(sound * ITEM.size)
-            rest += [(part, one) for one in some]
+    if agreement is not None:
+        rest = [(part, one) for part in parts for one in _doubtful(part, agreement, reports[part])]
+        progress(sum(part.cost for part in parts) - sum(one.cost for _, one in rest))
     found = workers.run(verify_part, [one for _, one in rest], progress)
     for (part, _), report in zip(rest, found, strict=True):
         reports[part].merge(report)
     return reports
+
+
+def _doubtful(part: IndexPart, agreement: Agreement, report: Report) -> Iterator[IndexPart]:
+    """Yields the parts of a part whose items are to be compared one by one."""
+    if part.since is None:
+        yield part
+        return
+    with mapped(part.file) as data:
+        raw = _items(part, data, part.begin, part.end)
+    known = agreement.items_of(part.file)
+    found, sound, _ = doubtful_items(raw, part.begin, part.last, agreement.log_begin, known)
+    report.items += sound
+    for begin, end, last in found:
+        yield part._replace(begin=part.begin + begin, end=part.begin + end, last=last)
+
+
+def _items(part: IndexPart, data: memoryview, begin: int, end: int) -> bytes:
+    return bytes(data[item_position(part.slots, begin) : item_position(part.slots, end)])
 
 
 def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: IndexFinding) -> _Chains:
@@ -131,7 +165,7 @@ def _parts(
         for begin in range(1, index.header.index_count, PART_ITEMS):
             end = min(begin + PART_ITEMS, index.header.index_count)
             parts.append(IndexPart(file, index.slots, begin, end, last, log, since))
-            last = max(last, _highest(data, index.slots, begin, end))
+            last = _highest(data, index.slots, begin, end, last)
         return parts
 
 
@@ -166,13 +200,10 @@ def _store_time(views: LogViews, offset: int) -> int | None:
         return None
 
 
-def _highest(data: memoryview, slots: int, begin: int, end: int) -> int:
-    raw = data[item_position(slots, begin) : item_position(slots, end)]
-    if is_vectorised():
-        from codec.scan.checks import highest_offset
-
-        return highest_offset(raw)
-    return max((item[1] for item in ITEM.iter_unpack(raw)), default=0)
+def _highest(data: memoryview, slots: int, begin: int, end: int, last: int) -> int:
+    """Returns the highest commit-log offset of items [begin, end), or `last` if that is higher."""
+    raw = bytes(data[item_position(slots, begin) : item_position(slots, end)])
+    return doubtful_items(raw, begin, last, 0, ())[2]
 
 
 def verify_part(part: IndexPart) -> Report:
@@ -180,29 +211,8 @@ def verify_part(part: IndexPart) -> Report:
     last = part.last
     with mapped(part.file) as data, LogViews(part.log.files) as views:
         hashes = _HashesOfRecords(views)
-        for begin in range(part.begin, part.end, _BLOCK_ITEMS):
-            end = min(begin + _BLOCK_ITEMS, part.end)
-            _verify_block(part, data, hashes, range(begin, end), last, report)
-            last = max(last, _highest(data, part.slots, begin, end))
-    return report
-
-
-def _verify_block(
-    part: IndexPart, data: memoryview, hashes: _HashesOfRecords, numbers: range, last: int, report: Report
-) -> None:
-    suspects: range | list[int] = range(len(numbers))
-    if is_vectorised():
-        from codec.scan.checks import suspect_items
-
-        raw = bytes(data[item_position(part.slots, numbers.start) : item_position(part.slots, numbers.stop)])
-        suspects, sound = suspect_items(hashes.views, raw, last, part.since)
-        report.items += sound
-    if not suspects:
-        return
-    suspected = set(suspects)
-    for place, number in enumerate(numbers):
-        item = decode_item(data, part.slots, number)
-        if place in suspected:
+        for number in range(part.begin, part.end):
+            item = decode_item(data, part.slots, number)
             # While the first item is written, the header still has the end of the file before.
             problem = hashes.problem(item, last, None if number == 1 else part.since)
             if problem is None:
@@ -210,7 +220,8 @@ def _verify_block(
             else:
                 position = item_position(part.slots, number)
                 report.add(Finding(part.file.path, position, f"item {number}: {problem}"))
-        last = max(last, item.phy_offset)
+            last = max(last, item.phy_offset)
+    return report
 
 
 class _HashesOfRecords:
@@ -268,14 +279,10 @@ class _Chains(NamedTuple):
 
 def _verify_chains(chains: _Chains) -> Report:
     report = Report()
-    if is_vectorised():
-        from codec.scan.index_chains import wrong_links
-    else:
-        from codec.store.index_file import wrong_links
     with mapped(chains.file) as data:
-        for link in wrong_links(data, chains.slots, chains.end):
+        for link in map(WrongLink._make, wrong_links(data, chains.slots, chains.end)):
             from_damage = {link.item, link.found, link.expected} & chains.damaged
-            added = chains.growing and link.slot is not None and link.found >= chains.end
+            added = chains.growing and link.slot >= 0 and link.found >= chains.end
             if not from_damage and not added:
                 report.add(Finding(chains.file.path, link.position(chains.slots), str(link)))
     return report

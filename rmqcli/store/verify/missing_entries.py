@@ -7,16 +7,18 @@ precede the last record of the queue, and so are not after its end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from codec.core.dispatch import Dispatch, EntryRun
+from codec.core.walk import Walk
 from codec.errors import CorruptionError
 from codec.properties import decode_properties
-from codec.store.dispatch import queue_entries
-from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
+from codec.store.consume_queue import ENTRY
+from codec.store.dispatch import DispatchedEntry, queue_entries
+from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueLook
-from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.read.vectorised import is_vectorised
+from rmqcli.store.read.files import mapped
 
 _BLOCK_RECORDS = 4096
 
@@ -66,46 +68,40 @@ def find_missing_entries(
     found: Counter[MissingEntries] = Counter()
     for file in log.files:
         with mapped(file) as data:
-            position = 0
-            while True:
-                position = _skip_complete(data, position, spans)
-                after = _look(file, data, position, spans, deleted, found)
-                if after == position:
+            walk, dispatch = Walk(data, -1 if file.base is None else file.base), Dispatch()
+            while not walk.is_over:
+                try:
+                    is_general = not dispatch.add_all(walk, _BLOCK_RECORDS)
+                except CorruptionError:  # reported with the commit log
                     break
-                position = after
+                finally:
+                    for run in dispatch.take()[0]:
+                        span = spans.get((run.topic, run.queue_id), _WITHOUT_END)
+                        if span.first <= run.first and run.end <= span.end:
+                            continue
+                        _count(_entries_of(run), spans, deleted, found)
+                if is_general:
+                    record = walk.scan()
+                    _count(queue_entries(record, decode_properties(record.properties)), spans, deleted, found)
     return found
 
 
-def _skip_complete(data: memoryview, position: int, spans: Spans) -> int:
-    if not is_vectorised():
-        return position
-    from codec.scan.checks import skip_records_within
-
-    return skip_records_within(data, position, spans)
+def _entries_of(run: EntryRun) -> Iterator[DispatchedEntry]:
+    for number, entry in enumerate(ENTRY.iter_unpack(run.entries), run.first):
+        yield DispatchedEntry(run.topic, run.queue_id, number, *entry)
 
 
-def _look(
-    file: NamedFile,
-    data: memoryview,
-    position: int,
+def _count(
+    entries: Iterable[DispatchedEntry],
     spans: Spans,
     deleted: Mapping[str, int],
     found: Counter[MissingEntries],
-) -> int:
-    """Counts in a block of records; returns the byte after it, `position` if no record follows."""
-    try:
-        for number, (place, record) in enumerate(walk_file(file, data, position)):
-            if number == _BLOCK_RECORDS:
-                return place.position
-            position = place.position + place.size
-            for entry in queue_entries(record, decode_properties(record.properties)):
-                if place.offset < deleted.get(entry.topic, 0):
-                    continue
-                key = entry.topic, entry.queue_id
-                span = spans.get(key, _WITHOUT_END)
-                is_before = entry.queue_offset < span.first
-                if is_before or (entry.queue_offset >= span.end and place.offset > span.last_place):
-                    found[MissingEntries(*key, is_before)] += 1
-    except CorruptionError:
-        return position  # reported with the commit log
-    return position
+) -> None:
+    for entry in entries:
+        if entry.commit_log_offset < deleted.get(entry.topic, 0):
+            continue
+        key = entry.topic, entry.queue_id
+        span = spans.get(key, _WITHOUT_END)
+        is_before = entry.queue_offset < span.first
+        if is_before or (entry.queue_offset >= span.end and entry.commit_log_offset > span.last_place):
+            found[MissingEntries(*key, is_before)] += 1

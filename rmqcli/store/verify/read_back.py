@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from codec.codes import MessageSysFlag
+from codec.core.record import RecordScan
 from codec.errors import CorruptionError
 from codec.ha.records import MAX_RECORD_SIZE
 from codec.properties import decode_properties
@@ -24,7 +25,7 @@ from codec.store.consume_queue import ENTRY, ENTRY_SIZE
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from codec.store.dispatch import DispatchedEntry, has_place, index_hashes, queue_entries
 from codec.store.file_names import file_name
-from codec.store.record import RecordScan, peek_record, scan_record
+from codec.store.record import peek_record, scan_record
 from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.store.read.batch_queues import batch_topics
 from rmqcli.store.read.files import NamedFile, files_in, opened

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ from rmqcli.store.read.tables import (
     topics,
 )
 from rmqcli.store.stats.overview import kept_messages
+from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.checkpoint import check_checkpoint
 from rmqcli.store.verify.commit_log import verify_commit_log
 from rmqcli.store.verify.consume_queues import Repairs, verify_queues
@@ -46,7 +48,6 @@ from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, s
 from rmqcli.store.verify.recovery import dispatched_again_from, known_checkpoint
 from rmqcli.store.verify.rules import Rule
 from rmqcli.store.verify.sequences import check_batches, misplaced, sequences_of
-from rmqcli.store.verify.sums import LogSums, sums_for
 from rmqcli.store.verify.timers import lost_timers
 from rmqcli.store.workers import ALONE, Progress, Workers
 from rmqcli.words import many
@@ -103,18 +104,28 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
     if not folder.live:
         found.remarks += _odd_lengths(folder.log.files)
     with steps("commitlog", _used(folder.log.files)) as advance:
-        sums = sums_for(folder.log, store / "index")
-        found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers, sums=sums)
+        agreement = _agreement(folder)
+        found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers, agreement=agreement)
     _judge_end(folder, found)
     with steps("consumequeue", sum(_used(queue.files.files) for queue in folder.queues)) as advance:
-        found.parts["consumequeue"] = _queues(folder, found, workers, advance, sums)
+        found.parts["consumequeue"] = _queues(folder, found, workers, advance, agreement)
     with steps("index", _used(_index_files(store))) as advance:
-        found.parts["index"] = _index(folder, found, workers, advance, sums)
+        found.parts["index"] = _index(folder, found, workers, advance, agreement)
     topics_with_batches = batch_topics(store)
     if topics_with_batches and found.parts["commitlog"].sound and not folder.live:
         found.parts[batch_queue.FOLDER] = _batches(folder, topics_with_batches)
     found.parts["tables"] = _tables(folder, found)
     return found
+
+
+def _agreement(folder: _Folder) -> Agreement | None:
+    """Returns None for a log whose files do not follow each other."""
+    bounds = [(file.base, (file.base or 0) + file.size) for file in folder.log.files]
+    if not bounds or any(base is None for base, _ in bounds):
+        return None
+    if any((after or 0) < end for (_, end), (after, _) in pairwise(bounds)):
+        return None
+    return Agreement(folder.queues, folder.path / "index", bounds[0][0] or 0)
 
 
 def _judge_end(folder: _Folder, found: StoreReport) -> None:
@@ -196,7 +207,7 @@ def _index_files(store: Path) -> list[NamedFile]:
 
 
 def _queues(
-    folder: _Folder, found: StoreReport, workers: Workers, progress: Progress, sums: LogSums | None
+    folder: _Folder, found: StoreReport, workers: Workers, progress: Progress, agreement: Agreement | None
 ) -> Report:
     store, queues, log, crashed, live = folder
     if not log.files:
@@ -217,7 +228,7 @@ def _queues(
         progress,
         check_crc=not of_log.sound,
         repairs=repairs,
-        sums=sums,
+        agreement=agreement,
     )
     for file, position in repairs.holes:
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
@@ -303,7 +314,7 @@ def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report
 
 
 def _index(
-    folder: _Folder, found: StoreReport, workers: Workers, progress: Progress, sums: LogSums | None
+    folder: _Folder, found: StoreReport, workers: Workers, progress: Progress, agreement: Agreement | None
 ) -> Report:
     store, crashed = folder.path, folder.crashed
     of_log = found.parts["commitlog"]
@@ -324,7 +335,7 @@ def _index(
         crashed=crashed,
         live=folder.live,
         flushed=flushed,
-        sums=sums,
+        agreement=agreement,
     )
     for file in result.growing:
         found.remarks.append(f"{file.path.name}: the broker is writing this index file: not checked")

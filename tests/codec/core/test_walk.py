@@ -32,7 +32,8 @@ class Course(NamedTuple):
 
 
 def walked(data: bytes | memoryview, begin: int = 0, **bounds: Any) -> Course:
-    walk, found = Walk(data, BASE, begin, **bounds), []
+    walk = Walk(data, BASE, begin, **bounds)
+    found: list[tuple[int, RecordScan]] = []
     try:
         while walk.next():
             found.append((walk.position, walk.scan()))
@@ -45,7 +46,8 @@ def walked(data: bytes | memoryview, begin: int = 0, **bounds: Any) -> Course:
 
 def declared(data: bytes) -> Course:
     """Walks by the declaration alone."""
-    found, at = [], 0
+    found: list[tuple[int, RecordScan]] = []
+    at = 0
     while at < len(data):
         head = data[at : at + 8]
         if len(head) < 8 or not any(head):

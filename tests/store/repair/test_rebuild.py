@@ -15,12 +15,12 @@ from codec.store.dispatch import DispatchedEntry
 from codec.store.record_encoder import encode_record
 from rmqcli.store import CommitLogFiles, ConsumeQueueFiles
 from rmqcli.store.read.files import DamagedFile
-from rmqcli.store.read.vectorised import vectorising
-from rmqcli.store.repair import queue_writer
+from rmqcli.store.repair import queue_writer, rebuild
 from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
 from rmqcli.store.repair.rebuild import Difference, Rebuilt, build, compare, rebuild_in_place
 from rmqcli.store.repair.shape import Shape, shape_of
 from tests.seeds import seeds
+from tests.store.one_by_one import one_by_one
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -194,9 +194,10 @@ def test_blocks_give_what_records_do(tmp_path: Path, seed: int) -> None:
     log = random_log(tmp_path / "log", chance, _PROPERTIES[: chance.randrange(1, len(_PROPERTIES) + 1)])
     shape = Shape(200, 50, 100)
     told: list[int] = []
-    with vectorising(block_records=50):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rebuild, "_BLOCK_RECORDS", 50)
         fast = outcome(lambda: build(log, tmp_path / "fast", shape, told.append))
-    with vectorising(enabled=False):
+    with one_by_one():
         assert outcome(lambda: build(log, tmp_path / "slow", shape)) == fast
     if isinstance(fast, str):
         return
@@ -204,10 +205,19 @@ def test_blocks_give_what_records_do(tmp_path: Path, seed: int) -> None:
     assert sum(told) == log.files[0].size - 1000
 
 
-def test_blocks_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_store: JavaStore) -> None:
-    """Without blocks nothing would be compared."""
-    monkeypatch.setattr("rmqcli.store.repair.rebuild.queue_entries", None)
-    assert build(CommitLogFiles(java_store.root), tmp_path, shape_of(java_store.root)).records
+def test_few_records_are_left_to_the_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_clean: JavaStore
+) -> None:
+    """Otherwise nothing would be compared."""
+    left: list[object] = []
+
+    def noted(record: object, *_: object) -> tuple[()]:
+        left.append(record)
+        return ()
+
+    monkeypatch.setattr(rebuild, "queue_entries", noted)
+    records = build(CommitLogFiles(store_clean.root), tmp_path, shape_of(store_clean.root)).records
+    assert len(left) < records // 4
 
 
 def test_queues_that_are_written_before_they_are_many_bytes(

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from codec.store.file_names import file_name
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.consume_queue import queues_of
-from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair import salvage_queues
 from rmqcli.store.repair.rebuild import build
 from rmqcli.store.repair.salvage_entries import Places, entries_into
@@ -20,6 +19,7 @@ from rmqcli.store.repair.salvage_queues import Gone, gone_offsets
 from rmqcli.store.repair.salvage_scan import scan_log
 from rmqcli.store.repair.shape import Shape
 from tests.codec.samples import make_record
+from tests.store.one_by_one import one_by_one
 
 _STEPS = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from((1, 1, 1, 1, 2, 3, 9, -4, -99, -99)), st.integers(0, 9)),
@@ -75,6 +75,6 @@ def test_entries_that_lead_into_some_places(tmp_path: Path) -> None:
     (queue,) = queues_of(tmp_path)
     found = [entry.queue_offset for entry in entries_into(queue, places)]
     assert found == [0, 3, 4, 5, 49]
-    with vectorising(enabled=False):
+    with one_by_one():
         assert [entry.queue_offset for entry in entries_into(queue, places)] == found
     assert list(entries_into(queue, Places([]))) == []

@@ -17,11 +17,11 @@ from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.batch_queues import batch_queues, batch_topics
 from rmqcli.store.read.sequences import Run, Sequences
 from rmqcli.store.read.tables import topics
-from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.rebuild import build, compare
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.repair.shape import shape_of
 from rmqcli.store.verify.store import verify_store
+from tests.store.one_by_one import one_by_one
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -30,7 +30,7 @@ BATCHES = "FiveBatchCQ"
 
 @pytest.mark.parametrize("vectorised", [True, False])
 def test_byte_for_byte_what_java_wrote(store_five: JavaStore, tmp_path: Path, vectorised: bool) -> None:
-    with vectorising(enabled=vectorised):
+    with one_by_one(not vectorised):
         built = build(CommitLogFiles(store_five.root), tmp_path, shape_of(store_five.root))
     assert compare(store_five.root, tmp_path) == []
     assert (built.entries, built.missing) == (2977, 0)

@@ -13,13 +13,13 @@ from codec.store.file_names import file_name
 from rmqcli.store import CommitLogFiles, queue_folders, verify_consume_queues
 from rmqcli.store.read import commit_log
 from rmqcli.store.read.files import NamedFile, mapping
-from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.rebuild import build
 from rmqcli.store.repair.shape import Shape
 from rmqcli.store.verify import consume_queues, index, queue_parts
 from rmqcli.store.verify.queue_parts import QueuePart
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
+from tests.store.one_by_one import one_by_one
 
 QUEUES = 40
 RECORDS = 800
@@ -56,19 +56,17 @@ def test_the_log_is_mapped_for_many_queues_at_once(store: Path, monkeypatch: pyt
 def test_sound_entries_and_items_are_not_compared_one_by_one(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their sums are compared, so a look at their records is as wrong as a longer time."""
-    for module in (consume_queues, index):
-        monkeypatch.setattr(module, "_verify_block", None)
+    """They are compared with what the log says, so a look at their records is as wrong as a longer time."""
+    monkeypatch.setattr(consume_queues, "_verify_part", None)
+    monkeypatch.setattr(index, "verify_part", None)
     report = verify_store(store)
     assert report.sound
     assert [report.parts[name].items for name in ("commitlog", "consumequeue", "index")] == [RECORDS] * 3
 
 
 @pytest.mark.parametrize("name", ["commitlog", "consumequeue/TopicA/7"])
-def test_damage_leads_to_the_entries_of_its_sums(
-    store: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """One entry or record is wrong; of 40 queues at most the few that share its sum are compared."""
+def test_damage_leads_to_its_entries(store: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """One entry or record is wrong; its entry alone is compared."""
     path = store / name / file_name(0)
     sound, compared = path.read_bytes(), []
     record = len(sound) // RECORDS * QUEUES + (len(sound) // RECORDS) * 7
@@ -88,12 +86,10 @@ def test_damage_leads_to_the_entries_of_its_sums(
     of_queue = report.parts["consumequeue"].findings
     assert [finding.position for finding in of_queue] == [ENTRY.size]
     assert report.parts["consumequeue"].items == RECORDS - 1
-    assert 7 in compared
-    assert len(compared) < QUEUES // 4
+    assert compared == [7]
 
 
-@pytest.mark.parametrize("few", [0, 1000])
-def test_few_entries_and_many_find_the_same(store: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+def test_one_by_one_the_same_is_found(store: Path) -> None:
     """Each entry of a queue is damaged in another way; the last one has the size 0, as if it was not written."""
     path = store / "consumequeue" / "TopicA" / "7" / file_name(0)
     sound = path.read_bytes()
@@ -103,9 +99,8 @@ def test_few_entries_and_many_find_the_same(store: Path, monkeypatch: pytest.Mon
             file.write(b"\x01")
         file.seek(19 * ENTRY.size)
         file.write(bytes(ENTRY.size))
-    monkeypatch.setattr(consume_queues, "_FEW_ENTRIES", few)
     report = verify_store(store)
-    with vectorising(enabled=False):
+    with one_by_one():
         slow = verify_store(store)
     path.write_bytes(sound)
     assert len(report.findings) > 10

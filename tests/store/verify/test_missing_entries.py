@@ -12,21 +12,21 @@ import trio
 from codec.bodies.base import encode_body
 from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from rmqcli.store import CommitLogFiles
-from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.rebuild import build
 from rmqcli.store.repair.shape import shape_of
 from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.broker.store.support import loaded, message, small_config
+from tests.store.one_by_one import one_by_one
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
 
 
 def verified(root: Path) -> StoreReport:
-    with vectorising(enabled=False):
-        one_by_one = verify_store(root)
+    with one_by_one():
+        expected = verify_store(root)
     found = verify_store(root)
-    assert (found.findings, found.remarks) == (one_by_one.findings, one_by_one.remarks)
+    assert (found.findings, found.remarks) == (expected.findings, expected.remarks)
     return found
 
 
@@ -100,7 +100,7 @@ def test_a_deleted_topic_that_no_message_came_to(tmp_path: Path) -> None:
     assert verified(tmp_path).findings == []
     for vectorised in (True, False):
         out = tmp_path / f"out{vectorised}"
-        with vectorising(enabled=vectorised):
+        with one_by_one(not vectorised):
             built = build(CommitLogFiles(tmp_path), out, shape_of(tmp_path))
         assert (built.records, built.entries, built.queues) == (11, 1, 1)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rmqcli.store import CommitLogFiles
-from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.rebuild import build
 from rmqcli.store.repair.shape import Shape
 from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
+from tests.store.one_by_one import one_by_one
 
 
 def make_store(root: Path, name: str, first: int = 0) -> None:
@@ -34,7 +34,7 @@ def make_store(root: Path, name: str, first: int = 0) -> None:
 @pytest.mark.parametrize("name", ["%LMQ%a", "Other"])
 def test_each_queue_is_sound(tmp_path: Path, name: str, vectorised: bool) -> None:
     make_store(tmp_path, name)
-    with vectorising(enabled=vectorised):
+    with one_by_one(not vectorised):
         report = verify_store(tmp_path)
     assert report.findings == []
     assert report.parts["consumequeue"].items == 6

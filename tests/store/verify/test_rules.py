@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pytest
 
 from codec.store.consume_queue import ENTRY
-from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.rules import Rule
 from rmqcli.store.verify.store import verify_store
+from tests.store.one_by_one import one_by_one
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -203,7 +203,7 @@ def test_a_store_of_5x_is_sound(store_five: JavaStore) -> None:
     report = verify_store(store_five.root)
     assert (report.findings, report.remarks) == ([], [])
     assert report.parts["batchconsumequeue"].items == 15
-    with vectorising(enabled=False):
+    with one_by_one():
         assert verify_store(store_five.root).sound
 
 

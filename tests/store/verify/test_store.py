@@ -18,11 +18,11 @@ from rmqcli.store.read.files import mapped
 from rmqcli.store.read.index import geometry_of, index_files, key_chain
 from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, topics
-from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.index_load import load_of
 from rmqcli.store.stats.overview import overview
 from rmqcli.store.verify.recovery import dispatched_again_from
 from rmqcli.store.verify.store import verify_store
+from tests.store.one_by_one import one_by_one
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -80,7 +80,7 @@ def test_a_header_that_is_not_that_of_its_items(
     store = copy_java_store("store-clean")
     path = sorted((store.root / "index").iterdir())[1]
     overwrite(path, position, (777777).to_bytes(8, "big"))
-    with vectorising(enabled=vectorised):
+    with one_by_one(not vectorised):
         findings = [one for one in verify_store(store.root).findings if one.position == position]
     assert [one.path for one in findings] == [path] and said in findings[0].problem
 
@@ -91,7 +91,7 @@ def test_an_item_of_another_time(copy_java_store: Copy, vectorised: bool) -> Non
     store = copy_java_store("store-clean")
     path = sorted((store.root / "index").iterdir())[1]
     overwrite(path, item_position(INDEX_SLOTS, 1) + 12, (5).to_bytes(4, "big"))
-    with vectorising(enabled=vectorised):
+    with one_by_one(not vectorised):
         assert verify_store(store.root).sound
         overwrite(path, item_position(INDEX_SLOTS, 40) + 12, (5).to_bytes(4, "big"))
         (finding,) = verify_store(store.root).findings

@@ -1,4 +1,4 @@
-"""Checks with NumPy and record by record must report the same of any damage."""
+"""Checks of many records at once and one by one must report the same of any damage."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.store.read.vectorised import is_vectorised, vectorising
 from rmqcli.store.repair import salvage
 from rmqcli.store.verify.store import verify_store
 from tests.seeds import seeds
 from tests.store.damage import damage, said
+from tests.store.one_by_one import one_by_one
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -32,7 +32,7 @@ def test_both_ways_find_the_same(copy_java_store: Copy, name: str, block: int) -
         before = path.read_bytes()
         damage(path, chance)
         fast = verify_store(store)
-        with vectorising(enabled=False):
+        with one_by_one():
             slow = verify_store(store)
         assert said(fast) == said(slow), (seed, path)
         found += fast.damaged
@@ -49,7 +49,7 @@ def test_both_ways_salvage_the_same(copy_java_store: Copy, tmp_path: Path, seed:
     for path in (chance.choice(logs), chance.choice(files), chance.choice(files)):
         damage(path, chance)
     fast = salvage.salvage(store, tmp_path / "fast")
-    with vectorising(enabled=False):
+    with one_by_one():
         slow = salvage.salvage(store, tmp_path / "slow")
     assert fast == slow
     assert contents(tmp_path / "fast") == contents(tmp_path / "slow")
@@ -57,8 +57,3 @@ def test_both_ways_salvage_the_same(copy_java_store: Copy, tmp_path: Path, seed:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_numpy_is_there() -> None:
-    """Without NumPy nothing would be compared."""
-    assert is_vectorised()

@@ -1,4 +1,4 @@
-"""Findings with sums and without: the same, whatever is damaged, in a store of many records of one shape."""
+"""Findings with what is known to agree and without: the same, whatever is damaged, in a store of many records of one shape."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from codec.store.record_encoder import encode_filler
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.rebuild import build
 from rmqcli.store.repair.shape import Shape
-from rmqcli.store.verify import store as verify_store_module
 from rmqcli.store.verify.store import verify_store
 from rmqcli.store.workers import Workers
 from tests.codec.samples import make_record
 from tests.seeds import seeds
 from tests.store.damage import damage, said
+from tests.store.one_by_one import one_by_one
 
 RECORDS = 4000
 FILE_SIZE = 512 * 1024
@@ -77,22 +77,21 @@ def _back(begun: dict[tuple[bytes, int], int], number: int) -> dict[tuple[bytes,
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sums")
+    folder = tmp_path_factory.mktemp("agreement")
     write_log(folder / "commitlog")
     shape = Shape(queue_file_size=300 * 20, index_slots=500, index_items=3000)
     build(CommitLogFiles(folder), folder, shape)
     return folder
 
 
-def both_ways(store: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, object], dict[str, object]]:
-    with_sums = said(verify_store(store))
-    with monkeypatch.context() as patch:
-        patch.setattr(verify_store_module, "sums_for", lambda *_: None)
-        return with_sums, said(verify_store(store))
+def both_ways(store: Path) -> tuple[dict[str, object], dict[str, object]]:
+    at_once = said(verify_store(store))
+    with one_by_one():
+        return at_once, said(verify_store(store))
 
 
 @pytest.mark.parametrize("block", seeds(2))
-def test_damage(store: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+def test_damage(store: Path, block: int) -> None:
     kinds = ("commitlog", "consumequeue", "index")
     files = {kind: sorted(path for path in (store / kind).rglob("*") if path.is_file()) for kind in kinds}
     for seed in range(block * _BLOCK, (block + 1) * _BLOCK):
@@ -101,28 +100,26 @@ def test_damage(store: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> Non
         before = {path: path.read_bytes() for path in chosen}
         for path in chosen:
             damage(path, chance)
-        with_sums, without = both_ways(store, monkeypatch)
+        at_once, apart = both_ways(store)
         for path, data in before.items():
             path.write_bytes(data)
-        assert with_sums == without, (seed, chosen)
+        assert at_once == apart, (seed, chosen)
 
 
-def test_sound(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_sums, without = both_ways(store, monkeypatch)
-    assert with_sums == without
+def test_sound(store: Path) -> None:
+    at_once, apart = both_ways(store)
+    assert at_once == apart
     assert verify_store(store).sound
     assert all(len(list((store / name).iterdir())) > 1 for name in ("commitlog", "index"))
 
 
-def test_processes_add_up_the_same_sums(store: Path) -> None:
+def test_processes_find_the_same(store: Path) -> None:
     with Workers(2) as workers:
         assert said(verify_store(store, workers=workers)) == said(verify_store(store))
 
 
 @pytest.mark.parametrize("kept", [1, 2])
-def test_files_that_retention_removed(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
-) -> None:
+def test_files_that_retention_removed(store: Path, tmp_path: Path, kept: int) -> None:
     """Entries and items that are older than the log have no records, and are sound."""
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -131,16 +128,16 @@ def test_files_that_retention_removed(
     (copy / "commitlog").mkdir()
     for file in sorted((store / "commitlog").iterdir())[-kept:]:
         (copy / "commitlog" / file.name).symlink_to(file)
-    with_sums, without = both_ways(copy, monkeypatch)
-    assert with_sums == without
+    at_once, apart = both_ways(copy)
+    assert at_once == apart
     assert verify_store(copy).parts["consumequeue"].sound
 
 
-def test_an_index_whose_header_has_another_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_whose_header_has_another_time(store: Path) -> None:
     path = next((store / "index").iterdir())
     sound = path.read_bytes()
     assert IndexHeader._fields[0] == "begin_timestamp"
     path.write_bytes((int.from_bytes(sound[:8], "big") + 5000).to_bytes(8, "big") + sound[8:])
-    with_sums, without = both_ways(store, monkeypatch)
+    at_once, apart = both_ways(store)
     path.write_bytes(sound)
-    assert with_sums == without
+    assert at_once == apart

@@ -1,0 +1,282 @@
+"""Queue entries and index items of files, compared with those that the records of a log have; chains of slots.
+
+Ranges are [begin, end) of numbers of entries or items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from librt.strings import read_i32_be, read_i64_be
+from librt.vecs import vec
+from mypy_extensions import i32, i64
+
+from codec.core.dispatch import KEYED_SIZE
+from codec.layout import Buffer
+from codec.store.consume_queue import ENTRY, FILLER_SIZE
+from codec.store.consume_queue_ext import HIGHEST_ADDRESS
+from codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, item_position, slot_position
+
+Range = tuple[int, int]
+Doubt = tuple[int, int, int]
+"""A range, and the commit-log offset that its first entry or item must be behind."""
+
+_ENTRY: Final[i64] = ENTRY.size
+_SIZE: Final[i64] = ENTRY.offsets["size"]
+_CODE: Final[i64] = ENTRY.offsets["tags_code"]
+_FILLER: Final[i64] = FILLER_SIZE
+_ADDRESSES: Final[i64] = HIGHEST_ADDRESS
+_ITEM: Final[i64] = ITEM.size
+_OFFSET: Final[i64] = ITEM.offsets["phy_offset"]
+_TIME: Final[i64] = ITEM.offsets["time_diff"]
+_PREVIOUS: Final[i64] = ITEM.offsets["previous"]
+_SLOT: Final[i64] = SLOT.size
+_KEYED_OFFSET: Final[i64] = 4
+_KEYED_TIME: Final[i64] = 12
+_LATEST: Final[i64] = MAX_TIME_DIFF
+_PIECE: Final[i64] = 1 << 14
+
+
+def _add(found: list[Range], begin: i64, end: i64) -> None:
+    if begin < end:
+        found.append((begin, end))
+
+
+# --- queues
+
+
+def written_entries(data: bytes) -> i64:
+    """Return the number of whole entries before the first of size 0."""
+    count: i64 = len(data) // _ENTRY
+    number: i64 = 0
+    while number < count and read_i32_be(data, number * _ENTRY + _SIZE) != 0:
+        number += 1
+    return number
+
+
+def entries_inside(raw: bytes, count: i64, begins: list[int], ends: list[int]) -> list[int]:
+    """Return the numbers of those of the first `count` entries that are no fillers and lead into one of the
+    parts [begin, end) of a commit log, which ascend and do not overlap.
+    """
+    found: list[int] = []
+    number: i64 = 0
+    while number < count:
+        offset: i64 = read_i64_be(raw, number * _ENTRY)
+        low: i64 = 0
+        high: i64 = len(begins)
+        while low < high:
+            middle: i64 = (low + high) // 2
+            if begins[middle] <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        is_filler = offset == 0 and i64(read_i32_be(raw, number * _ENTRY + _SIZE)) == _FILLER
+        if low > 0 and offset < ends[low - 1] and not is_filler:
+            found.append(number)
+        number += 1
+    return found
+
+
+def agreeing_entries(ours: bytes, theirs: bytes, first: i64, with_codes: bool) -> list[Range]:
+    """Return which entries of a file are those of records, both from queue offset `first` on.
+
+    An address of an extension stands for any tags code; without `with_codes` any code does.
+    """
+    count: i64 = min(i64(len(ours)), i64(len(theirs))) // _ENTRY
+    if ours[: count * _ENTRY] == theirs[: count * _ENTRY]:
+        return [(first, first + count)] if count else []
+    found: list[Range] = []
+    begin: i64 = 0
+    number: i64 = 0
+    while number < count:
+        at: i64 = number * _ENTRY
+        code: i64 = read_i64_be(theirs, at + _CODE)
+        if (
+            read_i64_be(ours, at) != read_i64_be(theirs, at)
+            or read_i32_be(ours, at + _SIZE) != read_i32_be(theirs, at + _SIZE)
+            or (with_codes and code > _ADDRESSES and code != read_i64_be(ours, at + _CODE))
+        ):
+            _add(found, first + begin, first + number)
+            begin = number + 1
+        number += 1
+    _add(found, first + begin, first + count)
+    return found
+
+
+def doubtful_entries(
+    raw: bytes, first: i64, last: i64, log_begin: i64, agreeing: Sequence[Range]
+) -> tuple[list[Doubt], int, int]:
+    """Return which entries are to be compared with their records, how many of the others are no fillers, and
+    the commit-log offset of the last entry.
+
+    The entries have queue offsets from `first` on; `agreeing` ranges of those ascend. `last` is the
+    commit-log offset before them. Offsets ascend; what is older than `log_begin` has no record.
+    """
+    found: list[Doubt] = []
+    sound: i64 = 0
+    count: i64 = len(raw) // _ENTRY
+    number: i64 = 0
+    begin: i64 = -1
+    before: i64 = last
+    place: i64 = 0
+    ranges: i64 = len(agreeing)
+    agreed: i64 = -1
+    agreed_end: i64 = -1
+    while number < count:
+        at: i64 = number * _ENTRY
+        offset: i64 = read_i64_be(raw, at)
+        is_filler = offset == 0 and i64(read_i32_be(raw, at + _SIZE)) == _FILLER
+        queue_offset: i64 = first + number
+        while queue_offset >= agreed_end and place < ranges:
+            agreed = agreeing[place][0]
+            agreed_end = agreeing[place][1]
+            place += 1
+        is_known = offset < log_begin or agreed <= queue_offset < agreed_end
+        if is_filler or (is_known and offset > last):
+            if begin >= 0:
+                found.append((begin, number, before))
+                begin = -1
+            if not is_filler:
+                sound += 1
+        elif begin < 0:
+            begin = number
+            before = last
+        if not is_filler:
+            last = offset
+        number += 1
+    if begin >= 0:
+        found.append((begin, count, before))
+    return found, sound, last
+
+
+# --- index
+
+
+def _seconds(since: i64, timestamp: i64) -> i64:
+    return min(max((timestamp - since) // 1000, 0), _LATEST) if since > 0 else 0
+
+
+def _is_item(keyed: bytes, at: i64, raw: bytes, place: i64, since: i64) -> bool:
+    if read_i64_be(keyed, at + _KEYED_OFFSET) != read_i64_be(raw, place + _OFFSET):
+        return False
+    if read_i32_be(keyed, at) != read_i32_be(raw, place):
+        return False
+    return i64(read_i32_be(raw, place + _TIME)) == _seconds(since, read_i64_be(keyed, at + _KEYED_TIME))
+
+
+class ItemMatcher:
+    """Finds the items of index files that records have: `keyed` are those, in the order of the log."""
+
+    def __init__(self, keyed: bytes) -> None:
+        self._keyed = keyed
+        self._at: i64 = 0
+
+    def match(self, raw: bytes, since: i64) -> tuple[list[Range], int]:
+        """Return which of some items are those of the next records, in the order of both, and how many items
+        were looked at: others are those of later records.
+
+        The times of the items count from `since` (ms).
+        """
+        found: list[Range] = []
+        keyed = self._keyed
+        end: i64 = len(keyed)
+        at: i64 = self._at
+        count: i64 = len(raw) // _ITEM
+        begin: i64 = 0
+        number: i64 = 0
+        while number < count:
+            place: i64 = number * _ITEM
+            offset: i64 = read_i64_be(raw, place + _OFFSET)
+            if number + 1 == count or read_i64_be(raw, place + _ITEM + _OFFSET) >= offset:
+                # A broker that began without an index may lack items.
+                while at < end and read_i64_be(keyed, at + _KEYED_OFFSET) < offset:
+                    at += KEYED_SIZE
+            if at >= end:
+                break
+            if _is_item(keyed, at, raw, place, since):
+                at += KEYED_SIZE
+            else:
+                _add(found, begin, number)
+                begin = number + 1
+            number += 1
+        _add(found, begin, number)
+        self._at = at
+        return found, number
+
+
+def doubtful_items(
+    raw: bytes, first: i64, highest: i64, log_begin: i64, agreeing: Sequence[Range]
+) -> tuple[list[Doubt], int, int]:
+    """Return which items are to be compared with their records, the number of the others, and the highest
+    commit-log offset.
+
+    The items have numbers from `first` on; `agreeing` ranges of those ascend. `highest` is the highest
+    commit-log offset before them: offsets do not descend. What is older than `log_begin` has no record.
+    """
+    found: list[Doubt] = []
+    sound: i64 = 0
+    count: i64 = len(raw) // _ITEM
+    number: i64 = 0
+    begin: i64 = -1
+    before: i64 = highest
+    place: i64 = 0
+    ranges: i64 = len(agreeing)
+    agreed: i64 = -1
+    agreed_end: i64 = -1
+    while number < count:
+        offset: i64 = read_i64_be(raw, number * _ITEM + _OFFSET)
+        while first + number >= agreed_end and place < ranges:
+            agreed = agreeing[place][0]
+            agreed_end = agreeing[place][1]
+            place += 1
+        is_known = offset < log_begin or agreed <= first + number < agreed_end
+        if is_known and offset >= highest:
+            if begin >= 0:
+                found.append((begin, number, before))
+                begin = -1
+            sound += 1
+        elif begin < 0:
+            begin = number
+            before = highest
+        highest = max(highest, offset)
+        number += 1
+    if begin >= 0:
+        found.append((begin, count, before))
+    return found, sound, highest
+
+
+def wrong_links(data: Buffer, slots: i64, count: i64) -> list[tuple[int, int, int, int]]:
+    """Return the links that differ from those that the hashes of items [1, count) make: items in order, then
+    slots; each has the slot, or -1, the item, or 0, the number found there and the right one.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    count = min(count, (i64(len(data)) - i64(item_position(slots, 0))) // _ITEM)
+    newest = vec[i32]([0] * slots)
+    number: i64 = 1
+    while number < count:
+        end: i64 = min(number + _PIECE, count)
+        raw = bytes(data[item_position(slots, number) : item_position(slots, end)])
+        at: i64 = 0
+        while number < end:
+            slot: i64 = i64(read_i32_be(raw, at)) % slots
+            previous: i64 = i64(read_i32_be(raw, at + _PREVIOUS))
+            expected: i64 = i64(newest[slot])
+            if previous != expected:
+                found.append((-1, number, previous, expected))
+            newest[slot] = i32(number)
+            at += _ITEM
+            number += 1
+    slot = 0
+    while slot < slots:
+        last: i64 = min(slot + _PIECE, slots)
+        raw = bytes(data[slot_position(slot) : slot_position(last)])
+        at = 0
+        while slot < last:
+            head: i64 = i64(read_i32_be(raw, at))
+            expected = i64(newest[slot])
+            if head != expected:
+                found.append((slot, 0, head, expected))
+            at += _SLOT
+            slot += 1
+    return found

@@ -1,0 +1,181 @@
+"""The queue entries and index items that the records of a commit log have, for many records in its order.
+
+`codec.store.dispatch` has the rules. Few records are left to them: those of the schedule topic, whose
+entries have a time, those with entries in further queues, inner batches of 5.x, and those that no queue can
+hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from codec.codes import MessageSysFlag
+from codec.core.hashing import index_seed
+from codec.core.text import FURTHER, UNSOUND, TextReader
+from codec.core.walk import Walk
+from codec.names import SystemTopic
+from codec.store.consume_queue import ENTRY_SIZE
+from codec.store.file_names import MAX_OFFSET
+
+KEYED_SIZE: Final[i64] = 20
+"""Bytes of an item: hash (int32), commit-log offset and store time in ms (int64)."""
+_HIGHEST: Final[i64] = MAX_OFFSET // ENTRY_SIZE
+"""The highest queue offset of a file that can be."""
+_INNER_BATCH: Final[i64] = MessageSysFlag.INNER_BATCH
+_PREPARED: Final[i64] = MessageSysFlag.TRANSACTION_PREPARED
+_ROLLBACK: Final[i64] = MessageSysFlag.TRANSACTION_ROLLBACK
+_TRANSACTION: Final[i64] = MessageSysFlag.TRANSACTION_MASK
+_SCHEDULE: Final = str(SystemTopic.SCHEDULE)
+
+
+class EntryRun(NamedTuple):
+    """The entries of messages of a queue with adjacent queue offsets, `first` to before `end`.
+
+    Those messages are at commit-log offsets from `begin` to `last`.
+    """
+
+    topic: str
+    queue_id: int
+    first: int
+    end: int
+    begin: int
+    last: int
+    entries: bytes
+
+
+class _OpenRun:
+    """A run that may go on."""
+
+    def __init__(self, topic: str, queue_id: i64, first: i64, begin: i64) -> None:
+        self.topic = topic
+        self.queue_id: i64 = queue_id
+        self.first: i64 = first
+        self.end: i64 = first
+        self.begin: i64 = begin
+        self.last: i64 = begin
+        self.entries = BytesWriter()
+
+    def add(self, offset: i64, size: i64, code: i64) -> None:
+        """Add the entry of the next message."""
+        write_i64_be(self.entries, offset)
+        write_i32_be(self.entries, i32(size))
+        write_i64_be(self.entries, code)
+        self.last = offset
+        self.end += 1
+
+
+class _Topic:
+    """A topic's name, the hash that those of its keys begin with, and its last run in each queue."""
+
+    def __init__(self, name: str, is_apart: bool) -> None:
+        self.name = name
+        self.seed: i64 = index_seed(name)
+        self.is_apart = is_apart
+        self.queues: dict[int, _OpenRun] = {}
+
+
+class Dispatch:
+    """Collects the queue entries and index items of records. Without `derives` it only reads their properties."""
+
+    def __init__(self, derives: bool = True, apart: Collection[str] = ()) -> None:
+        """Begin without records. Those of the topics `apart` are left to the rules, too."""
+        self._derives = derives
+        self._apart = frozenset((*apart, _SCHEDULE))
+        self._runs: list[_OpenRun] = []
+        self._items = BytesWriter()
+        self._text = TextReader()
+        self._topics: dict[bytes, _Topic] = {}
+        self._named: dict[str, _Topic] = {}
+        self._topic = b""
+        self._last = self._of_name("")
+
+    def take(self) -> tuple[list[EntryRun], bytes]:
+        """Return what was collected, and go on without it: runs, those of a queue in the order of the log, and
+        index items, KEYED_SIZE bytes each.
+        """
+        found: list[EntryRun] = []
+        for run in self._runs:
+            self._of_name(run.topic).queues.pop(run.queue_id, None)
+            found.append(
+                EntryRun(
+                    run.topic, run.queue_id, run.first, run.end, run.begin, run.last, run.entries.getvalue()
+                )
+            )
+        items = self._items.getvalue()
+        self._runs = []
+        self._items = BytesWriter()
+        return found, items
+
+    def put(self, topic: str, queue_id: i64, queue_offset: i64, offset: i64, size: i64, code: i64) -> None:
+        """Add a queue entry, unless no queue can hold it."""
+        if 0 <= queue_offset <= _HIGHEST:
+            self._put(self._of_name(topic), queue_id, queue_offset, offset, size, code)
+
+    def put_item(self, key_hash: i64, offset: i64, timestamp: i64) -> None:
+        """Add an index item."""
+        write_i32_be(self._items, i32(key_hash))
+        write_i64_be(self._items, offset)
+        write_i64_be(self._items, timestamp)
+
+    def add_all(self, walk: Walk, most: i64 = 1 << 60) -> bool:
+        """Go on with a walk, and add its records, at most so many.
+
+        Returns False, with the walk there, at a record that was not added: its properties may not parse, or
+        it is one of those that `codec.store.dispatch` must look at. Raises what the walk raises.
+        """
+        while most > 0 and walk.next():
+            if not self._add(walk):
+                return False
+            most -= 1
+        return True
+
+    def _add(self, walk: Walk) -> bool:
+        record, data, text = walk.record, walk.data, self._text
+        traits: i64 = text.read(data, record.properties_at, record.end)
+        if not self._derives:
+            return traits & UNSOUND == 0
+        topic = self._of_bytes(data[record.topic_at : record.topic_end])
+        flag: i64 = record.sys_flag
+        is_possible = 0 <= record.queue_offset <= _HIGHEST
+        if topic.is_apart or traits & (UNSOUND | FURTHER) or flag & _INNER_BATCH or not is_possible:
+            return False
+        offset: i64 = record.physical_offset
+        if flag & _PREPARED == 0:
+            self._put(topic, record.queue_id, record.queue_offset, offset, walk.size, text.code(data))
+        if flag & _TRANSACTION != _ROLLBACK:
+            key_hash: i64 = text.next_hash(data, topic.seed)
+            while key_hash >= 0:
+                self.put_item(key_hash, offset, record.store_timestamp)
+                key_hash = text.next_hash(data, topic.seed)
+        return True
+
+    def _put(
+        self, topic: _Topic, queue_id: i64, queue_offset: i64, offset: i64, size: i64, code: i64
+    ) -> None:
+        run = topic.queues.get(queue_id)
+        if run is None or run.end != queue_offset:
+            run = _OpenRun(topic.name, queue_id, queue_offset, offset)
+            topic.queues[queue_id] = run
+            self._runs.append(run)
+        run.add(offset, size, code)
+
+    def _of_bytes(self, name: bytes) -> _Topic:
+        if name == self._topic:  # most records follow one of their topic
+            return self._last
+        topic = self._topics.get(name)
+        if topic is None:
+            # Topics that are no UTF-8 may have one name.
+            topic = self._topics[name] = self._of_name(name.decode("utf-8", "replace"))
+        self._topic = name
+        self._last = topic
+        return topic
+
+    def _of_name(self, name: str) -> _Topic:
+        topic = self._named.get(name)
+        if topic is None:
+            topic = self._named[name] = _Topic(name, name in self._apart)
+        return topic
