@@ -7,11 +7,11 @@ one piece with their head, more as views of the mapped files.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 import trio
+from msgspec.structs import replace
 
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
@@ -33,9 +33,10 @@ from broker.services.holds import Hold
 from broker.services.put import store_offset_moved
 from broker.store.values import GetResult, GetStatus
 from codec.codes import MASTER_ID, PullSysFlag, ResponseCode
+from codec.headers.base import to_ext
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.operations.messages import PULL_MESSAGE
-from codec.remoting.reply_head import ReplyHead
+from codec.remoting.reply_head import reply_head
 
 MAX_SUSPEND_MS = 3_600_000
 """A longer wait is cut: the client pulls again."""
@@ -60,12 +61,10 @@ _CODES = {
 
 
 FOUND = GetStatus.FOUND
-_found_head = ReplyHead(
-    ResponseCode.SUCCESS,
-    PullMessageResponseHeader,
-    ("suggest_which_broker_id", "next_begin_offset", "min_offset", "max_offset"),
-    FOUND.name,
-).frame_head
+_OFFSETS = PullMessageResponseHeader(
+    suggest_which_broker_id=0, next_begin_offset=0, min_offset=0, max_offset=0
+)
+_found_head = reply_head(ResponseCode.SUCCESS, {}, tuple(to_ext(_OFFSETS)), FOUND.name).frame
 
 SHORT_BODY = COALESCE_BYTES
 """Bytes of records that are sent in one piece with their head."""
@@ -77,7 +76,7 @@ def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageRes
         result = _found(broker, request)
         if result is None:
             return None
-        if _is_short(broker, request, result):
+        if result.status is FOUND and result.size <= SHORT_BODY and not is_unflushed(broker, result.end):
             return _frame(broker, request, result)
         return _replied(broker, request, result)
     return when_compiled(broker, [request.header.subscription], partial(_pull, broker, request))
@@ -112,18 +111,17 @@ def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
     return None if is_awaited and _hold(broker, request, result, wanted) else result
 
 
-def _is_short(broker: BrokerContext, request: PullRequest, result: GetResult) -> bool:
-    """True if `_frame` can write the reply."""
-    return result.status is FOUND and result.size <= SHORT_BODY and not is_unflushed(broker, result.end)
-
-
 def _frame(broker: BrokerContext, request: PullRequest, result: GetResult) -> bytes:
     """The reply with records, of `_reply`, in one piece: to gather a few is cheaper than to send views."""
     _count_found(broker, result)
-    suggested = _suggested(broker, request.header, result)
-    offsets = result.next_begin_offset, result.min_offset, result.max_offset
     command = request.command
-    head = _found_head(command.serialize_type, result.size, command.opaque, suggested, *offsets)
+    offsets = [
+        b"%d" % _suggested(broker, request.header, result),
+        b"%d" % result.next_begin_offset,
+        b"%d" % result.min_offset,
+        b"%d" % result.max_offset,
+    ]
+    head = _found_head(bool(command.serialize_type), command.opaque, offsets, result.size)
     return b"".join((head, *result.views))
 
 
@@ -214,25 +212,25 @@ def _code(status: GetStatus, offset: int) -> ResponseCode:
 
 def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted) -> GetResult:
     codes, sql = wanted
-    accepts_code: Callable[[int], bool] | None = codes.__contains__ if codes is not None else None
-    started = broker.timer()
+    topic, queue_id = header.topic, header.queue_id
+    rates, started = broker.rates, broker.timer()
     result = broker.store.get(
-        header.topic,
-        header.queue_id,
+        topic,
+        queue_id,
         header.queue_offset,
         header.max_msg_nums,
-        accepts_code=accepts_code,
-        accepts_record=sql.accepts_record if sql is not None else None,
-        accepts_extension=sql.accepts_extension if sql is not None else None,
+        accepts_code=None if codes is None else codes.__contains__,
+        accepts_record=None if sql is None else sql.accepts_record,
+        accepts_extension=None if sql is None else sql.accepts_extension,
     )
     took = broker.timer() - started
-    broker.rates.longest_get_seconds = max(broker.rates.longest_get_seconds, took)
+    rates.longest_get_seconds = max(rates.longest_get_seconds, took)
     if result.status is FOUND:
-        queue, group = (header.topic, header.queue_id), header.consumer_group
-        broker.statistics.got(*queue, group, result.count, result.size, int(took * 1000))
-    if result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
+        group, latency = header.consumer_group, int(took * 1000)
+        broker.statistics.got(topic, queue_id, group, result.count, result.size, latency)
+    elif result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
         # Java creates the queue on demand and never has this status for a topic that exists.
-        return result._replace(status=GetStatus.NO_MESSAGE_IN_QUEUE)
+        return replace(result, status=GetStatus.NO_MESSAGE_IN_QUEUE)
     return result
 
 

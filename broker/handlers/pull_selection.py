@@ -40,6 +40,9 @@ class Wanted(NamedTuple):
     sql: SqlSelection | None = None
 
 
+EVERYTHING = Wanted()
+
+
 def selection_of(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:
     """The messages to let through; Refusal when the pull is not allowed."""
     if not broker.config.broker_permission & READ:
@@ -79,7 +82,7 @@ def _wanted_by_header(broker: BrokerContext, header: PullMessageRequestHeader) -
         remark = f"the tags have more than {LONGEST_TAGS} characters"
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
     try:
-        return _wanted_by_tags(broker, header.topic, _codes_of_text(header.subscription or ALL))
+        return _wanted_by_tags(broker, header.topic, _wanted_by_text(header.subscription or ALL))
     except SelectorError:
         raise _unreadable() from None
 
@@ -100,11 +103,11 @@ def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
 
 
-def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | None) -> Wanted:
+def _wanted_by_tags(broker: BrokerContext, topic: str, wanted: Wanted) -> Wanted:
     """Selects by tags; messages of a retry topic also by the filters of their original topics."""
     if broker.config.filter_support_retry and topic.startswith(RETRY_PREFIX):
-        return Wanted(codes, SqlSelection(broker.filters, topic, None, retry_topics=True))
-    return Wanted(codes)
+        return Wanted(wanted.codes, SqlSelection(broker.filters, topic, None, retry_topics=True))
+    return wanted
 
 
 def _wanted_by_sql(broker: BrokerContext, topic: str, kind: str | None, one: ConsumerFilter) -> Wanted:
@@ -129,7 +132,7 @@ def _wanted_by_group(
     if subscription.sub_version < header.sub_version:
         raise Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
     if is_tag_type(subscription.expression_type):
-        return _wanted_by_tags(broker, header.topic, _codes_of_subscription(subscription))
+        return _wanted_by_tags(broker, header.topic, _wanted_by_subscription(subscription))
     one = _filter_of_group(broker, header)
     return _wanted_by_sql(broker, header.topic, subscription.expression_type, one)
 
@@ -143,17 +146,17 @@ def _filter_of_group(broker: BrokerContext, header: PullMessageRequestHeader) ->
     return one
 
 
-def _codes_of_subscription(subscription: SubscriptionData) -> frozenset[int] | None:
+def _wanted_by_subscription(subscription: SubscriptionData) -> Wanted:
     if subscription.sub_string == ALL:
-        return None
-    return frozenset(subscription.code_set)
+        return EVERYTHING
+    return Wanted(frozenset(subscription.code_set))
 
 
-def _codes_of_text(expression: str) -> frozenset[int] | None:
-    return (_codes if len(expression) <= CACHED_TEXT else _codes.__wrapped__)(expression)
+def _wanted_by_text(expression: str) -> Wanted:
+    return (_wanted if len(expression) <= CACHED_TEXT else _wanted.__wrapped__)(expression)
 
 
 @lru_cache(maxsize=4096)
-def _codes(expression: str) -> frozenset[int] | None:
+def _wanted(expression: str) -> Wanted:
     tags = parse_tags(expression)
-    return tag_codes(tags) if tags else None
+    return Wanted(tag_codes(tags)) if tags else EVERYTHING

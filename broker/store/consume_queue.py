@@ -247,12 +247,12 @@ class ConsumeQueue:
 
     def place(self, queue_offset: int, count: int) -> tuple[Segment, int, int] | None:
         """File, position and length of at most `count` entries, not beyond the file of the first."""
-        start = queue_offset * ENTRY_SIZE
-        segment = self.segments.find(start)
+        segment = self.segments.find(queue_offset * ENTRY_SIZE)
         if segment is None:
             return None
-        end = min(start + count * ENTRY_SIZE, segment.end, self.end)
-        return segment, start - segment.start, max(end - start, 0)
+        position = queue_offset * ENTRY_SIZE - segment.start
+        left = (self.next_offset - queue_offset) * ENTRY_SIZE
+        return segment, position, max(min(count * ENTRY_SIZE, segment.size - position, left), 0)
 
     def entries(self, queue_offset: int, count: int) -> Iterator[tuple[int, int, int]]:
         """The entries at `place(queue_offset, count)`."""

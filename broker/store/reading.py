@@ -23,8 +23,9 @@ from codec.core.delivery import Delivery, Stretches
 from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.consume_queue_ext import ExtensionEntry, is_address
 
-WINDOW_BYTES = 16_000
-LONGEST_WINDOW = 64_000
+WINDOW = 16_000 // ENTRY_SIZE
+LONGEST_WINDOW = 64_000 // ENTRY_SIZE
+"""Entries that one pull looks at."""
 CLOSE_TOGETHER = 8
 """Records lie close together if they take at least one of so many bytes from the first to the last."""
 READ_BYTES = 64 * ENTRY_SIZE
@@ -80,9 +81,8 @@ class Reader:
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0, [])
-        refusal = _range_status(queue, offset)
-        if refusal is not None:
-            status, begin = refusal
+        if not queue.min_offset <= offset < queue.next_offset:
+            status, begin = _out_of_range(queue, offset)
             return GetResult(status, begin, queue.min_offset, queue.next_offset, [])
         log = self._log
         memory_start = log.end - self._memory_limit
@@ -122,9 +122,8 @@ class Reader:
     def _read_window(self, delivery: Delivery, queue: ConsumeQueue, offset: int, max_nums: int) -> None:
         """Read the entries from `offset` on, as many as one pull looks at. NotReady if they must be read from
         the disk."""
-        place = queue.place(
-            offset, min(max(WINDOW_BYTES, max_nums * ENTRY_SIZE), LONGEST_WINDOW) // ENTRY_SIZE
-        )
+        count = WINDOW if max_nums <= WINDOW else min(max_nums, LONGEST_WINDOW)
+        place = queue.place(offset, count)
         if place is None:
             return
         segment, position, length = place
@@ -177,16 +176,16 @@ class Reader:
 
     def _cold_of(self, segment: Segment, stretches: Stretches) -> list[Chunk]:
         """Return the chunks of the records that are not resident, and of all between records close together."""
-        start, end = stretches.begins[0] - segment.start, stretches.end - segment.start
-        if self._readiness.knows(segment, start, end - start):
+        begin, length = stretches.begins[0], stretches.end - stretches.begins[0]
+        if self._readiness.knows(segment, begin, length):
             return []
         written = self._log.written_in(segment)
-        if end - start <= CLOSE_TOGETHER * stretches.size:
-            return self._readiness.cold(segment, start, end - start, written)
+        if length <= CLOSE_TOGETHER * stretches.size:
+            return self._readiness.cold(segment, begin, length, written)
         return [
             chunk
             for begin, end in zip(stretches.begins, stretches.ends, strict=True)
-            for chunk in self._readiness.cold(segment, begin - segment.start, end - begin, written)
+            for chunk in self._readiness.cold(segment, begin, end - begin, written)
         ]
 
     def _cold(self, offset: int, size: int) -> list[Chunk]:
@@ -194,14 +193,12 @@ class Reader:
         return [] if place is None else self._readiness.cold(*place, self._log.written_in(place[0]))
 
 
-def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | None:
-    """The reason why nothing can be read at `offset`, and where to continue; None if it is in range."""
+def _out_of_range(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int]:
+    """Return the reason why nothing can be read at `offset`, and where to continue."""
     if queue.next_offset == 0:
         return GetStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < queue.min_offset:
         return GetStatus.OFFSET_TOO_SMALL, queue.min_offset
     if offset == queue.next_offset:
         return GetStatus.OFFSET_OVERFLOW_ONE, offset
-    if offset > queue.next_offset:
-        return GetStatus.OFFSET_OVERFLOW_BADLY, queue.next_offset
-    return None
+    return GetStatus.OFFSET_OVERFLOW_BADLY, queue.next_offset

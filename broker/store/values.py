@@ -80,7 +80,7 @@ ArrivalListener = Callable[[QueueRun], object]
 """Called with the messages of one queue that were stored together, in the order of their offsets."""
 
 
-class GetResult(NamedTuple):
+class GetResult(msgspec.Struct, frozen=True, gc=False):
     """Records of one queue: `views` of the mapped files, which together are the `count` records.
 
     `end` is where the last of them ends in the commit log.
@@ -91,7 +91,7 @@ class GetResult(NamedTuple):
     min_offset: int
     max_offset: int
     views: list[memoryview]
-    count: int = 0  # type: ignore[assignment]  # tuple.count is not used
+    count: int = 0
     size: int = 0
     slow: bool = False
     end: int = 0

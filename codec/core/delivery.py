@@ -25,32 +25,32 @@ _HIGHEST: Final[i64] = (1 << 63) - 1
 
 
 class Stretches:
-    """Ranges of one file of the log, which begins at `start`: in ascending order, none touches the next.
+    """Ranges of one file of the log, which begins at offset `start`: in ascending order, none touches the next.
 
-    `size` are the bytes in them.
+    `begins` and `ends` are positions in the file, `size` the bytes in between; `end` is the last end.
     """
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: i64) -> None:
         self.start: i64 = start
         self.size: i64 = 0
         self.begins: list[int] = []
         self.ends: list[int] = []
-        self.end: i64 = -1
+        self.end: i64 = 0
 
-    def add(self, offset: i64, size: i64) -> None:
-        """Add a record that does not begin before the `end` of the last one."""
-        if offset == self.end:
-            self.ends[-1] = offset + size
+    def add(self, position: i64, size: i64) -> None:
+        """Add a record, at a position that is not before the last end."""
+        end: i64 = position + size
+        if position == self.end and self.ends:
+            self.ends[-1] = end
         else:
-            self.begins.append(offset)
-            self.ends.append(offset + size)
-        self.end = offset + size
+            self.begins.append(position)
+            self.ends.append(end)
+        self.end = end
         self.size += size
 
     def views(self, file: memoryview) -> list[memoryview]:
         """Return one view of the file for each range."""
-        start: int = self.start
-        return [file[begin - start : end - start] for begin, end in zip(self.begins, self.ends, strict=True)]
+        return [file[self.begins[place] : self.ends[place]] for place in range(len(self.begins))]
 
 
 class Delivery:
@@ -164,11 +164,11 @@ class Delivery:
 
     def _take(self, offset: i64, size: i64) -> None:
         file = self._file
-        if file is None or not file.end <= offset < self._file_end:
+        if file is None or not file.start + file.end <= offset < self._file_end:
             self._file_end = self._end_of_file(offset)
             self._file = file = Stretches(self._file_end - self._file_size)
             self.files.append(file)
-        file.add(offset, size)
+        file.add(offset - file.start, size)
         self.count += 1
         self.size += size
-        self.end = file.end
+        self.end = offset + size

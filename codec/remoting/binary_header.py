@@ -73,19 +73,6 @@ def binary_entry(name: str, value: str) -> bytes:
     return b"".join(_entry_parts({name: value}))
 
 
-def pieces_around(command: RemotingCommand, names: Sequence[str]) -> list[bytes]:
-    """The header without its opaque number and the values of its last ext fields, which have these names:
-    what is before, between and behind them. Raises what `encode_binary_header` raises."""
-    header, ext_fields = encode_binary_header(command), command.ext_fields or {}
-    entries = [binary_entry(name, ext_fields[name]) for name in names]
-    first = header[OPAQUE_AT + OPAQUE.size : len(header) - sum(map(len, entries))]
-    heads = [
-        entry[: len(entry) - len(ext_fields[name].encode())]
-        for name, entry in zip(names, entries, strict=True)
-    ]
-    return [header[:OPAQUE_AT], first + heads[0], *heads[1:]]
-
-
 def pieces_between(command: RemotingCommand, names: Sequence[str]) -> list[bytes]:
     """Return the header without its opaque number, the length of its ext fields, and length and value of the
     last ones, which have these names: what is before, between and after these. Raises what

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from broker.store import GetStatus, MessageStore, PutStatus, StoreMessage
+from broker.store import GetResult, GetStatus, MessageStore, PutStatus, StoreMessage
 from broker.store.values import AppendResult
 from codec.core.hashing import tags_code
 from codec.message import Message
@@ -76,8 +76,8 @@ def test_queues_that_do_not_exist_or_are_empty(tmp_path: Path) -> None:
         store._queues.ensure("TopicA", 0)
         empty = store.get("TopicA", 0, 7, 32)
         assert (store.min_offset("TopicA", 1), store.max_offset("TopicA", 1)) == (0, 0)
-    assert absent[:4] == (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-    assert empty[:4] == (GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+    assert absent == GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0, [])
+    assert empty == GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0, [])
 
 
 @pytest.mark.parametrize(
