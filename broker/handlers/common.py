@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.net.handling import Answered, Reply
+from broker.net.handling import Reply
 from broker.net.session import Session
 from broker.services.creations import count_created
 from broker.services.put import PUT_CODES
@@ -26,8 +26,6 @@ from codec.message import MessageExt
 from codec.names import check_topic
 from codec.store.record import decode_record
 
-ReplyT = TypeVar("ReplyT")
-ReplyBodyT = TypeVar("ReplyBodyT")
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 MAX_RECONSUME_SINCE_VERSION = 121
@@ -44,23 +42,22 @@ def no_filtering(expression_type: str | None) -> Refusal:
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
-Soon = Reply[ReplyT, ReplyBodyT] | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT]] | None
-"""A reply, or what waits to give one; None for none, or a later one."""
+AnswerT = TypeVar("AnswerT", bound=Reply[Any, Any] | bytes)
+Soon: TypeAlias = AnswerT | Coroutine[Any, Any, AnswerT] | None
+"""A reply or its frame, or what waits to give one; None for none, or a later one."""
 
 
 def when_compiled(
-    broker: BrokerContext,
-    expressions: Iterable[str | None],
-    handle: Callable[[], Soon[ReplyT, ReplyBodyT]],
-) -> Answered[ReplyT, ReplyBodyT]:
+    broker: BrokerContext, expressions: Iterable[str | None], handle: Callable[[], Soon[AnswerT]]
+) -> Soon[AnswerT] | Coroutine[Any, Any, AnswerT | None]:
     """The result of `handle`: at once, or after a thread has compiled the long expressions among these."""
     slow = broker.filters.compiler.slow(expressions)
     return _compile_first(broker, slow, handle) if slow else handle()
 
 
 async def _compile_first(
-    broker: BrokerContext, expressions: list[str], handle: Callable[[], Soon[ReplyT, ReplyBodyT]]
-) -> Reply[ReplyT, ReplyBodyT] | None:
+    broker: BrokerContext, expressions: list[str], handle: Callable[[], Soon[AnswerT]]
+) -> AnswerT | None:
     await broker.filters.compiler.prepare(expressions)
     reply = await broker.store.when_ready(handle)
     barrier, broker.store.barrier = broker.store.barrier, None
@@ -74,9 +71,7 @@ def is_unflushed(broker: BrokerContext, end: int) -> bool:
     return broker.sync_flush and end > broker.store.flushed_offset
 
 
-def once_flushed(
-    broker: BrokerContext, reply: Reply[ReplyT, ReplyBodyT], end: int
-) -> Reply[ReplyT, ReplyBodyT] | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT]]:
+def once_flushed(broker: BrokerContext, reply: AnswerT, end: int) -> AnswerT | Coroutine[Any, Any, AnswerT]:
     """A reply with records that end before `end` in the log: with SYNC_FLUSH after their flush.
 
     A flush that fails or takes longer than `syncFlushTimeout` does not keep it back.
@@ -84,9 +79,7 @@ def once_flushed(
     return after_flush(broker, reply, end) if is_unflushed(broker, end) else reply
 
 
-async def after_flush(
-    broker: BrokerContext, reply: Reply[ReplyT, ReplyBodyT], end: int
-) -> Reply[ReplyT, ReplyBodyT]:
+async def after_flush(broker: BrokerContext, reply: AnswerT, end: int) -> AnswerT:
     await broker.store.wait_flushed(end)
     return reply
 

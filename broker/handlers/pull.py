@@ -36,6 +36,7 @@ from codec.codes import MASTER_ID, PullSysFlag, ResponseCode
 from codec.headers.base import to_ext
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.operations.messages import PULL_MESSAGE
+from codec.remoting.command import RemotingCommand
 from codec.remoting.reply_head import reply_head
 
 MAX_SUSPEND_MS = 3_600_000
@@ -73,24 +74,13 @@ SHORT_BODY = COALESCE_BYTES
 def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageResponseHeader, bytes]:
     """Replies with records, with a correction of the offset, or later."""
     if is_tag_type(request.header.expression_type):
-        result = _found(broker, request)
-        if result is None:
-            return None
-        if result.status is FOUND and result.size <= SHORT_BODY and not is_unflushed(broker, result.end):
-            return _frame(broker, request, result)
-        return _replied(broker, request, result)
+        return _pull(broker, request)
     return when_compiled(broker, [request.header.subscription], partial(_pull, broker, request))
 
 
-def _pull(broker: BrokerContext, request: PullRequest) -> Soon[PullMessageResponseHeader, bytes]:
+def _pull(broker: BrokerContext, request: PullRequest) -> Soon[PullReply | bytes]:
     result = _found(broker, request)
-    return None if result is None else _replied(broker, request, result)
-
-
-def _replied(
-    broker: BrokerContext, request: PullRequest, result: GetResult
-) -> Soon[PullMessageResponseHeader, bytes]:
-    return once_flushed(broker, _reply(broker, request.header, result), result.end)
+    return None if result is None else once_flushed(broker, _reply(broker, request, result), result.end)
 
 
 def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
@@ -109,20 +99,6 @@ def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
         return result
     is_awaited = _code(result.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND
     return None if is_awaited and _hold(broker, request, result, wanted) else result
-
-
-def _frame(broker: BrokerContext, request: PullRequest, result: GetResult) -> bytes:
-    """The reply with records, of `_reply`, in one piece: to gather a few is cheaper than to send views."""
-    _count_found(broker, result)
-    command = request.command
-    offsets = [
-        b"%d" % _suggested(broker, request.header, result),
-        b"%d" % result.next_begin_offset,
-        b"%d" % result.min_offset,
-        b"%d" % result.max_offset,
-    ]
-    head = _found_head(bool(command.serialize_type), command.opaque, offsets, result.size)
-    return b"".join((head, *result.views))
 
 
 def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted: Wanted) -> bool:
@@ -176,11 +152,11 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
     session.in_batch = True
     try:
         result = _get(broker, header, selection_of(broker, session, header))
-        reply = _reply(broker, header, result)
+        reply = _reply(broker, request, result)
         if is_unflushed(broker, result.end):
             session.spawn(_answer_once_flushed, broker, request, reply, result.end)
         else:
-            session.respond(command, _encode(command, reply), reply.views)
+            _respond(request, reply)
     except Refusal as refusal:
         session.respond(command, command.reply(refusal.code, refusal.remark, {}))
     except NotReady:
@@ -193,10 +169,17 @@ def _answer(broker: BrokerContext, request: PullRequest) -> None:
 
 
 async def _answer_once_flushed(
-    broker: BrokerContext, request: PullRequest, reply: PullReply, end: int
+    broker: BrokerContext, request: PullRequest, reply: PullReply | bytes, end: int
 ) -> None:
-    await after_flush(broker, reply, end)
-    request.session.respond(request.command, _encode(request.command, reply), reply.views)
+    _respond(request, await after_flush(broker, reply, end))
+
+
+def _respond(request: PullRequest, reply: PullReply | bytes) -> None:
+    session, command = request.session, request.command
+    if isinstance(reply, bytes):
+        session.respond(command, reply)
+    else:
+        session.respond(command, _encode(command, reply), reply.views)
 
 
 _MAYBE_LATER = frozenset((GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.NO_MESSAGE_IN_QUEUE))
@@ -234,32 +217,43 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
     return result
 
 
-def _reply(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> PullReply:
-    code = _code(result.status, header.queue_offset)
+def _reply(broker: BrokerContext, request: PullRequest, result: GetResult) -> PullReply | bytes:
+    """The reply; a frame if it has few bytes of records: to gather them is cheaper than to send views."""
+    header = request.header
     suggested, next_begin = _suggested(broker, header, result), result.next_begin_offset
+    if result.status is FOUND:
+        broker.rates.found += 1
+        broker.rates.transferred += result.count
+        if result.size <= SHORT_BODY:
+            return _frame(request.command, suggested, result)
+    code = _code(result.status, header.queue_offset)
     if broker.is_slave and result.status in _MAYBE_LATER and not broker.config.offset_check_in_slave:
         # the master may have what has not come here yet: the reader keeps its offset
         group = broker.groups.get(header.consumer_group)
         suggested, next_begin = (MASTER_ID if group is None else group.broker_id), header.queue_offset
         code = ResponseCode.PULL_RETRY_IMMEDIATELY if code == ResponseCode.PULL_OFFSET_MOVED else code
+    if code == ResponseCode.PULL_OFFSET_MOVED and not broker.is_slave:
+        store_offset_moved(broker, header, result.next_begin_offset)
+    if code != ResponseCode.SUCCESS:
+        broker.rates.missed += 1
     offsets = PullMessageResponseHeader(
         suggest_which_broker_id=suggested,
         next_begin_offset=next_begin,
         min_offset=result.min_offset,
         max_offset=result.max_offset,
     )
-    if code == ResponseCode.SUCCESS:
-        _count_found(broker, result)
-        return Reply(offsets, None, code, result.status.name, result.views)
-    if code == ResponseCode.PULL_OFFSET_MOVED and not broker.is_slave:
-        store_offset_moved(broker, header, result.next_begin_offset)
-    broker.rates.missed += 1
-    return Reply(offsets, None, code, result.status.name)
+    return Reply(offsets, None, code, result.status.name, result.views)
 
 
-def _count_found(broker: BrokerContext, result: GetResult) -> None:
-    broker.rates.found += 1
-    broker.rates.transferred += result.count
+def _frame(command: RemotingCommand, suggested: int, result: GetResult) -> bytes:
+    offsets = [
+        b"%d" % suggested,
+        b"%d" % result.next_begin_offset,
+        b"%d" % result.min_offset,
+        b"%d" % result.max_offset,
+    ]
+    head = _found_head(bool(command.serialize_type), command.opaque, offsets, result.size)
+    return b"".join((head, *result.views))
 
 
 def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> int:

@@ -2,8 +2,8 @@
 
 A handler gets the server's context and a `Request`. It returns
 * a `Reply`, which leaves with the other replies of its batch;
-* a coroutine that gives the `Reply` later, or the reply of somebody else (a RemotingCommand) to pass on: it
-  runs as a task of the connection, after the rest of the batch is handled;
+* a coroutine that gives the `Reply` or a whole frame later, or the reply of somebody else (a RemotingCommand)
+  to pass on: it runs as a task of the connection, after the rest of the batch is handled;
 * LongWork, which ends in one of the others;
 * a whole frame (bytes), which only the hot paths write themselves;
 * None when no reply follows, or when something else sends it.
@@ -85,7 +85,7 @@ class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False
 AnyReply = Reply[Any, Any]
 Answered = (
     Reply[ReplyT, ReplyBodyT]
-    | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT] | RemotingCommand | None]
+    | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT] | RemotingCommand | bytes | None]
     | LongWork
     | bytes
     | None
@@ -288,12 +288,14 @@ async def _respond_later(
     command: RemotingCommand,
     operation: AnyOperation,
     encode: Encode,
-    waiting: Coroutine[Any, Any, AnyReply | RemotingCommand | None],
+    waiting: Coroutine[Any, Any, AnyReply | RemotingCommand | bytes | None],
 ) -> None:
     try:
         reply = await waiting
         if isinstance(reply, RemotingCommand):
             session.respond(command, command.reply(reply.code, reply.remark, reply.ext_fields, reply.body))
+        elif isinstance(reply, bytes):
+            session.respond(command, reply)
         elif reply is not None:
             if reply.body is not None and _is_long(reply.body):
                 reply = await _encoded(session.turns, reply, operation)
