@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.core.agreement import doubtful_entries, written_entries
+from codec.core.agreement import EntryCheck, doubtful_entries, written_entries
 from codec.core.hashing import tags_code
 from codec.errors import CorruptionError
 from codec.message import MessageExt
@@ -19,10 +19,10 @@ from codec.store.dispatch import further_queues
 from codec.store.file_names import RECOVERED_FILES
 from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import CommitLogFiles, LogViews
-from rmqcli.store.read.consume_queue import Queue, QueueEntry, entry_at, is_filler
+from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_filler
 from rmqcli.store.read.files import NamedFile, data_size
 from rmqcli.store.read.lock import is_locked
-from rmqcli.store.read.peek import Peek, Sliced, peeked, read_data
+from rmqcli.store.read.peek import Sliced, peeked, read_data
 from rmqcli.store.verify.agreement import Agreement
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.queue_parts import PART_ENTRIES, QueuePart, QueueParts, shared_out
@@ -183,25 +183,22 @@ def verify_parts(task: QueueParts) -> Report:
 
 
 def _verify_part(part: QueuePart, check: _Check) -> None:
-    last = part.last
+    last, topic = part.last, part.queue.topic or ""
+    with_codes = topic != SystemTopic.SCHEDULE
+    queue_id = -1 if part.queue.queue_id is None else part.queue.queue_id
+    quick = EntryCheck(topic.encode("utf-8", "replace"), queue_id, with_codes, check.check_crc)
     with peeked(part.file) as data:
-        for begin in range(part.begin, part.end, _BLOCK_ENTRIES):
-            numbers = range(begin, min(begin + _BLOCK_ENTRIES, part.end))
-            _verify_block(part, check, data, numbers, last)
-            last = _last_offset(data, numbers.start, numbers.stop, last)
-
-
-def _verify_block(part: QueuePart, check: _Check, data: Peek, numbers: range, last: int) -> None:
-    for place in range(len(numbers)):
-        entry = entry_at(part.file, data, numbers[place])
+        raw = data[part.begin * ENTRY.size : part.end * ENTRY.size]
+    for number, (offset, size, code) in enumerate(ENTRY.iter_unpack(raw), part.begin):
+        entry = QueueEntry(
+            (part.file.base or 0) // ENTRY.size + number, offset, size, code, part.file, number * ENTRY.size
+        )
         if entry.is_filler:
             continue
-        before = _last_offset(data, numbers.start, numbers[place], last)
-        problem = _problem(entry, check, part.queue)
-        if entry.commit_log_offset <= before:
-            problem = (
-                f"its commit-log offset {entry.commit_log_offset} is not above that of the entry before it"
-            )
+        problem = _problem(entry, check, part.queue, quick)
+        if offset <= last:
+            problem = f"its commit-log offset {offset} is not above that of the entry before it"
+        last = offset
         if problem is None:
             check.report.items += 1
         else:
@@ -210,7 +207,7 @@ def _verify_block(part: QueuePart, check: _Check, data: Peek, numbers: range, la
             )
 
 
-def _problem(entry: QueueEntry, check: _Check, queue: Queue) -> str | None:
+def _problem(entry: QueueEntry, check: _Check, queue: Queue, quick: EntryCheck) -> str | None:
     """Returns what is wrong with an entry by its record; None also if there is no record to compare."""
     if not check.views.bases:
         return None
@@ -220,6 +217,8 @@ def _problem(entry: QueueEntry, check: _Check, queue: Queue) -> str | None:
             return None
     except CorruptionError as error:
         return str(error)
+    if quick.agrees(*place, entry.queue_offset, entry.commit_log_offset, entry.size, entry.tags_code):
+        return None
     try:
         message = decode_record(*place, check_crc=check.check_crc)
     except CorruptionError as error:
