@@ -1,18 +1,22 @@
-"""Runs a benchmark and shows its result."""
+"""`rmq bench`."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from typer import Option
+
+from rmqcli.cli.command import command, command_group
 from rmqcli.cli.errors import is_interrupt
 from rmqcli.cli.exit_codes import CommandError, usage_error
+from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.options import Masters
 from rmqcli.cli.running import run_until_terminated
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.bench.app import SECONDS, BenchOptions
 from rmqcli.commands.common.outcome import Failures, end_partly, report_failures, say_done
 from rmqcli.extras import require
 from rmqcli.render.output import Output, note
@@ -23,6 +27,60 @@ if TYPE_CHECKING:
     from rmqcli.bench.load import Load
     from rmqcli.bench.running import Tally
     from rmqcli.bench.topic import Place
+
+app = command_group("bench", "Measure sends, pulls and round trips at a fixed rate.")
+
+SECONDS = 10.0
+MAX_SIZE = 4 * 1024 * 1024
+
+RateOption = Annotated[
+    float, Option("--rate", metavar="N", min=0.01, max=1e6, help="Operations per second that become due.")
+]
+SecondsOption = Annotated[
+    float | None,
+    Option(
+        "--seconds",
+        metavar="SECONDS",
+        min=0.01,
+        show_default=False,
+        help="Start nothing after this time; default: 10, with --count no end.",
+    ),
+]
+CountOption = Annotated[
+    int | None, Option("--count", "-c", metavar="N", min=1, help="Stop after N operations.")
+]
+SizeOption = Annotated[
+    int, Option("--size", metavar="BYTES", min=1, max=MAX_SIZE, help="Size of each message.")
+]
+InFlightOption = Annotated[
+    int, Option("--in-flight", metavar="N", min=1, max=10_000, help="Operations at a time.")
+]
+TopicOption = Annotated[
+    str | None,
+    Option("--topic", "-T", metavar="TOPIC", help="Use TOPIC; default: a new one, which is removed."),
+]
+CompareOption = Annotated[
+    Path | None,
+    Option("--compare", metavar="FILE", help="Compare with an earlier output of --json."),
+]
+ToleranceOption = Annotated[
+    float, Option("--tolerance", metavar="PERCENT", min=0, help="By how much a figure may be worse.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions(OptionGroup):
+    """The load and what becomes of its result."""
+
+    rate: RateOption = 1000.0
+    seconds: SecondsOption = None
+    count: CountOption = None
+    size: SizeOption = 128
+    in_flight: InFlightOption = 64
+    topic: TopicOption = None
+    compare: CompareOption = None
+    tolerance: ToleranceOption = 10.0
+
 
 PROGRESS_S = 0.2
 """The time between two looks at what is done."""
@@ -140,3 +198,72 @@ def _end(tally: Tally, place: Place, differences: list[Difference] | None) -> No
         report_failures(failures, place.troubles)
         raise CommandError(f"worse than before: {', '.join(worse)}")
     end_partly(failures, place.troubles, done=bool(tally.done))
+
+
+@command(
+    app,
+    "send",
+    example="""rmq bench send
+rmq bench send --rate 5000 --seconds 30 --size 1024 --json > before.json
+rmq bench send --seconds 30 --compare before.json --tolerance 20""",
+)
+def send(settings: Settings, *, options: BenchOptions, masters: Masters) -> None:
+    """Measure sends: the time until the broker acknowledges a message.
+
+    Messages go to the queues of all chosen brokers in turn, one attempt each, not compressed.
+
+    Operations become due at --rate, whatever became of those before. Latency counts from the time at which
+    an operation was due, service from its start; both leave out operations that failed, which are counted
+    and named (exit code 3). Those that find no room before the end are counted as not started.
+
+    With --compare the exit code is 1 if operations per second, failures or a percentile of the latency are
+    worse by more than --tolerance. Piped output: times, done, failed, not started, minimum, median, 90th,
+    99th and 99.9th percentile, maximum, in milliseconds. JSON has all buckets, in microseconds.
+    """
+    run_bench(settings, "send", options, masters)
+
+
+@command(
+    app,
+    "consume",
+    example="""rmq bench consume --rate 200
+rmq bench consume -T orders -c 1000""",
+)
+def consume(settings: Settings, *, options: BenchOptions, masters: Masters) -> None:
+    """Measure pulls: the time until a request for up to 32 messages returns them.
+
+    The new topic gets up to 1,000 messages first. Queues are read again and again from their first message;
+    no group is joined and no offset moves.
+
+    Operations become due at --rate, whatever became of those before. Latency counts from the time at which
+    an operation was due, service from its start; both leave out operations that failed, which are counted
+    and named (exit code 3). Those that find no room before the end are counted as not started.
+
+    With --compare the exit code is 1 if operations per second, failures or a percentile of the latency are
+    worse by more than --tolerance. Piped output: times, done, failed, not started, minimum, median, 90th,
+    99th and 99.9th percentile, maximum, in milliseconds. JSON has all buckets, in microseconds.
+    """
+    run_bench(settings, "consume", options, masters)
+
+
+@command(
+    app,
+    "e2e",
+    example="""rmq bench e2e --rate 500
+rmq bench e2e --seconds 60 --size 4096 -b broker-a""",
+)
+def e2e(settings: Settings, *, options: BenchOptions, masters: Masters) -> None:
+    """Measure round trips: the time from when a message was due to be sent until it has arrived.
+
+    Every queue is read by a long poll, without a group. A message that does not arrive within the time limit
+    of a request (--timeout) after it was stored has failed.
+
+    Operations become due at --rate, whatever became of those before. Latency counts from the time at which
+    an operation was due, service from its start; both leave out operations that failed, which are counted
+    and named (exit code 3). Those that find no room before the end are counted as not started.
+
+    With --compare the exit code is 1 if operations per second, failures or a percentile of the latency are
+    worse by more than --tolerance. Piped output: times, done, failed, not started, minimum, median, 90th,
+    99th and 99.9th percentile, maximum, in milliseconds. JSON has all buckets, in microseconds.
+    """
+    run_bench(settings, "e2e", options, masters)

@@ -1,4 +1,4 @@
-"""`rmq spark package`."""
+"""`rmq spark`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Annotated
 
 from typer import Option
 
-from rmqcli.cli.command import command
+from rmqcli.cli.command import command, command_group
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.spark.app import app
+
+app = command_group("spark", "Prepare Spark clusters for `rmq export --spark` and the data source.")
+
 
 OutOption = Annotated[Path, Option("--out", metavar="FILE", help="Archive to write.")]
 WithoutOption = Annotated[

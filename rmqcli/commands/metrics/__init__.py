@@ -1,7 +1,0 @@
-"""`rmq metrics`."""
-
-from __future__ import annotations
-
-from rmqcli.commands.metrics.app import app as app
-
-VERBS = ("serve", "show")
