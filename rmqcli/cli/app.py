@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Annotated, Any, NamedTuple
@@ -23,58 +23,98 @@ from rmqcli.cli.bare import BARE, BareGroup, asks_for_help
 from rmqcli.cli.command import GIVEN, SectionedGroup, global_options
 from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.sections import sections
 from rmqcli.cli.settings import Given, Settings
-from rmqcli.cli.verbs import import_verbs
 
 
 class Entry(NamedTuple):
-    """The location of a command: `attribute` of `module` is its `typer.Typer`."""
+    """The location of a command: `attribute` of `module` is its `typer.Typer`; its section in `rmq --help`."""
 
     module: str
+    section: str
     help: str
     attribute: str = "app"
 
 
 COMMANDS: dict[str, Entry] = {
-    "send": Entry("rmqcli.commands.send", "Send messages from an argument, files or standard input."),
-    "request": Entry("rmqcli.commands.request", "Send a request and print its reply."),
-    "pull": Entry("rmqcli.commands.pull", "Read messages from a range of offsets or times."),
-    "tail": Entry("rmqcli.commands.tail", "Show the last messages of a topic and follow it."),
-    "consume": Entry("rmqcli.commands.consume", "Consume messages as a member of a consumer group."),
-    "query": Entry("rmqcli.commands.query", "Find messages by key or message ID."),
-    "id": Entry("rmqcli.commands.id_", "Decode message IDs."),
-    "trace": Entry("rmqcli.commands.trace", "Show who sent and who consumed a message."),
-    "dlq": Entry("rmqcli.commands.dlq", "Show dead letters, send them back, or drop them."),
-    "topic": Entry("rmqcli.commands.topic", "List, describe, create, update and delete topics."),
-    "group": Entry("rmqcli.commands.group", "Show and change consumer groups: lag, clients, settings."),
-    "offsets": Entry("rmqcli.commands.offsets", "Show, reset and clone consumer offsets."),
-    "cluster": Entry("rmqcli.commands.cluster", "Show the brokers and producers of a cluster."),
-    "doctor": Entry("rmqcli.commands.doctor", "Examine a cluster and say what to do."),
-    "check": Entry("rmqcli.commands.check", "Check a cluster for Nagios, Icinga or Prometheus."),
-    "metrics": Entry("rmqcli.commands.metrics", "Show the figures of a cluster to Prometheus."),
-    "top": Entry("rmqcli.commands.top", "Show what groups, topics or brokers carry, and their trend."),
-    "report": Entry("rmqcli.commands.report", "Write an HTML page about a cluster or a store folder."),
-    "bench": Entry("rmqcli.commands.bench", "Measure sends, pulls and round trips at a fixed rate."),
-    "inspect": Entry("rmqcli.commands.inspect", "Read, verify, rebuild and salvage store files."),
+    "send": Entry(
+        "rmqcli.commands.send", "Messages", "Send messages from an argument, files or standard input."
+    ),
+    "request": Entry("rmqcli.commands.request", "Messages", "Send a request and print its reply."),
+    "pull": Entry("rmqcli.commands.pull", "Messages", "Read messages from a range of offsets or times."),
+    "tail": Entry("rmqcli.commands.tail", "Messages", "Show the last messages of a topic and follow it."),
+    "consume": Entry(
+        "rmqcli.commands.consume", "Messages", "Consume messages as a member of a consumer group."
+    ),
+    "query": Entry("rmqcli.commands.query", "Messages", "Find messages by key or message ID."),
+    "id": Entry("rmqcli.commands.id_", "Messages", "Decode message IDs."),
+    "trace": Entry("rmqcli.commands.trace", "Messages", "Show who sent and who consumed a message."),
+    "dlq": Entry("rmqcli.commands.dlq", "Messages", "Show dead letters, send them back, or drop them."),
+    "topic": Entry(
+        "rmqcli.commands.topic", "Administration", "List, describe, create, update and delete topics."
+    ),
+    "group": Entry(
+        "rmqcli.commands.group", "Administration", "Show and change consumer groups: lag, clients, settings."
+    ),
+    "offsets": Entry("rmqcli.commands.offsets", "Administration", "Show, reset and clone consumer offsets."),
+    "cluster": Entry(
+        "rmqcli.commands.cluster", "Administration", "Show the brokers and producers of a cluster."
+    ),
+    "doctor": Entry("rmqcli.commands.doctor", "Administration", "Examine a cluster and say what to do."),
+    "check": Entry(
+        "rmqcli.commands.check", "Administration", "Check a cluster for Nagios, Icinga or Prometheus."
+    ),
+    "metrics": Entry(
+        "rmqcli.commands.metrics", "Administration", "Show the figures of a cluster to Prometheus."
+    ),
+    "top": Entry(
+        "rmqcli.commands.top", "Administration", "Show what groups, topics or brokers carry, and their trend."
+    ),
+    "report": Entry(
+        "rmqcli.commands.report", "Administration", "Write an HTML page about a cluster or a store folder."
+    ),
+    "bench": Entry(
+        "rmqcli.commands.bench", "Administration", "Measure sends, pulls and round trips at a fixed rate."
+    ),
+    "inspect": Entry("rmqcli.commands.inspect", "Files", "Read, verify, rebuild and salvage store files."),
     "export": Entry(
-        "rmqcli.commands.export", "Export messages to Parquet files, or to a table of a lakehouse."
+        "rmqcli.commands.export", "Files", "Export messages to Parquet files, or to a table of a lakehouse."
     ),
-    "import": Entry("rmqcli.commands.import_", "Import messages from Parquet files or JSON lines."),
+    "import": Entry("rmqcli.commands.import_", "Files", "Import messages from Parquet files or JSON lines."),
     "spark": Entry(
-        "rmqcli.commands.spark", "Prepare Spark clusters for `rmq export --spark` and the data source."
+        "rmqcli.commands.spark",
+        "Files",
+        "Prepare Spark clusters for `rmq export --spark` and the data source.",
     ),
-    "sql": Entry("rmqcli.commands.sql", "Query topics of a cluster or a store folder with SQL."),
-    "mirror": Entry("rmqcli.commands.mirror", "Keep a copy of a broker as a store folder."),
-    "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
-    "broker": Entry("rmqcli.commands.broker", "Run a broker; show, change and drain brokers."),
-    "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server; show and change name servers."),
-    "acl": Entry("rmqcli.commands.acl", "Show and change access control: accounts, users, policies."),
-    "controller": Entry("rmqcli.commands.controller", "Show and change controllers of 5.x; elect masters."),
-    "profile": Entry("rmqcli.commands.profile", "Manage named clusters."),
-    "cheat": Entry("rmqcli.commands.cheat", "Show examples of commands by subject."),
-    "help": Entry("rmqcli.commands.help", "Explain a command, formats, ranges, exit codes, environment."),
+    "sql": Entry("rmqcli.commands.sql", "Files", "Query topics of a cluster or a store folder with SQL."),
+    "mirror": Entry("rmqcli.commands.mirror", "Files", "Keep a copy of a broker as a store folder."),
+    "up": Entry("rmqcli.commands.up", "Servers", "Start a name server and a broker in one process."),
+    "broker": Entry("rmqcli.commands.broker", "Servers", "Run a broker; show, change and drain brokers."),
+    "namesrv": Entry(
+        "rmqcli.commands.namesrv", "Servers", "Run a name server; show and change name servers."
+    ),
+    "acl": Entry(
+        "rmqcli.commands.acl", "Administration", "Show and change access control: accounts, users, policies."
+    ),
+    "controller": Entry(
+        "rmqcli.commands.controller", "Administration", "Show and change controllers of 5.x; elect masters."
+    ),
+    "profile": Entry("rmqcli.commands.profile", "Administration", "Manage named clusters."),
+    "cheat": Entry("rmqcli.commands.cheat", "Help", "Show examples of commands by subject."),
+    "help": Entry(
+        "rmqcli.commands.help", "Help", "Explain a command, formats, ranges, exit codes, environment."
+    ),
 }
+
+_SECTIONS = ("Messages", "Administration", "Files", "Servers", "Help")
+
+
+def sections(commands: Iterable[str]) -> dict[str, list[str]]:
+    """Return the commands by section, in the given order."""
+    found: dict[str, list[str]] = {title: [] for title in _SECTIONS}
+    for command in commands:
+        found[COMMANDS[command].section].append(command)
+    return {title: names for title, names in found.items() if names}
+
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -103,9 +143,12 @@ class LazyGroup(SectionedGroup):
 
 
 def _load(name: str, entry: Entry, words: Sequence[str] | None = None) -> Any:
-    """Import a command; of a group, import and build only what `words` mention (each takes 1 ms)."""
+    """Import a command; of a group, build only what `words` mention (each takes 1 ms). A group of several
+    modules has their names as MODULES, in the order of help.
+    """
     module = importlib.import_module(entry.module)
-    import_verbs(module, words)
+    for part in getattr(module, "MODULES", ()):
+        importlib.import_module(f"{entry.module}.{part}")
     application = getattr(module, entry.attribute)
     command = get_command(application if words is None else _narrowed(application, words))
     command.name = name

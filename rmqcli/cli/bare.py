@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from rmqcli.cli.command import SectionedGroup
-from rmqcli.cli.former import FORMER
 
 BARE = "run"
 """The command of a line that names none."""
@@ -26,8 +25,7 @@ class BareGroup(SectionedGroup):
     def _valued(self, ctx: Any) -> set[str]:
         command: Any = self.get_command(ctx, BARE)
         parameters = [*self.params, *command.params] if command is not None else self.params
-        valued = {name for one in parameters if not getattr(one, "is_flag", False) for name in one.opts}
-        return valued | set(FORMER.get(f"{self.name} {BARE}", ()))
+        return {name for one in parameters if not getattr(one, "is_flag", False) for name in one.opts}
 
 
 def asks_for_help(words: Sequence[str]) -> bool:

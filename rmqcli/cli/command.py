@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -19,13 +19,12 @@ from typer.core import TyperCommand, TyperGroup
 
 from rmqcli.cli import row_options
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.former import present_words
 from rmqcli.cli.help import GLOBAL_PANEL, write_group_help, write_help
 from rmqcli.cli.option_groups import expand, gather, keyword
 from rmqcli.cli.options import OPTIONAL_SECONDS
 from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Given, Settings
-from rmqcli.cli.verbs import import_siblings
 
 _WHOLE = 500
 _BRACES = re.compile(r"\{(.*)\}")
@@ -103,20 +102,20 @@ GIVEN = "rmq.given"
 """The key of the global options in the values that all contexts of a command line share (Click's `meta`)."""
 
 
-def global_options(function: Callable[..., None], path: str = "") -> Callable[..., None]:
-    """Add the global options to a command, and those of rows if that of `path` prints rows; pass them as
-    `settings: Settings` if it has such a parameter.
+def global_options(function: Callable[..., None], prints: Rows | None = None) -> Callable[..., None]:
+    """Add the global options to a command, and those of rows if it `prints` rows; pass them as `settings:
+    Settings` if it has such a parameter.
     """
     signature = inspect.signature(function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
-    rows = row_options.OPTIONS if row_options.prints_rows(path) else {}
+    rows = {} if prints is None else row_options.OPTIONS
     added = {name: one for name, one in (_GLOBALS | rows).items() if name not in signature.parameters}
 
     @functools.wraps(function)
     def wrapper(rmq_context: Any, **values: Any) -> None:
         given = rmq_context.obj if isinstance(rmq_context.obj, Given) else Given()
         rmq_context.obj = given.overlaid({name: _frozen(values.pop(name)) for name in added})
-        row_options.check(path, rmq_context.obj)
+        row_options.check(prints, rmq_context.obj)
         rmq_context.meta[GIVEN] = rmq_context.obj
         extra = {"settings": Settings(rmq_context.obj)} if "settings" in signature.parameters else {}
         if not rmq_context.obj.quiet:
@@ -152,10 +151,6 @@ class _Quick:
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         install(self.params, getattr(self.callback, "plain_values", {}))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        found: list[str] = super().parse_args(ctx, present_words(self, ctx, args))  # type: ignore[misc]
-        return found
 
     def make_parser(self, ctx: Any) -> Any:
         parser = super().make_parser(ctx)  # type: ignore[misc]
@@ -207,7 +202,6 @@ class SectionedCommand(_Quick, TyperCommand):
             return super().parse_args(ctx, list(_completed(args, self.params)))
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":
-                import_siblings(self.callback)
                 _name_owners(error, getattr(self.callback, "application", None))
             raise
 
@@ -254,17 +248,28 @@ class SectionedGroup(_Quick, TyperGroup):
 
 
 def command(
-    app: typer.Typer, name: str, *, example: str, usage_code: int = ExitCode.USAGE, **settings: Any
+    app: typer.Typer,
+    name: str,
+    *,
+    example: str,
+    rows: Rows | None = None,
+    panels: Mapping[str, str] = {},
+    usage_code: int = ExitCode.USAGE,
+    **settings: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command of `app`. `example` holds the lines of its examples,
-    `usage_code` is the exit code for a command line that is wrong.
+    """Register a function as a command of `app`.
+
+    `example` holds the lines of its examples; `rows` says that it prints rows; `panels` has its rarer
+    options, separated by blanks, by the title of their panel in the help, which shows all others first,
+    together. `usage_code` is the exit code for a command line that is wrong.
     """
     lines = "\n".join(f"  {line}" for line in example.strip().splitlines())
     label = "Examples" if "\n" in example.strip() else "Example"
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         decorate = app.command(name, cls=SectionedCommand, epilog=f"\b\n{label}:\n{lines}", **settings)
-        wrapped = global_options(function, row_options.path_of(app.info.name, name))
+        wrapped = global_options(function, rows)
+        wrapped.panels = panels  # type: ignore[attr-defined]
         wrapped.application = app  # type: ignore[attr-defined]
         wrapped.usage_code = usage_code  # type: ignore[attr-defined]
         return decorate(wrapped)

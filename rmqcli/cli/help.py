@@ -1,7 +1,7 @@
 """The help of a command: what most people need fits a screen, the rest follows.
 
 First come the summary, examples, arguments and common options, in 24 lines of 80 columns; options that do not
-fit are listed as "More options". Behind them are the panels of rarer options (`PANELS`) and the details,
+fit are listed as "More options". After them come the panels of rarer options and the details,
 which are the further paragraphs of the command's docstring. Global options are described in `rmq --help`
 only.
 """
@@ -9,10 +9,9 @@ only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rmqcli.cli.panels import PANELS
 from rmqcli.cli.row_options import PANEL
 
 LINES = 24
@@ -94,7 +93,7 @@ def write_help(command: Any, context: Any, formatter: Any) -> None:
     _lines(formatter, "Examples" if len(lines) > 1 else "Example", lines[:_EXAMPLES])
     _rows(formatter, "Arguments", _named(command, context, "argument").values())
     options = _named(command, context, "option")
-    panels = _panels(command_path(context), options) | _rows_panel(command, options)
+    panels = _panels(command, options) | _rows_panel(command, options)
     _common_options(formatter, list(options.values()), panels)
     for title, rows in panels.items():
         _rows(formatter, title, rows)
@@ -132,9 +131,15 @@ def _named(command: Any, context: Any, kind: str) -> dict[str, Row]:
     return {name: row for name, row in found if row is not None}
 
 
-def _panels(path: str, options: dict[str, Row]) -> dict[str, list[Row]]:
+def panels_of(command: Any) -> Mapping[str, str]:
+    """Return the rarer options of a command by the title of their panel."""
+    found: Mapping[str, str] = getattr(command.callback, "panels", {})
+    return found
+
+
+def _panels(command: Any, options: dict[str, Row]) -> dict[str, list[Row]]:
     """Take the rarer options out of `options`; return them by the title of their panel."""
-    titles = PANELS.get(path, {}).items()
+    titles = panels_of(command).items()
     found = {
         title: [options.pop(name) for name in names.split() if name in options] for title, names in titles
     }

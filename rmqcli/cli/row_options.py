@@ -1,11 +1,8 @@
-"""The options of commands that print rows, and which commands those are.
-
-A test compares both tables with what the commands call. A command of a group inside a group is named by its
-last two words, as `config show`.
-"""
+"""The options of commands that print rows."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import typer
@@ -15,53 +12,14 @@ from rmqcli.cli.settings import Given
 
 PANEL = "Rows"
 
-LISTS = frozenset(
-    (
-        *("pull", "tail", "consume", "query", "request", "send", "id", "trace", "cheat", "top", "sql"),
-        *("spark package", "dlq list", "dlq show"),
-        *("topic list", "topic describe", "topic stats", "topic top", "topic entries", "topic allocate"),
-        *("group list", "group settings", "group deliver", "offsets show"),
-        *("cluster list", "cluster producers"),
-        *("broker status", "broker lag", "broker ping", "config show", "config diff"),
-        *("kv list", "order show", "static show", "ha show", "ha epochs", "cold show"),
-        *("acl version", "acl check", "acl list", "user list", "user show", "policy list", "policy show"),
-        *("controller status", "controller replicas"),
-        *("profile list", "profile show", "profile current", "profile test"),
-        *("inspect commitlog", "inspect consumequeue", "inspect index", "inspect topics", "inspect groups"),
-        *("inspect offsets", "inspect delay", "inspect transactions", "inspect rocksdb"),
-    )
-)
-"""Commands whose JSON is a list of rows, or a row a line."""
-DOCUMENTS = frozenset(
-    (
-        *(
-            "doctor",
-            "group check",
-            "group describe",
-            "group clients",
-            "group status",
-            "topic route",
-            "cluster diff",
-        ),
-        *("bench send", "bench consume", "bench e2e", "inspect store"),
-        *("topic apply", "group apply", "cluster apply", "config set", "broker drain", "broker undrain"),
-        *("clean queues", "clean topics", "clean log", "kv set", "kv delete", "order set", "order clear"),
-        *(
-            "static update",
-            "static remap",
-            "group mode",
-            "ha reset",
-            "cold set",
-            "cold remove",
-            "cold read-ahead",
-        ),
-        *("rocksdb export", "rocksdb compare", "rocksdb pop"),
-        *("acl set", "acl delete", "acl whitelist", "user create", "user update", "user delete", "user copy"),
-        *("policy set", "policy delete", "policy copy"),
-        *("offsets reset", "offsets clone", "dlq redrive"),
-    )
-)
-"""Commands that print rows in a pipe and on a terminal, but whose JSON is not a list of rows."""
+
+class Rows(Enum):
+    """What a command that prints rows prints as JSON."""
+
+    LIST = 1
+    """A list of rows, or a row a line."""
+    DOCUMENT = 2
+    """A document of another form."""
 
 
 def _option(*names: str, **settings: Any) -> Any:
@@ -78,17 +36,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def path_of(group: str | None, name: str) -> str:
-    """Return the name of a command in the tables."""
-    return f"{group} {name}" if group else name
-
-
-def prints_rows(path: str) -> bool:
-    return path in LISTS or path in DOCUMENTS
-
-
-def check(path: str, given: Given) -> None:
+def check(rows: Rows | None, given: Given) -> None:
     """Raise a usage error for columns or an order of a JSON document that is not a list of rows."""
-    if path in DOCUMENTS and given.json and (given.columns or given.sort):
+    if rows is Rows.DOCUMENT and given.json and (given.columns or given.sort):
         name = "--columns" if given.columns else "--sort"
         raise usage_error(f"{name} and --json cannot be combined here: the document is not a list of rows")

@@ -15,6 +15,7 @@ from rmqcli.cli.errors import is_interrupt
 from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.options import Masters
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import run_until_terminated
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import Failures, end_partly, report_failures, say_done
@@ -206,6 +207,7 @@ def _end(tally: Tally, place: Place, differences: list[Difference] | None) -> No
     example="""rmq bench send
 rmq bench send --rate 5000 --seconds 30 --size 1024 --json > before.json
 rmq bench send --seconds 30 --compare before.json --tolerance 20""",
+    rows=Rows.DOCUMENT,
 )
 def send(settings: Settings, *, options: BenchOptions, masters: Masters) -> None:
     """Measure sends: the time until the broker acknowledges a message.
@@ -228,6 +230,7 @@ def send(settings: Settings, *, options: BenchOptions, masters: Masters) -> None
     "consume",
     example="""rmq bench consume --rate 200
 rmq bench consume -T orders -c 1000""",
+    rows=Rows.DOCUMENT,
 )
 def consume(settings: Settings, *, options: BenchOptions, masters: Masters) -> None:
     """Measure pulls: the time until a request for up to 32 messages returns them.
@@ -251,6 +254,7 @@ def consume(settings: Settings, *, options: BenchOptions, masters: Masters) -> N
     "e2e",
     example="""rmq bench e2e --rate 500
 rmq bench e2e --seconds 60 --size 4096 -b broker-a""",
+    rows=Rows.DOCUMENT,
 )
 def e2e(settings: Settings, *, options: BenchOptions, masters: Masters) -> None:
     """Measure round trips: the time from when a message was due to be sent until it has arrived.

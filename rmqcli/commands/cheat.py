@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 
 app = single_command()
@@ -17,7 +18,12 @@ SubjectArgument = Annotated[
 ]
 
 
-@command(app, "cheat", example="rmq cheat\nrmq cheat offsets")
+@command(
+    app,
+    "cheat",
+    example="rmq cheat\nrmq cheat offsets",
+    rows=Rows.LIST,
+)
 def cheat(settings: Settings, subject: SubjectArgument = None) -> None:
     """Show examples of commands by subject, a line each.
 

@@ -19,6 +19,7 @@ from rmqcli.cli.options import (
     WhereOption,
     check_filter,
 )
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.clocks import warn_of_clocks
@@ -94,6 +95,13 @@ rmq consume orders -g billing --from start --idle 5 --json
 rmq consume orders -g billing --exec 'curl -d @- http://localhost/paid' -j 8
 rmq consume orders -g audit --orderly --tag 'paid || sent' -c 100
 rmq consume prices -g prices --exec 'jq .item | xargs ./price' --reply""",
+    rows=Rows.LIST,
+    panels={
+        "Bodies": "--raw --full --meta-only --max-body",
+        "Membership": "--orderly --broadcast --balance",
+        "Commands and retries": "--reply --jobs --retries",
+        "Tracing": "--trace",
+    },
 )
 def consume(
     topic: TopicArgument,

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command, command_group
 from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.options import Seats, YesOption, at_least_zero
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import BrokerArgument
 from rmqcli.commands.common.admin import with_admin
@@ -49,7 +50,12 @@ ControllersArgument = Annotated[
 ]
 
 
-@command(app, "status", example="rmq controller status 10.0.0.1:9878")
+@command(
+    app,
+    "status",
+    example="rmq controller status 10.0.0.1:9878",
+    rows=Rows.LIST,
+)
 def status(controller: ControllerArgument, settings: Settings) -> None:
     """Show the group of a controller, its leader and all members.
 
@@ -83,7 +89,12 @@ _COLUMNS = (
 )
 
 
-@command(app, "replicas", example="rmq controller replicas 10.0.0.1:9878 -b broker-a")
+@command(
+    app,
+    "replicas",
+    example="rmq controller replicas 10.0.0.1:9878 -b broker-a",
+    rows=Rows.LIST,
+)
 def replicas(
     controller: ControllerArgument, settings: Settings, seats: Seats, watch: WatchOption = None
 ) -> None:
@@ -209,7 +220,12 @@ def clean(
         note(f"the controllers have forgotten {what}")
 
 
-@command(config_group, "show", example="rmq controller config show 10.0.0.1:9878 'controller*'")
+@command(
+    config_group,
+    "show",
+    example="rmq controller config show 10.0.0.1:9878 'controller*'",
+    rows=Rows.LIST,
+)
 def show(controllers: ControllersArgument, settings: Settings, patterns: PatternsArgument = None) -> None:
     """Show the properties of controllers.
 
@@ -223,7 +239,10 @@ def show(controllers: ControllersArgument, settings: Settings, patterns: Pattern
 
 
 @command(
-    config_group, "set", example="rmq controller config set 10.0.0.1:9878 enableElectUncleanMaster=true --yes"
+    config_group,
+    "set",
+    example="rmq controller config set 10.0.0.1:9878 enableElectUncleanMaster=true --yes",
+    rows=Rows.DOCUMENT,
 )
 def set_properties(
     controllers: ControllersArgument,

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 
@@ -35,6 +36,7 @@ ProbeOption = Annotated[
 rmq doctor orders -g billing --probe
 rmq doctor --map 172.17.0.2:10911=localhost:10911
 rmq doctor --json | jq '.checks[] | select(.status == "fail")'""",
+    rows=Rows.DOCUMENT,
 )
 def doctor(
     settings: Settings,

@@ -8,6 +8,7 @@ from typer import Argument
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 
@@ -21,6 +22,7 @@ IdsArgument = Annotated[list[str], Argument(metavar="ID...", help="Message IDs."
     "id",
     example="""rmq id 7F000001000022B80000000000001C0D
 rmq id C000020271C0D1A9227C72779DCB0000 --json""",
+    rows=Rows.LIST,
 )
 def id_(ids: IdsArgument, settings: Settings) -> None:
     """Decode message IDs.

@@ -73,6 +73,11 @@ JobsOption = Annotated[
 rmq mirror broker-a --store /backup/broker-a --once --verify
 rmq mirror broker-a --store /backup/broker-a --parquet /lake/broker-a
 rmq mirror 10.0.0.5:10911 --store copy --interval 60 --json""",
+    panels={
+        "Replication port": "--ha --ha-tls",
+        "Parquet files": "--parquet --parquet-every",
+        "Verification": "--verify --jobs",
+    },
 )
 def mirror(
     broker: BrokerArgument,

@@ -13,6 +13,7 @@ from rmqcli.cli.bare import BareGroup
 from rmqcli.cli.command import command, command_group
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.options import YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.configuration import Configuration
@@ -82,7 +83,12 @@ async def _start(stack: AsyncExitStack, settings: Settings, config: NamesrvConfi
     announce(settings, {"namesrv": server.address}, f"name server listening on {server.address}")
 
 
-@command(config_group, "show", example="rmq namesrv config show\nrmq namesrv config show 'order*' --json")
+@command(
+    config_group,
+    "show",
+    example="rmq namesrv config show\nrmq namesrv config show 'order*' --json",
+    rows=Rows.LIST,
+)
 def show(settings: Settings, patterns: PatternsArgument = None) -> None:
     """Show the properties of all name servers, a column each, and in which they differ.
 
@@ -104,6 +110,7 @@ def show(settings: Settings, patterns: PatternsArgument = None) -> None:
     "set",
     example="""rmq namesrv config set orderMessageEnable=true --dry-run
 rmq namesrv config set orderMessageEnable=true --yes""",
+    rows=Rows.DOCUMENT,
 )
 def set_properties(
     settings: Settings, values: ValuesArgument, dry_run: DryRunOption = False, yes: YesOption = False
@@ -132,7 +139,12 @@ NAME_COLUMN = Column("NAME", "name")
 ValueArgument = Annotated[str, Argument(metavar="VALUE", help="Value of the entry.")]
 
 
-@command(kv_group, "list", example="rmq namesrv kv list ORDER_TOPIC_CONFIG")
+@command(
+    kv_group,
+    "list",
+    example="rmq namesrv kv list ORDER_TOPIC_CONFIG",
+    rows=Rows.LIST,
+)
 def list_entries(namespace: NamespaceArgument, settings: Settings) -> None:
     """List the entries of a namespace on all name servers, and in which they differ.
 
@@ -172,6 +184,7 @@ def get(namespace: NamespaceArgument, name: KeyArgument, settings: Settings) -> 
     kv_group,
     "set",
     example="rmq namesrv kv set ORDER_TOPIC_CONFIG orders 'broker-a:4;broker-b:4' --yes",
+    rows=Rows.DOCUMENT,
 )
 def set_value(
     namespace: NamespaceArgument,
@@ -190,7 +203,12 @@ def set_value(
     set_entry(settings, namespace, name, value, NAME_COLUMN, dry_run=dry_run, yes=yes)
 
 
-@command(kv_group, "delete", example="rmq namesrv kv delete ORDER_TOPIC_CONFIG orders --yes")
+@command(
+    kv_group,
+    "delete",
+    example="rmq namesrv kv delete ORDER_TOPIC_CONFIG orders --yes",
+    rows=Rows.DOCUMENT,
+)
 def delete(
     namespace: NamespaceArgument,
     name: KeyArgument,

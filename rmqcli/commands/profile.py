@@ -31,6 +31,7 @@ from rmqcli.cli.profiles import (
     save_file,
     save_profile,
 )
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.cli.tls import FIELDS, SYSTEM, resolved, tls_source, tls_text
 from rmqcli.cli.tls import FIELDS as TLS_FIELDS
@@ -222,7 +223,12 @@ def use(name: NameArgument, settings: Settings) -> None:
         warn(f"{' or '.join(VARIABLES)} is set and wins over the profile: unset it to use {name}")
 
 
-@command(app, "current", example="rmq profile current\nrmq --profile prod profile current --json")
+@command(
+    app,
+    "current",
+    example="rmq profile current\nrmq --profile prod profile current --json",
+    rows=Rows.LIST,
+)
 def current(settings: Settings) -> None:
     """Show the cluster that commands use, and what named it.
 
@@ -243,7 +249,12 @@ ResolvedOption = Annotated[
 ]
 
 
-@command(app, "show", example="rmq profile show prod\nrmq profile show --resolved")
+@command(
+    app,
+    "show",
+    example="rmq profile show prod\nrmq profile show --resolved",
+    rows=Rows.LIST,
+)
 def show(settings: Settings, name: SomeNameArgument = None, resolved: ResolvedOption = False) -> None:
     """Show a profile, or with --resolved the values that a command would use.
 
@@ -293,7 +304,12 @@ def _fields(given: Given, endpoint: Endpoint) -> list[list[Any]]:
     ]
 
 
-@command(app, "test", example="rmq profile test prod")
+@command(
+    app,
+    "test",
+    example="rmq profile test prod",
+    rows=Rows.LIST,
+)
 def test(settings: Settings, name: SomeNameArgument = None) -> None:
     """Examine the cluster of a profile, as `rmq doctor` does."""
     from rmqcli.commands.doctor import run
@@ -302,7 +318,12 @@ def test(settings: Settings, name: SomeNameArgument = None) -> None:
     run(Settings(given))
 
 
-@command(app, "list", example="rmq profile list")
+@command(
+    app,
+    "list",
+    example="rmq profile list",
+    rows=Rows.LIST,
+)
 def list_profiles(settings: Settings) -> None:
     """List the profiles. The profile `default` is used when nothing else names a cluster."""
     show_profiles(settings, load_profiles().items(), empty=f"no profiles in {profiles_path()}")

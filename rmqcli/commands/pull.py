@@ -17,6 +17,7 @@ from rmqcli.cli.options import (
     TopicArgument,
     check_filter,
 )
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.clocks import warn_of_clocks
@@ -58,6 +59,8 @@ rmq pull orders -q 0 -o 100:200 --json
 rmq pull orders --where "shop = 'berlin' AND price BETWEEN 5 AND 9"
 rmq pull orders -o @-1h --tag 'paid || sent' -f '%o %k %v\\n'
 rmq pull orders -o @-1d --stats""",
+    rows=Rows.LIST,
+    panels={"Content": "--grep --fail-empty", "Bodies": "--raw --full --meta-only --max-body"},
 )
 def pull(
     topic: TopicArgument,

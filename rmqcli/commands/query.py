@@ -8,6 +8,7 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
@@ -67,6 +68,8 @@ TopicArgument = Annotated[
     example="""rmq query orders --key 42
 rmq query orders --id 7F000001ABCD --json
 rmq query orders --key 42 --track""",
+    rows=Rows.LIST,
+    panels={"Content": "--grep --fail-empty", "Bodies": "--raw --full --meta-only --max-body"},
 )
 def query(
     settings: Settings,

@@ -44,6 +44,7 @@ RowsOption = Annotated[int, Option("--count", "-c", metavar="N", min=1, help="Ro
     example="""rmq report --out cluster.html
 rmq report --store /data/store --out store.html
 rmq report --out - | ssh web 'cat > /srv/www/rocketmq.html'""",
+    panels={"Cluster": "--broker --cluster", "Store folder": "--verify --jobs"},
 )
 def report(
     settings: Settings,

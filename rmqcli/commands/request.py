@@ -10,6 +10,7 @@ from typer import Argument
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.options import FormatOption, KeyOption, PropertyOption, TagsOption, TopicArgument
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.messages import RawOption
@@ -32,6 +33,8 @@ _STORAGE_FIELDS = frozenset(
     "request",
     example="""rmq request prices '{"item": 42}'
 rmq --timeout 10 request prices '{"item": 42}' -t current --json""",
+    rows=Rows.LIST,
+    panels={"Bodies": "--raw"},
 )
 def request(
     topic: TopicArgument,

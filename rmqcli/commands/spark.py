@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from rmqcli.cli.command import command, command_group
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 
 app = command_group("spark", "Prepare Spark clusters for `rmq export --spark` and the data source.")
@@ -26,6 +27,7 @@ ReplaceOption = Annotated[bool, Option("--replace", help="Overwrite the file if 
     "package",
     example="""rmq spark package --out rmq-spark.zip
 rmq spark package --without pyarrow --without numpy --without pandas""",
+    rows=Rows.LIST,
 )
 def package(
     settings: Settings,

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import terminable
 from rmqcli.cli.settings import Settings
 from rmqcli.extras import require
@@ -64,6 +65,8 @@ WalkOption = Annotated[
 rmq sql --store /data/store "select * from orders where queue_offset < 10"
 rmq sql --store /data/store 'select count(*) from "%DLQ%billing"' --json
 rmq sql "show tables"; rmq sql "describe orders\"""",
+    rows=Rows.LIST,
+    panels={"Store folder": "--broker-name --verify --walk"},
 )
 def sql(
     settings: Settings,

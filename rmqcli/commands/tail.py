@@ -17,6 +17,7 @@ from rmqcli.cli.options import (
     TagOption,
     check_filter,
 )
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.clocks import warn_of_clocks
@@ -73,6 +74,13 @@ UntilOption = Annotated[
 rmq tail orders payments -o @-5m --where 'amount > 100'
 rmq tail orders --last 0 --json | jq .body
 rmq tail orders --until +10m --grep timeout -f '%d %v\\n'""",
+    rows=Rows.LIST,
+    panels={
+        "Queues": "--queue --broker",
+        "Content": "--grep",
+        "End": "--until --idle --fail-empty",
+        "Bodies": "--raw --full --meta-only --max-body",
+    },
 )
 def tail(
     topics: TopicsArgument,

@@ -12,6 +12,7 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.commands.common.watching import watched
@@ -38,6 +39,7 @@ _LIMIT_S = 2.0  # for a request, unless --timeout or the profile has another
     app,
     "top",
     example="rmq top\nrmq top topics --filter orders --interval 5\nrmq top brokers --once\nrmq top --sort eta --json",
+    rows=Rows.LIST,
 )
 def top(
     settings: Settings,

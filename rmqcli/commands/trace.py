@@ -9,6 +9,7 @@ from typer import Argument, Option
 from codec.names import SystemTopic
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import end_partly
@@ -25,7 +26,12 @@ IdArgument = Annotated[str, Argument(metavar="ID", help="Message ID, as returned
 TopicOption = Annotated[str, Option("--trace-topic", metavar="TOPIC", help="Topic of the traces.")]
 
 
-@command(app, "trace", example="rmq trace 7F000001ABCD\nrmq trace 7F000001ABCD --json")
+@command(
+    app,
+    "trace",
+    example="rmq trace 7F000001ABCD\nrmq trace 7F000001ABCD --json",
+    rows=Rows.LIST,
+)
 def trace(settings: Settings, msg_id: IdArgument, topic: TopicOption = SystemTopic.TRACE) -> None:
     """Show who sent a message, who consumed it, when, and with what result.
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 from rmqcli import __version__
+from rmqcli.cli.app import sections
 from rmqcli.cli.exit_codes import EXIT_TEXTS
 from rmqcli.cli.help_topics import ENVIRONMENT
-from rmqcli.cli.sections import sections
 from rmqcli.grammar import offset_range
 from rmqcli.manual.tree import Node, Option
 from rmqcli.render import message_format

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import typer
 
 from rmqcli.cli.app import COMMANDS, command_tree
-from rmqcli.cli.help import is_global, panel_title, row_of
-from rmqcli.cli.panels import panel_of
+from rmqcli.cli.help import is_global, panel_title, panels_of, row_of
 from rmqcli.manual.values import Values, argument_values, option_values
 
 # Options and arguments for which shells complete files.
@@ -112,11 +111,16 @@ def _option(parameter: Any, context: Any, path: tuple[str, ...]) -> Option:
         takes_value=takes_value,
         is_path=takes_value and str(parameter.metavar) in _PATH_METAVARS,
         is_global=is_global(parameter),
-        panel=panel_title(parameter) or panel_of(" ".join(path), max(names, key=len)),
+        panel=panel_title(parameter) or _panel_of(context.command, max(names, key=len)),
         values=option_values(path, max(parameter.opts, key=len), str(parameter.metavar))
         if takes_value
         else Values(),
     )
+
+
+def _panel_of(command: Any, name: str) -> str:
+    """Return the title of the panel of an option, "" if it is a common one."""
+    return next((title for title, names in panels_of(command).items() if name in names.split()), "")
 
 
 def _examples(epilog: str) -> tuple[str, ...]:

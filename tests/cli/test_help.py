@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 import typer
 
-from rmqcli.cli.app import COMMANDS, command_tree
+from rmqcli.cli.app import COMMANDS, command_tree, sections
 from rmqcli.cli.exit_codes import EXIT_TEXTS, ExitCode
-from rmqcli.cli.help import GLOBAL_LINE, LINES, in_words
+from rmqcli.cli.help import GLOBAL_LINE, LINES, in_words, panels_of
 from rmqcli.cli.help_topics import TOPICS, VERBATIM, fitted
-from rmqcli.cli.panels import PANELS
-from rmqcli.cli.sections import sections
 from rmqcli.cli.tls import FIELDS
 from tests.cli.conftest import Run
 from tests.json_schema import SCHEMA
@@ -99,9 +97,9 @@ def test_every_option_is_shown_once(helps: dict[str, tuple[Any, str]]) -> None:
 
 
 def test_panels_name_options_that_exist(helps: dict[str, tuple[Any, str]]) -> None:
-    for path, panels in PANELS.items():
-        known = {name for one in helps[f"rmq {path}"][0].params for name in one.opts}
-        for title, names in panels.items():
+    for path, (command, _) in helps.items():
+        known = {name for one in command.params for name in one.opts}
+        for title, names in panels_of(command).items():
             assert set(names.split()) <= known, (path, title)
 
 

@@ -116,13 +116,6 @@ def test_only_the_command_that_is_called_is_built(built: list[str]) -> None:
     )
 
 
-def test_only_the_verb_that_is_called_is_imported() -> None:
-    command = [sys.executable, "-c", PROGRAM, "topic", "list", "-n", "127.0.0.1:1"]
-    modules = set(subprocess.run(command, capture_output=True, text=True, check=False).stderr.splitlines())
-    verbs = {one for one in modules if one.startswith("rmqcli.commands.topic.")}
-    assert verbs == {"rmqcli.commands.topic.app", "rmqcli.commands.topic.list"}
-
-
 def test_help_keeps_its_order_after_one_verb_was_imported() -> None:
     code = "from rmqcli.__main__ import run; run(['topic', 'delete']); run(['topic', '--help'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -130,10 +123,3 @@ def test_help_keeps_its_order_after_one_verb_was_imported() -> None:
     nodes = {node.path: node for node in command_nodes()}
     assert shown == [name for name, _ in nodes["topic",].commands]
     assert "topic describe" not in done.stderr and "missing argument" in done.stderr.lower()
-
-
-def test_groups_in_a_group_keep_their_order_after_one_verb_was_imported() -> None:
-    code = "import rmqcli.commands.broker.config_diff; from rmqcli.__main__ import run; run(['broker', 'config', '--help'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    shown = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
-    assert shown == ["show", "set", "diff"]

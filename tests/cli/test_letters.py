@@ -10,8 +10,6 @@ import pytest
 import typer
 
 from rmqcli.cli.app import command_tree
-from rmqcli.cli.former import FORMER
-from rmqcli.cli.letters import LETTERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +33,9 @@ def every_option() -> list[tuple[str, Any]]:
 
 
 def test_a_letter_means_one_thing(every_option: list[tuple[str, Any]]) -> None:
-    letters = {name: letter for letter, name in LETTERS.items()}
+    """The table of the page has every letter, and every option with one of its names has its letter."""
+    text = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+    letters = {name: letter for letter, name in re.findall(r"^\| `(-\w)` \| `(--[a-z]+)` \|", text, re.M)}
     wrong = []
     for path, option in every_option:
         names = (*option.opts, *option.secondary_opts)
@@ -43,20 +43,6 @@ def test_a_letter_means_one_thing(every_option: list[tuple[str, Any]]) -> None:
         if given != {letters[name] for name in names if name in letters}:
             wrong.append(f"rmq {path} {'/'.join(names)}")
     assert wrong == []
-
-
-def test_contributing_shows_the_letters() -> None:
-    text = (ROOT / "docs" / "contributing.md").read_text("utf-8")
-    rows = re.findall(r"^\| `(-\w)` \| `(--[a-z]+)` \|", text, re.M)
-    assert dict(rows) == LETTERS
+    used = {name for _, option in every_option for name in option.opts}
+    assert used >= {*letters, *letters.values()}
     assert "docs/contributing.md#letters" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-
-
-def test_former_spellings_belong_to_commands(every_option: list[tuple[str, Any]]) -> None:
-    known: dict[str, set[str]] = {path: set() for path, _ in every_option}
-    for path, option in every_option:
-        known[path] |= {*option.opts, *option.secondary_opts}
-    for path, former in FORMER.items():
-        for old, now in former.items():
-            assert now.position is not None or known[path].issuperset(now.name.split(" and ")), (path, old)
-            assert now.values or old not in known[path], (path, old)

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import ACCOUNTS, app
 from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
@@ -54,7 +55,12 @@ PathOption = Annotated[
 ]
 
 
-@command(app, "version", example="rmq acl version\nrmq acl version -b broker-a --json")
+@command(
+    app,
+    "version",
+    example="rmq acl version\nrmq acl version -b broker-a --json",
+    rows=Rows.LIST,
+)
 def version(settings: Settings, seats: Seats) -> None:
     """Show the versions of the account files of brokers of 4.9.
 
@@ -83,6 +89,7 @@ def version(settings: Settings, seats: Seats) -> None:
     "set",
     example="""rmq acl set billing --secret-file secret.txt --topic-perm 'orders=PUB|SUB'
 rmq acl set operator --secret-file - --admin -b broker-a --yes""",
+    rows=Rows.DOCUMENT,
 )
 def set_account(
     key: KeyArgument,
@@ -123,7 +130,12 @@ def set_account(
     )
 
 
-@command(app, "delete", example="rmq acl delete billing --yes")
+@command(
+    app,
+    "delete",
+    example="rmq acl delete billing --yes",
+    rows=Rows.DOCUMENT,
+)
 def delete(
     key: KeyArgument,
     settings: Settings,
@@ -144,7 +156,12 @@ def delete(
     change_brokers(settings, how, ACCOUNTS, words, apply, lost=lost, explain=explained)
 
 
-@command(app, "whitelist", example="rmq acl whitelist 10.0.0.1 '192.168.*.*' --dry-run")
+@command(
+    app,
+    "whitelist",
+    example="rmq acl whitelist 10.0.0.1 '192.168.*.*' --dry-run",
+    rows=Rows.DOCUMENT,
+)
 def whitelist(
     addresses: AddressesArgument,
     settings: Settings,

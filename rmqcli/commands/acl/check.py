@@ -12,6 +12,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import ACCOUNTS, app
 from rmqcli.commands.common.changing import read_brokers
@@ -46,6 +47,7 @@ AddressOption = Annotated[
     "check",
     example="""rmq acl check billing-app pub Topic:orders --acl-file conf --address 10.0.0.7
 rmq --profile shop acl check billing-app sub Group:billing""",
+    rows=Rows.LIST,
 )
 def check(
     key: KeyArgument,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import USERS, FromOption, ToOption, UsersArgument, policy, user
 from rmqcli.commands.common.changing import show_targets, with_feature
@@ -24,6 +25,7 @@ Copy: TypeAlias = "Callable[[Admin, str, dict[str, str], Collection[str]], Await
     user,
     "copy",
     example="rmq acl user copy --from broker-a --to broker-b\nrmq acl user copy billing --from broker-a --to broker-b --yes",
+    rows=Rows.DOCUMENT,
 )
 def copy_users(
     settings: Settings,
@@ -47,6 +49,7 @@ def copy_users(
     policy,
     "copy",
     example="rmq acl policy copy --from broker-a --to broker-b\nrmq acl policy copy billing --from broker-a --to broker-b --yes",
+    rows=Rows.DOCUMENT,
 )
 def copy_policies(
     settings: Settings,

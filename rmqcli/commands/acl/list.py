@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Argument
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import app
 
@@ -16,7 +17,12 @@ PathsArgument = Annotated[
 ]
 
 
-@command(app, "list", example="rmq acl list $ROCKETMQ_HOME/conf\nrmq acl list plain_acl.yml --json")
+@command(
+    app,
+    "list",
+    example="rmq acl list $ROCKETMQ_HOME/conf\nrmq acl list plain_acl.yml --json",
+    rows=Rows.LIST,
+)
 def list_accounts(paths: PathsArgument, settings: Settings) -> None:
     """List the accounts in files of 4.9, without their secret keys. No broker tells its accounts.
 

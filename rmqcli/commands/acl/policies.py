@@ -9,6 +9,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import USERS, UserArgument
 from rmqcli.commands.acl.app import policy as group
@@ -61,7 +62,12 @@ _COLUMNS = (
 )
 
 
-@command(group, "list", example="rmq acl policy list\nrmq acl policy list --resource Topic:orders")
+@command(
+    group,
+    "list",
+    example="rmq acl policy list\nrmq acl policy list --resource Topic:orders",
+    rows=Rows.LIST,
+)
 def list_policies(
     settings: Settings, seats: Seats, user: UserTextOption = None, resource: ResourceTextOption = None
 ) -> None:
@@ -79,7 +85,12 @@ def list_policies(
     _show(settings, found, failures)
 
 
-@command(group, "show", example="rmq acl policy show billing")
+@command(
+    group,
+    "show",
+    example="rmq acl policy show billing",
+    rows=Rows.LIST,
+)
 def show(name: UserArgument, settings: Settings, seats: Seats) -> None:
     """Show the policies of a user as each broker has them.
 
@@ -112,6 +123,7 @@ def _show(settings: Settings, found: dict[str, list[AclInfo]], failures: Failure
     "set",
     example="""rmq acl policy set billing Topic:orders --action Pub --action Sub
 rmq acl policy set guest 'Topic:*' --action All --deny --yes""",
+    rows=Rows.DOCUMENT,
 )
 def set_policies(
     name: UserArgument,
@@ -145,6 +157,7 @@ def set_policies(
     "delete",
     example="""rmq acl policy delete billing --resource Topic:orders
 rmq acl policy delete billing -b broker-a --yes""",
+    rows=Rows.DOCUMENT,
 )
 def delete(
     name: UserArgument,

@@ -9,6 +9,7 @@ from typer import Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import USERS, PasswordOption, UserArgument
 from rmqcli.commands.acl.app import user as group
@@ -46,7 +47,12 @@ _COLUMNS = (
 )
 
 
-@command(group, "list", example="rmq acl user list\nrmq acl user list -b broker-a --contains bill")
+@command(
+    group,
+    "list",
+    example="rmq acl user list\nrmq acl user list -b broker-a --contains bill",
+    rows=Rows.LIST,
+)
 def list_users(
     settings: Settings, seats: Seats, contains: ContainsOption = None, passwords: PasswordsOption = False
 ) -> None:
@@ -64,7 +70,12 @@ def list_users(
     _show(settings, found, failures, passwords=passwords)
 
 
-@command(group, "show", example="rmq acl user show billing --passwords")
+@command(
+    group,
+    "show",
+    example="rmq acl user show billing --passwords",
+    rows=Rows.LIST,
+)
 def show(name: UserArgument, settings: Settings, seats: Seats, passwords: PasswordsOption = False) -> None:
     """Show a user as each broker has it.
 
@@ -106,6 +117,7 @@ def _show(
     "create",
     example="""rmq acl user create billing --password-file secret.txt
 rmq acl user create root --type super -b broker-a --yes""",
+    rows=Rows.DOCUMENT,
 )
 def create(
     name: UserArgument,
@@ -138,6 +150,7 @@ def create(
     "update",
     example="""rmq acl user update billing --status disable --yes
 rmq acl user update billing --password-file new-secret.txt""",
+    rows=Rows.DOCUMENT,
 )
 def update(
     name: UserArgument,
@@ -172,7 +185,12 @@ def update(
     )
 
 
-@command(group, "delete", example="rmq acl user delete billing --yes")
+@command(
+    group,
+    "delete",
+    example="rmq acl user delete billing --yes",
+    rows=Rows.DOCUMENT,
+)
 def delete(
     name: UserArgument,
     settings: Settings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqcli.commands.broker.app import app as app
 
-VERBS = (
+MODULES = (
     "run",
     "status",
     "lag",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats, YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import clean as group
 from rmqcli.commands.common.admin import with_admin
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
     from rmqcli.client.admin.brokers import Cleaning
 
 
-@command(group, "queues", example="rmq broker clean queues -b broker-a --yes")
+@command(
+    group,
+    "queues",
+    example="rmq broker clean queues -b broker-a --yes",
+    rows=Rows.DOCUMENT,
+)
 def queues(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
     """Remove the consume queues of topics that no longer exist.
 
@@ -27,7 +33,12 @@ def queues(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes:
     _clean(settings, seats, "queues", "consume queues of deleted topics", dry_run=dry_run, yes=yes)
 
 
-@command(group, "topics", example="rmq broker clean topics --cluster DefaultCluster --yes")
+@command(
+    group,
+    "topics",
+    example="rmq broker clean topics --cluster DefaultCluster --yes",
+    rows=Rows.DOCUMENT,
+)
 def topics(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
     """Remove the consume queues of topics without settings.
 
@@ -37,7 +48,12 @@ def topics(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes:
     _clean(settings, seats, "topics", "consume queues of topics without settings", dry_run=dry_run, yes=yes)
 
 
-@command(group, "log", example="rmq broker clean log -b broker-a --dry-run")
+@command(
+    group,
+    "log",
+    example="rmq broker clean log -b broker-a --dry-run",
+    rows=Rows.DOCUMENT,
+)
 def log(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
     """Delete expired files of the commit log now, not at the hour of deleteWhen.
 

@@ -10,6 +10,7 @@ from typer import Argument
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import Seats, at_least_zero
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import cold as app
 from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
@@ -38,7 +39,12 @@ _COLUMNS = (
 )
 
 
-@command(app, "show", example="rmq broker cold show -b broker-a")
+@command(
+    app,
+    "show",
+    example="rmq broker cold show -b broker-a",
+    rows=Rows.LIST,
+)
 def show(settings: Settings, seats: Seats) -> None:
     """Show how much cold data groups have read, and their limits (5.x).
 
@@ -73,7 +79,12 @@ def _rows(table: Mapping[str, Any]) -> list[list[Any]]:
     return groups + [row for row in (*others, *whole) if row[2] is not None]
 
 
-@command(app, "set", example="rmq broker cold set billing 1048576 -b broker-a --yes")
+@command(
+    app,
+    "set",
+    example="rmq broker cold set billing 1048576 -b broker-a --yes",
+    rows=Rows.DOCUMENT,
+)
 def set_limit(
     group: GroupArgument,
     size: BytesArgument,
@@ -95,7 +106,12 @@ def set_limit(
     )
 
 
-@command(app, "remove", example="rmq broker cold remove billing --yes")
+@command(
+    app,
+    "remove",
+    example="rmq broker cold remove billing --yes",
+    rows=Rows.DOCUMENT,
+)
 def remove_limit(
     group: GroupArgument,
     settings: Settings,
@@ -115,7 +131,12 @@ def remove_limit(
     )
 
 
-@command(app, "read-ahead", example="rmq broker cold read-ahead random -b broker-a --yes")
+@command(
+    app,
+    "read-ahead",
+    example="rmq broker cold read-ahead random -b broker-a --yes",
+    rows=Rows.DOCUMENT,
+)
 def read_ahead(
     mode: ModeArgument,
     settings: Settings,

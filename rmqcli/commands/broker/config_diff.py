@@ -11,6 +11,7 @@ from typer import Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import config
 from rmqcli.commands.broker.reading import read_configs
@@ -36,6 +37,7 @@ AllOption = Annotated[
     example="""rmq broker config diff --cluster DefaultCluster
 rmq broker config diff -b broker-a --file broker.conf
 rmq broker config diff --defaults""",
+    rows=Rows.LIST,
 )
 def diff(
     settings: Settings,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats, YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import config
 from rmqcli.commands.broker.reading import read_configs
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     "set",
     example="""rmq broker config set flushDiskType=SYNC_FLUSH -b broker-a --dry-run
 rmq broker config set deleteWhen=03 fileReservedTime=48 --yes""",
+    rows=Rows.DOCUMENT,
 )
 def set_properties(
     settings: Settings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import config
 from rmqcli.commands.broker.reading import read_configs
@@ -17,6 +18,7 @@ from rmqcli.commands.common.properties import PatternsArgument, show_properties
     "show",
     example="""rmq broker config show
 rmq broker config show flushDiskType 'store*' -b broker-a""",
+    rows=Rows.LIST,
 )
 def show(settings: Settings, seats: Seats, patterns: PatternsArgument = None) -> None:
     """Show the properties of brokers and their slaves.

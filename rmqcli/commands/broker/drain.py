@@ -9,6 +9,7 @@ from typer import Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import BrokerArgument, app
 from rmqcli.commands.common.admin import with_admin
@@ -32,6 +33,7 @@ LimitOption = Annotated[
     app,
     "drain",
     example="rmq broker drain broker-b --dry-run\nrmq broker drain broker-b --wait-idle --yes",
+    rows=Rows.DOCUMENT,
 )
 def drain(
     broker: BrokerArgument,
@@ -78,7 +80,12 @@ def drain(
         raise CommandError(f"{broker} still stores messages after {limit:g} s", ExitCode.TIMED_OUT)
 
 
-@command(app, "undrain", example="rmq broker undrain broker-b")
+@command(
+    app,
+    "undrain",
+    example="rmq broker undrain broker-b",
+    rows=Rows.DOCUMENT,
+)
 def undrain(broker: BrokerArgument, settings: Settings) -> None:
     """Give a broker its write permission back on all name servers.
 

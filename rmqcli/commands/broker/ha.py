@@ -8,6 +8,7 @@ from typer import Argument
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats, at_least_zero
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import ha as group
 from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
@@ -35,7 +36,12 @@ _COLUMNS = (
 )
 
 
-@command(group, "show", example="rmq broker ha show\nrmq broker ha show --cluster DefaultCluster --watch=5")
+@command(
+    group,
+    "show",
+    example="rmq broker ha show\nrmq broker ha show --cluster DefaultCluster --watch=5",
+    rows=Rows.LIST,
+)
 def show(settings: Settings, seats: Seats, watch: WatchOption = None) -> None:
     """Show how far the slaves of each master have got, and the master of each slave (5.x).
 
@@ -70,7 +76,12 @@ def _rows(label: str, state: HARuntimeInfo) -> list[list[Any]]:
     return [[label, "master", end, *slave] for slave in slaves or [[None] * 6]]
 
 
-@command(group, "epochs", example="rmq broker ha epochs -b broker-a")
+@command(
+    group,
+    "epochs",
+    example="rmq broker ha epochs -b broker-a",
+    rows=Rows.LIST,
+)
 def epochs(settings: Settings, seats: Seats) -> None:
     """Show which part of each log was written under which master (5.x with a controller).
 
@@ -98,7 +109,12 @@ def epochs(settings: Settings, seats: Seats) -> None:
     end_partly(failures)
 
 
-@command(group, "reset", example="rmq broker ha reset 1073741824 -b broker-a --yes")
+@command(
+    group,
+    "reset",
+    example="rmq broker ha reset 1073741824 -b broker-a --yes",
+    rows=Rows.DOCUMENT,
+)
 def reset(
     offset: OffsetArgument,
     settings: Settings,

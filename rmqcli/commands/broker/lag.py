@@ -8,6 +8,7 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.admin import with_admin
@@ -37,7 +38,12 @@ _COLUMNS = (
 )
 
 
-@command(app, "lag", example="rmq broker lag -b broker-a\nrmq broker lag --least 1000")
+@command(
+    app,
+    "lag",
+    example="rmq broker lag -b broker-a\nrmq broker lag --least 1000",
+    rows=Rows.LIST,
+)
 @watchable
 def lag(settings: Settings, seats: Seats, least: LeastOption = 0) -> None:
     """Show the lag of all groups on brokers, by queue, as the brokers know it.

@@ -8,6 +8,7 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Masters
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import app
@@ -37,6 +38,7 @@ TopicOption = Annotated[
     example="""rmq broker ping
 rmq broker ping -b broker-a -c 100 --size 1024
 rmq broker ping --interval 1 -c 60 --json""",
+    rows=Rows.LIST,
 )
 def ping(
     settings: Settings,

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import rocksdb as app
 from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
@@ -38,7 +39,12 @@ TopicOption = Annotated[
 DaysOption = Annotated[int, Option("--days", metavar="N", min=0, help="Compare messages of the last N days.")]
 
 
-@command(app, "export", example="rmq broker rocksdb export topics groups -b broker-a --yes")
+@command(
+    app,
+    "export",
+    example="rmq broker rocksdb export topics groups -b broker-a --yes",
+    rows=Rows.DOCUMENT,
+)
 def export(
     settings: Settings,
     how: Change,
@@ -63,7 +69,12 @@ def export(
     )
 
 
-@command(app, "compare", example="rmq broker rocksdb compare --topic orders --days 1")
+@command(
+    app,
+    "compare",
+    example="rmq broker rocksdb compare --topic orders --days 1",
+    rows=Rows.DOCUMENT,
+)
 def compare(settings: Settings, seats: Seats, topic: TopicOption = None, days: DaysOption = 30) -> None:
     """Make brokers of 5.x compare their consume queues in files with those in RocksDB.
 
@@ -93,7 +104,12 @@ def _status(number: object) -> str:
     return STATUSES[number] if known and isinstance(number, int) else str(number)
 
 
-@command(app, "pop", example="rmq broker rocksdb pop -b broker-a --dry-run")
+@command(
+    app,
+    "pop",
+    example="rmq broker rocksdb pop -b broker-a --dry-run",
+    rows=Rows.DOCUMENT,
+)
 def pop(settings: Settings, how: Change) -> None:
     """Make brokers of 5.x move their records of POP consumption from RocksDB to files.
 

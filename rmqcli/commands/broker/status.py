@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.admin import with_admin
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 
-@command(app, "status", example="rmq broker status -b broker-a\nrmq broker status --watch=5")
+@command(
+    app,
+    "status",
+    example="rmq broker status -b broker-a\nrmq broker status --watch=5",
+    rows=Rows.LIST,
+)
 def status(settings: Settings, seats: Seats, watch: WatchOption = None) -> None:
     """Show the figures of brokers and their slaves: traffic, store, waiting requests, delays.
 

@@ -11,6 +11,7 @@ from typer import Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import Masters, YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.cluster.metadata import (
@@ -50,6 +51,7 @@ COLUMNS = (AREA, PLACE, NAME, Column("ACTION", "action"), CHANGES)
 rmq cluster apply cluster.json --prune --yes
 rmq cluster apply cluster.json --map-broker broker-a=broker-x --dry-run
 rmq cluster apply cluster.json -b broker-a --map-broker '*=broker-a'""",
+    rows=Rows.DOCUMENT,
 )
 def apply(
     file: FileArgument,

@@ -12,6 +12,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import Masters
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.cluster.metadata import (
@@ -40,7 +41,10 @@ DEFAULT = ("topics", "groups", "kv", "config")
 
 
 @command(
-    app, "diff", example="rmq cluster diff cluster.json\nrmq cluster diff monday.json friday.json --json"
+    app,
+    "diff",
+    example="rmq cluster diff cluster.json\nrmq cluster diff monday.json friday.json --json",
+    rows=Rows.DOCUMENT,
 )
 def diff(
     file: FileArgument,

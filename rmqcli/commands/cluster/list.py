@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
@@ -36,7 +37,12 @@ BROKER_COLUMNS = (
 )
 
 
-@command(app, "list", example="rmq cluster list\nrmq cluster list --json | jq '.[].runtime.bootTimestamp'")
+@command(
+    app,
+    "list",
+    example="rmq cluster list\nrmq cluster list --json | jq '.[].runtime.bootTimestamp'",
+    rows=Rows.LIST,
+)
 @watchable
 def list_clusters(settings: Settings) -> None:
     """List the brokers with version, throughput and disk usage.

@@ -8,6 +8,7 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokersOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
@@ -24,7 +25,12 @@ ProducerGroupOption = Annotated[
 ]
 
 
-@command(app, "producers", example="rmq cluster producers\nrmq cluster producers -g orders-service --json")
+@command(
+    app,
+    "producers",
+    example="rmq cluster producers\nrmq cluster producers -g orders-service --json",
+    rows=Rows.LIST,
+)
 @watchable
 def producers(settings: Settings, group: ProducerGroupOption = None, broker: BrokersOption = None) -> None:
     """List the producers connected to the masters, by producer group.

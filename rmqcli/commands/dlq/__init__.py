@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rmqcli.commands.dlq.app import app as app
 
-VERBS = ("list", "show", "redrive", "drop")
+MODULES = ("list", "show", "redrive", "drop")

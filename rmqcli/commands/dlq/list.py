@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.clocks import warn_of_clocks
@@ -46,6 +47,7 @@ LETTER_COLUMNS = (
     example="""rmq dlq list
 rmq dlq list billing -o -20
 rmq dlq list billing --where "topic = 'orders' AND price > 5" """,
+    rows=Rows.LIST,
 )
 @watchable
 def list_letters(

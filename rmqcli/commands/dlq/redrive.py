@@ -9,6 +9,7 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.messages import Conditions
@@ -38,6 +39,7 @@ ToOption = Annotated[
     example="""rmq dlq redrive billing --all --dry-run
 rmq dlq redrive billing --key 42 --yes
 rmq dlq redrive billing -o @-1h --rate 50""",
+    rows=Rows.DOCUMENT,
 )
 def redrive(
     group: GroupArgument,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.clocks import warn_of_clocks
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from rmqcli.dead_letters.selection import Selection
 
 
-@command(app, "show", example="rmq dlq show billing --key 42\nrmq dlq show billing -o -1 --json")
+@command(
+    app,
+    "show",
+    example="rmq dlq show billing --key 42\nrmq dlq show billing -o -1 --json",
+    rows=Rows.LIST,
+)
 def show(
     group: GroupArgument,
     settings: Settings,

@@ -40,6 +40,14 @@ rmq export --topic orders -o @-1d --out orders/ --spark
 rmq export --topic 'order*' --topic payments --out lake/
 rmq export --topic orders --table delta:s3://lake/orders --follow --every 60
 rmq export --topic orders --out orders/ --partition-by day --resume""",
+    panels={
+        "Selection": "--queue --tag --verify",
+        "Content": "--decode --schema --on-error --sample --mask --mask-key-file",
+        "Tables": "--table --follow --every",
+        "Spark": "--spark --master --conf",
+        "Layout": "--partition-by --columns --body-text --compression --file-size --row-group-size",
+        "Work": "--jobs --resume",
+    },
 )
 def export(
     settings: Settings,

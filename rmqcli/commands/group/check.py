@@ -9,6 +9,7 @@ from typer import Argument
 from rmqcli.cli.command import command
 from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -25,7 +26,12 @@ GroupsArgument = Annotated[
 ]
 
 
-@command(app, "check", example="rmq group check\nrmq group check billing\nrmq group check | grep -v ^ok")
+@command(
+    app,
+    "check",
+    example="rmq group check\nrmq group check billing\nrmq group check | grep -v ^ok",
+    rows=Rows.DOCUMENT,
+)
 def check(settings: Settings, groups: GroupsArgument = None) -> None:
     """Check the running clients of groups: subscriptions, owners of queues, progress, settings.
 

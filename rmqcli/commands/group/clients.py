@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -27,7 +28,12 @@ _CLIENT_COLUMNS = (
 )
 
 
-@command(app, "clients", example="rmq group clients billing\nrmq group clients billing | cut -f 1")
+@command(
+    app,
+    "clients",
+    example="rmq group clients billing\nrmq group clients billing | cut -f 1",
+    rows=Rows.DOCUMENT,
+)
 @watchable
 def clients(group: GroupArgument, settings: Settings) -> None:
     """List the running clients of a group.

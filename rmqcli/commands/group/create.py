@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin, TopicChange
 
 
-@command(app, "create", example="rmq group create billing\nrmq group create audit --retries 3 --no-broadcast")
+@command(
+    app,
+    "create",
+    example="rmq group create billing\nrmq group create audit --retries 3 --no-broadcast",
+    panels={
+        "Reading from replicas": "--read-from --slow-read-from",
+        "Consumption": "--consume --broadcast --from-min --notify",
+        "Proxies of 5.x": "--orderly --retry-policy",
+    },
+)
 def create(
     group: GroupArgument, settings: Settings, changed: GroupSettings, masters: Masters, existing: Existing
 ) -> None:

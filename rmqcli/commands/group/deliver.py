@@ -9,6 +9,7 @@ from typer import Option
 from rmqcli.cli.command import command
 from rmqcli.cli.errors import Ended
 from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, app, chosen_clients, online_clients
@@ -33,6 +34,7 @@ _CONSUMED = frozenset(("CR_SUCCESS", "CR_COMMIT"))
     "deliver",
     example="""rmq group deliver billing -T orders --id 7F000001ABCD
 rmq group deliver billing -T orders --id ID --client ID""",
+    rows=Rows.LIST,
 )
 def deliver(
     group: GroupArgument,

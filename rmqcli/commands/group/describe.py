@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from rmqcli.client import GroupDescription
 
 
-@command(app, "describe", example="rmq group describe billing\nrmq group describe billing -T orders --json")
+@command(
+    app,
+    "describe",
+    example="rmq group describe billing\nrmq group describe billing -T orders --json",
+    rows=Rows.DOCUMENT,
+)
 @watchable
 def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None) -> None:
     """Show the clients of a group and its lag on each queue.

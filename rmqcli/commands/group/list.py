@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -10,7 +11,12 @@ from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.group.app import app, short_kind
 
 
-@command(app, "list", example="rmq group list\nrmq group list --json | jq '.[] | select(.lag > 1000)'")
+@command(
+    app,
+    "list",
+    example="rmq group list\nrmq group list --json | jq '.[] | select(.lag > 1000)'",
+    rows=Rows.LIST,
+)
 @watchable
 def list_groups(settings: Settings) -> None:
     """List consumer groups with their clients and lag.

@@ -9,6 +9,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.changing import Change, change_brokers
 from rmqcli.commands.group.app import GroupArgument, app
@@ -26,7 +27,12 @@ ShareOption = Annotated[
 ]
 
 
-@command(app, "mode", example="rmq group mode billing orders pop -b broker-a --yes")
+@command(
+    app,
+    "mode",
+    example="rmq group mode billing orders pop -b broker-a --yes",
+    rows=Rows.DOCUMENT,
+)
 def mode(
     group: GroupArgument,
     topic: TopicArgument,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
     from codec.bodies.config import SubscriptionGroupConfig
 
 
-@command(app, "settings", example="rmq group settings billing\nrmq group settings billing --json")
+@command(
+    app,
+    "settings",
+    example="rmq group settings billing\nrmq group settings billing --json",
+    rows=Rows.LIST,
+)
 def show(group: GroupArgument, settings: Settings) -> None:
     """Show the settings of a group on each broker.
 

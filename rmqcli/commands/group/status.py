@@ -8,6 +8,7 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import ExitCode, usage_error
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -57,6 +58,7 @@ _RATE_COLUMNS = (
 rmq group status billing --rates
 rmq group status billing --client ID --json
 rmq group status billing --stack""",
+    rows=Rows.DOCUMENT,
 )
 @watchable
 def status(

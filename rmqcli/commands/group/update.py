@@ -12,7 +12,16 @@ from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.commands.group.options import GroupSettings, note_of_retries
 
 
-@command(app, "update", example="rmq group update billing --no-consume\nrmq group update billing --retries 3")
+@command(
+    app,
+    "update",
+    example="rmq group update billing --no-consume\nrmq group update billing --retries 3",
+    panels={
+        "Reading from replicas": "--read-from --slow-read-from",
+        "Consumption": "--consume --broadcast --from-min --notify",
+        "Proxies of 5.x": "--orderly --retry-policy",
+    },
+)
 def update(group: GroupArgument, settings: Settings, changed: GroupSettings, masters: Masters) -> None:
     """Update the settings of a group.
 

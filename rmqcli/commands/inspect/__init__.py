@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqcli.commands.inspect.app import app as app
 
-VERBS = (
+MODULES = (
     "commitlog",
     "consumequeue",
     "store",

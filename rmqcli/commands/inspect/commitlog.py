@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     "commitlog",
     example="""rmq inspect commitlog store/commitlog/00000000000000000000 -o -5
 rmq inspect commitlog store --verify""",
+    rows=Rows.LIST,
+    panels={"Checks": "--verify --jobs"},
 )
 def commitlog(
     settings: Settings,

@@ -13,6 +13,7 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
@@ -43,6 +44,8 @@ _MIN_PARALLEL_BYTES = 16 * 1024 * 1024  # size of the entries from which several
     "consumequeue",
     example="""rmq inspect consumequeue store/consumequeue/Orders/0 -o -5
 rmq inspect consumequeue store --verify""",
+    rows=Rows.LIST,
+    panels={"Checks": "--commit-log --verify --jobs"},
 )
 def consumequeue(
     settings: Settings,

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     app,
     "delay",
     example="rmq inspect delay ~/store\nrmq inspect delay ~/store --topic orders -f '%t %k %v\\n'",
+    rows=Rows.LIST,
+    panels={"Settings": "--delay-levels"},
 )
 def delay(
     settings: Settings,

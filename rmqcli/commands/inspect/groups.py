@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
     GroupOption,
@@ -19,7 +20,12 @@ from rmqcli.render.columns import GROUP
 from rmqcli.render.table import Column
 
 
-@command(app, "groups", example="rmq inspect groups ~/store")
+@command(
+    app,
+    "groups",
+    example="rmq inspect groups ~/store",
+    rows=Rows.LIST,
+)
 def groups(
     settings: Settings, path: TableArgument, group: GroupOption = None, where: WhereOption = None
 ) -> None:

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import FormatOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import CountOption, WhereOption, app, matching, one_view, range_option
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     app,
     "index",
     example="rmq inspect index ~/store\nrmq inspect index ~/store --topic orders --key 42 -f '%o %v\\n'",
+    rows=Rows.LIST,
+    panels={"Slots": "--slots"},
 )
 def index(
     settings: Settings,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import FormatOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     "offsets",
     example="""rmq inspect offsets ~/store --group billing
 rmq inspect offsets ~/store --where 'lag > 0' -f '%t %q@%o %k %v\\n'""",
+    rows=Rows.LIST,
 )
 def offsets(
     settings: Settings,

@@ -31,6 +31,7 @@ from rmqcli.commands.inspect.app import (
     example="""rmq inspect rebuild ~/store --dry-run
 rmq inspect rebuild ~/store --in-place
 rmq inspect rebuild ~/store --out /tmp/new --config broker.conf""",
+    panels={"Settings": "--delay-levels --config --set"},
 )
 def rebuild(
     settings: Settings,

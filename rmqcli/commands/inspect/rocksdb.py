@@ -9,6 +9,7 @@ from typer import Argument
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import app
 from rmqcli.extras import require
@@ -22,7 +23,12 @@ TablesArgument = Annotated[
 ]
 
 
-@command(app, "rocksdb", example="rmq inspect rocksdb ~/store\nrmq inspect rocksdb ~/store topics --json")
+@command(
+    app,
+    "rocksdb",
+    example="rmq inspect rocksdb ~/store\nrmq inspect rocksdb ~/store topics --json",
+    rows=Rows.LIST,
+)
 def rocksdb(path: RocksArgument, settings: Settings, tables: TablesArgument = None) -> None:
     """Show the topics, groups and offsets that a broker of 5.x keeps in RocksDB.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
     GroupOption,
@@ -24,6 +25,7 @@ _TABLES = ("consumerOffset.json", "delayOffset.json")
     "store",
     example='''rmq inspect store ~/store
 rmq inspect store ~/store --where "messages > 0 AND topic NOT STARTSWITH '%'"''',
+    rows=Rows.DOCUMENT,
 )
 def store(
     settings: Settings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
     TableArgument,
@@ -19,7 +20,12 @@ from rmqcli.render.columns import TOPIC
 from rmqcli.render.table import Column
 
 
-@command(app, "topics", example="rmq inspect topics ~/store")
+@command(
+    app,
+    "topics",
+    example="rmq inspect topics ~/store",
+    rows=Rows.LIST,
+)
 def topics_table(
     settings: Settings, path: TableArgument, topics: TopicsOption = None, where: WhereOption = None
 ) -> None:

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     "transactions",
     example="""rmq inspect transactions ~/store
 rmq inspect transactions ~/store --group shop -o @-1h --explain""",
+    rows=Rows.LIST,
 )
 def transactions(
     settings: Settings,

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rmqcli.commands.offsets.app import app as app
 
-VERBS = ("show", "reset", "clone")
+MODULES = ("show", "reset", "clone")

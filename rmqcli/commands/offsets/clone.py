@@ -9,6 +9,7 @@ from typer import Argument
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import TopicArgument, YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.offsets.app import CreateGroupOption, DryRunOption, WaitOption, app, check_group_name
@@ -22,6 +23,8 @@ ToArgument = Annotated[str, Argument(metavar="TO", help="Group to copy the offse
     "clone",
     example="""rmq offsets clone billing billing-v2 orders --dry-run
 rmq offsets clone billing billing-v2 orders --yes""",
+    rows=Rows.DOCUMENT,
+    panels={"Running clients": "--wait"},
 )
 def clone(
     settings: Settings,

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.clocks import warn_of_clocks
@@ -48,6 +49,8 @@ UndoOption = Annotated[
 rmq offsets reset billing orders --to @-1h
 rmq offsets reset billing orders --to -100 -q 0 --yes
 rmq offsets reset --undo FILE""",
+    rows=Rows.DOCUMENT,
+    panels={"Running clients": "--wait"},
 )
 def reset(
     settings: Settings,

@@ -8,6 +8,7 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row, warn_of_lost_topics
@@ -36,7 +37,12 @@ _CLIENT_COLUMNS = (
 )
 
 
-@command(app, "show", example="rmq offsets show billing\nrmq offsets show billing -T orders --json")
+@command(
+    app,
+    "show",
+    example="rmq offsets show billing\nrmq offsets show billing -T orders --json",
+    rows=Rows.LIST,
+)
 @watchable
 def show(
     group: GroupArgument, settings: Settings, topic: TopicOption = None, clients: ClientsOption = False

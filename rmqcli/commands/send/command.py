@@ -14,6 +14,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import BrokerOption, KeyOption, PropertyOption, TagsOption, TopicArgument, TraceOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import traces_outcome
@@ -84,6 +85,13 @@ rmq pull orders --json | rmq send copy --jsonl
 rmq send files --whole --file a.bin --file b.bin
 rmq send orders 'paid' --transaction commit
 rmq send orders 'paid' --transaction unknown --check commit""",
+    rows=Rows.LIST,
+    panels={
+        "Input": "--file --delimiter --whole --jsonl",
+        "Delivery": "--delay-level --oneway --batch --concurrency --rate",
+        "Transactions": "--transaction --check --wait",
+        "Tracing": "--trace",
+    },
 )
 def send(
     topic: TopicArgument,

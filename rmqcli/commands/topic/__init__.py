@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqcli.commands.topic.app import app as app
 
-VERBS = (
+MODULES = (
     "list",
     "describe",
     "route",

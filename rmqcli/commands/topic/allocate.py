@@ -9,6 +9,7 @@ from typer import Argument, Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -58,6 +59,7 @@ FixedOption = Annotated[
     example="""rmq topic allocate orders 10.0.0.1 10.0.0.2 10.0.0.3
 rmq topic allocate orders -g billing 10.0.0.9@1234 --strategy AVG
 rmq topic allocate orders 10.1.0.1 10.2.0.1 --room-of '10.1.*=east'""",
+    rows=Rows.LIST,
 )
 def allocate(
     topic: TopicArgument,

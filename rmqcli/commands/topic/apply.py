@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import Masters, YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.applying import FileOption, apply_file
 from rmqcli.commands.common.properties import DryRunOption
@@ -14,6 +15,7 @@ from rmqcli.commands.topic.app import app
     app,
     "apply",
     example="rmq topic apply --file topics.yaml --dry-run\nrmq topic apply --file topics.json --yes",
+    rows=Rows.DOCUMENT,
 )
 def apply(
     settings: Settings,

@@ -30,7 +30,10 @@ OrderOption = Annotated[
 
 
 @command(
-    app, "create", example="rmq topic create orders\nrmq topic create orders --queues 16 --broker broker-a"
+    app,
+    "create",
+    example="rmq topic create orders\nrmq topic create orders --queues 16 --broker broker-a",
+    panels={"Queues and order": "--read-queues --write-queues --order", "Attributes": "--attribute"},
 )
 def create(
     topic: TopicArgument,

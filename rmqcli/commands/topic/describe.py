@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 
-@command(app, "describe", example="rmq topic describe orders")
+@command(
+    app,
+    "describe",
+    example="rmq topic describe orders",
+    rows=Rows.LIST,
+)
 def describe(topic: TopicArgument, settings: Settings) -> None:
     """Show the settings of a topic on each broker, and its consumer groups.
 

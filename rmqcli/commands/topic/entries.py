@@ -8,6 +8,7 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokerOption, CountOption, QueueOption, TopicArgument
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.clocks import warn_of_clocks
@@ -53,6 +54,7 @@ _COLUMNS = (
     example="""rmq topic entries orders
 rmq topic entries orders -q 0 -o 100:120
 rmq topic entries orders -o -5 -g billing --json""",
+    rows=Rows.LIST,
 )
 def entries(
     topic: TopicArgument,

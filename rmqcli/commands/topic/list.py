@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -22,7 +23,12 @@ LongOption = Annotated[bool, Option("--long", help="Show the settings of each to
 _EMPTY = "no topics; create one with: rmq topic create NAME"
 
 
-@command(app, "list", example="rmq topic list\nrmq topic list --long\nrmq topic list --all --json")
+@command(
+    app,
+    "list",
+    example="rmq topic list\nrmq topic list --long\nrmq topic list --all --json",
+    rows=Rows.LIST,
+)
 @watchable
 def list_topics(settings: Settings, everything: AllTopicsOption = False, long: LongOption = False) -> None:
     """List topics.

@@ -9,6 +9,7 @@ from typer import Argument
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import TopicArgument, YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.entries import delete_entry, set_entry, show_entries
@@ -28,7 +29,12 @@ LayoutArgument = Annotated[
 ]
 
 
-@command(group, "show", example="rmq topic order show\nrmq topic order show orders")
+@command(
+    group,
+    "show",
+    example="rmq topic order show\nrmq topic order show orders",
+    rows=Rows.LIST,
+)
 def show(settings: Settings, topic: AnyTopicArgument = None) -> None:
     """Show the layout of ordered topics on all name servers, and where they differ.
 
@@ -40,7 +46,10 @@ def show(settings: Settings, topic: AnyTopicArgument = None) -> None:
 
 
 @command(
-    group, "set", example="rmq topic order set orders\nrmq topic order set orders 'broker-a:4;broker-b:4'"
+    group,
+    "set",
+    example="rmq topic order set orders\nrmq topic order set orders 'broker-a:4;broker-b:4'",
+    rows=Rows.DOCUMENT,
 )
 def set_layout(
     topic: TopicArgument,
@@ -67,7 +76,12 @@ def set_layout(
     set_entry(settings, NAMESPACE, topic, wanted, TOPIC, dry_run=dry_run, yes=yes)
 
 
-@command(group, "clear", example="rmq topic order clear orders --yes")
+@command(
+    group,
+    "clear",
+    example="rmq topic order clear orders --yes",
+    rows=Rows.DOCUMENT,
+)
 def clear(
     topic: TopicArgument, settings: Settings, dry_run: DryRunOption = False, yes: YesOption = False
 ) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import app, perm_text
 
 
-@command(app, "route", example="rmq topic route orders --json")
+@command(
+    app,
+    "route",
+    example="rmq topic route orders --json",
+    rows=Rows.DOCUMENT,
+)
 def route(topic: TopicArgument, settings: Settings) -> None:
     """Show the brokers, addresses and queues of a topic.
 

@@ -12,6 +12,7 @@ from typer import Option
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import Masters, TopicArgument, YesOption
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.changing import with_feature
 from rmqcli.commands.common.outcome import confirm
@@ -44,7 +45,12 @@ _COLUMNS = (
 )
 
 
-@command(group, "show", example="rmq topic static show orders")
+@command(
+    group,
+    "show",
+    example="rmq topic static show orders",
+    rows=Rows.LIST,
+)
 def show(topic: TopicArgument, settings: Settings) -> None:
     """Show which broker holds which queue of a static topic (5.x), and where its newest offsets begin.
 
@@ -64,6 +70,7 @@ def show(topic: TopicArgument, settings: Settings) -> None:
     "update",
     example="""rmq topic static update orders --queues 8 --dry-run
 rmq topic static update orders --queues 16 -b broker-a -b broker-b --yes""",
+    rows=Rows.DOCUMENT,
 )
 def update(
     topic: TopicArgument,
@@ -93,7 +100,12 @@ def update(
     _change(settings, topic, masters, GROWN, planned, file, force=force, dry_run=dry_run, yes=yes)
 
 
-@command(group, "remap", example="rmq topic static remap orders -b broker-b -b broker-c --dry-run")
+@command(
+    group,
+    "remap",
+    example="rmq topic static remap orders -b broker-b -b broker-c --dry-run",
+    rows=Rows.DOCUMENT,
+)
 def remap(
     topic: TopicArgument,
     settings: Settings,

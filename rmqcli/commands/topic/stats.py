@@ -8,6 +8,7 @@ from typer import Argument
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -23,7 +24,12 @@ AnyTopicArgument = Annotated[
 ]
 
 
-@command(app, "stats", example="rmq topic stats orders\nrmq topic stats | sort -k 4 -n")
+@command(
+    app,
+    "stats",
+    example="rmq topic stats orders\nrmq topic stats | sort -k 4 -n",
+    rows=Rows.LIST,
+)
 @watchable
 def stats(settings: Settings, topic: AnyTopicArgument = None, everything: AllTopicsOption = False) -> None:
     """Show the offsets of each queue of a topic, or the totals of all topics.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from rmqcli.cli.command import command
+from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
@@ -25,7 +26,10 @@ RowsOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=1, h
 
 
 @command(
-    app, "top", example="rmq topic top\nrmq topic top --active -c 10 --watch=5\nrmq topic top orders --json"
+    app,
+    "top",
+    example="rmq topic top\nrmq topic top --active -c 10 --watch=5\nrmq topic top orders --json",
+    rows=Rows.LIST,
 )
 def top(
     settings: Settings,

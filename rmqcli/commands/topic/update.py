@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 
-@command(app, "update", example="rmq topic update orders --queues 16\nrmq topic update orders --perm r")
+@command(
+    app,
+    "update",
+    example="rmq topic update orders --queues 16\nrmq topic update orders --perm r",
+    panels={"Queues": "--read-queues --write-queues", "Attributes": "--attribute --remove-attribute"},
+)
 def update(
     topic: TopicArgument,
     settings: Settings,
