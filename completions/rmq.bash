@@ -90,7 +90,7 @@ _rmq_describe() {
             arguments="groups"
             ;;
         "topic")
-            commands="list describe route stats top entries allocate create update apply delete order static"
+            commands="list describe route stats top entries allocate delete apply create update order static"
             ;;
         "topic list")
             options+=" -a --all --long --watch --columns --sort --header --csv"
@@ -128,6 +128,18 @@ _rmq_describe() {
             specs+=" -g:groups --group:groups --strategy:=AVG,AVG_BY_CIRCLE,CONSISTENT_HASH,MACHINE_ROOM,MACHINE_ROOM_NEARBY,CONFIG"
             arguments="topics -..."
             ;;
+        "topic delete")
+            options+=" -y --yes --cluster"
+            values+=" --cluster"
+            specs+=" --cluster:clusters"
+            arguments="topics"
+            ;;
+        "topic apply")
+            options+=" --file -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --file -b --broker --cluster --columns --sort"
+            files+=" --file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
+            ;;
         "topic create")
             options+=" --queues --read-queues --write-queues --perm --order --attribute -b --broker --cluster --if-missing --replace -y --yes"
             values+=" --queues --read-queues --write-queues --perm --attribute -b --broker --cluster"
@@ -138,18 +150,6 @@ _rmq_describe() {
             options+=" --queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster -y --yes"
             values+=" --queues --read-queues --write-queues --perm --attribute --remove-attribute -b --broker --cluster"
             specs+=" --perm:=r,w,rw -b:brokers --broker:brokers --cluster:clusters"
-            arguments="topics"
-            ;;
-        "topic apply")
-            options+=" --file -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
-            values+=" --file -b --broker --cluster --columns --sort"
-            files+=" --file"
-            specs+=" -b:brokers --broker:brokers --cluster:clusters"
-            ;;
-        "topic delete")
-            options+=" -y --yes --cluster"
-            values+=" --cluster"
-            specs+=" --cluster:clusters"
             arguments="topics"
             ;;
         "topic order")
@@ -193,7 +193,7 @@ _rmq_describe() {
             arguments="topics"
             ;;
         "group")
-            commands="list describe settings create update apply mode delete clients status check deliver"
+            commands="list describe settings status clients check delete apply create update deliver mode"
             ;;
         "group list")
             options+=" --watch --columns --sort --header --csv"
@@ -210,6 +210,34 @@ _rmq_describe() {
             values+=" --columns --sort"
             arguments="groups"
             ;;
+        "group status")
+            options+=" --client -T --topic --rates --stack --watch --columns --sort --header --csv"
+            values+=" --client -T --topic --watch --columns --sort"
+            specs+=" -T:topics --topic:topics"
+            arguments="groups"
+            ;;
+        "group clients")
+            options+=" --watch --columns --sort --header --csv"
+            values+=" --watch --columns --sort"
+            arguments="groups"
+            ;;
+        "group check")
+            options+=" --columns --sort --header --csv"
+            values+=" --columns --sort"
+            arguments="groups..."
+            ;;
+        "group delete")
+            options+=" -a --all -y --yes -b --broker --cluster"
+            values+=" -b --broker --cluster"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
+            arguments="groups"
+            ;;
+        "group apply")
+            options+=" --file -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --file -b --broker --cluster --columns --sort"
+            files+=" --file"
+            specs+=" -b:brokers --broker:brokers --cluster:clusters"
+            ;;
         "group create")
             options+=" --retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from --orderly --no-orderly --retry-policy -b --broker --cluster --if-missing --replace"
             values+=" --retries --retry-queues --read-from --slow-read-from --retry-policy -b --broker --cluster"
@@ -222,45 +250,17 @@ _rmq_describe() {
             specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="groups"
             ;;
-        "group apply")
-            options+=" --file -b --broker --cluster --dry-run -y --yes --columns --sort --header --csv"
-            values+=" --file -b --broker --cluster --columns --sort"
-            files+=" --file"
-            specs+=" -b:brokers --broker:brokers --cluster:clusters"
+        "group deliver")
+            options+=" -T --topic --id --client --columns --sort --header --csv"
+            values+=" -T --topic --id --client --columns --sort"
+            specs+=" -T:topics --topic:topics"
+            arguments="groups"
             ;;
         "group mode")
             options+=" -b --broker --cluster --dry-run -y --yes --share --columns --sort --header --csv"
             values+=" -b --broker --cluster --share --columns --sort"
             specs+=" -b:brokers --broker:brokers --cluster:clusters"
             arguments="groups topics -"
-            ;;
-        "group delete")
-            options+=" -a --all -y --yes -b --broker --cluster"
-            values+=" -b --broker --cluster"
-            specs+=" -b:brokers --broker:brokers --cluster:clusters"
-            arguments="groups"
-            ;;
-        "group clients")
-            options+=" --watch --columns --sort --header --csv"
-            values+=" --watch --columns --sort"
-            arguments="groups"
-            ;;
-        "group status")
-            options+=" --client -T --topic --rates --stack --watch --columns --sort --header --csv"
-            values+=" --client -T --topic --watch --columns --sort"
-            specs+=" -T:topics --topic:topics"
-            arguments="groups"
-            ;;
-        "group check")
-            options+=" --columns --sort --header --csv"
-            values+=" --columns --sort"
-            arguments="groups..."
-            ;;
-        "group deliver")
-            options+=" -T --topic --id --client --columns --sort --header --csv"
-            values+=" -T --topic --id --client --columns --sort"
-            specs+=" -T:topics --topic:topics"
-            arguments="groups"
             ;;
         "offsets")
             commands="show reset clone"
@@ -401,7 +401,7 @@ _rmq_describe() {
             specs+=" -T:topics --topic:topics -b:brokers --broker:brokers --cluster:clusters"
             ;;
         "inspect")
-            commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions rocksdb verify rebuild salvage"
+            commands="commitlog consumequeue delay store verify index offsets groups topics checkpoint transactions rocksdb rebuild salvage"
             ;;
         "inspect commitlog")
             options+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --verify -j --jobs --columns --sort --header --csv"
@@ -416,13 +416,20 @@ _rmq_describe() {
             specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
+        "inspect delay")
+            options+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels --columns --sort --header --csv"
+            values+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels --columns --sort"
+            specs+=" -o:=start,end --offset:=start,end"
+            paths="yes"
+            ;;
         "inspect store")
             options+=" -T --topic -q --queue -g --group --where --columns --sort --header --csv"
             values+=" -T --topic -q --queue -g --group --where --columns --sort"
             paths="yes"
             ;;
-        "inspect checkpoint")
-            options+=" --explain"
+        "inspect verify")
+            options+=" -j --jobs"
+            values+=" -j --jobs"
             paths="yes"
             ;;
         "inspect index")
@@ -437,20 +444,18 @@ _rmq_describe() {
             specs+=" -o:=start,end --offset:=start,end"
             paths="yes"
             ;;
-        "inspect topics")
-            options+=" -T --topic --where --columns --sort --header --csv"
-            values+=" -T --topic --where --columns --sort"
-            paths="yes"
-            ;;
         "inspect groups")
             options+=" -g --group --where --columns --sort --header --csv"
             values+=" -g --group --where --columns --sort"
             paths="yes"
             ;;
-        "inspect delay")
-            options+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --raw --stats --explain --delay-levels --columns --sort --header --csv"
-            values+=" -o --offset -c --count -T --topic -q --queue -k --key -t --tag --where -f --format --delay-levels --columns --sort"
-            specs+=" -o:=start,end --offset:=start,end"
+        "inspect topics")
+            options+=" -T --topic --where --columns --sort --header --csv"
+            values+=" -T --topic --where --columns --sort"
+            paths="yes"
+            ;;
+        "inspect checkpoint")
+            options+=" --explain"
             paths="yes"
             ;;
         "inspect transactions")
@@ -462,11 +467,6 @@ _rmq_describe() {
         "inspect rocksdb")
             options+=" --columns --sort --header --csv"
             values+=" --columns --sort"
-            paths="yes"
-            ;;
-        "inspect verify")
-            options+=" -j --jobs"
-            values+=" -j --jobs"
             paths="yes"
             ;;
         "inspect rebuild")
@@ -770,7 +770,11 @@ _rmq_describe() {
             values+=" --from --to --columns --sort"
             ;;
         "acl policy")
-            commands="list show set delete copy"
+            commands="copy list show set delete"
+            ;;
+        "acl policy copy")
+            options+=" --from --to --dry-run -y --yes --columns --sort --header --csv"
+            values+=" --from --to --columns --sort"
             ;;
         "acl policy list")
             options+=" -b --broker --cluster --user --resource --columns --sort --header --csv"
@@ -791,10 +795,6 @@ _rmq_describe() {
             options+=" -b --broker --cluster --dry-run -y --yes --resource --default --columns --sort --header --csv"
             values+=" -b --broker --cluster --resource --columns --sort"
             specs+=" -b:brokers --broker:brokers --cluster:clusters"
-            ;;
-        "acl policy copy")
-            options+=" --from --to --dry-run -y --yes --columns --sort --header --csv"
-            values+=" --from --to --columns --sort"
             ;;
         "controller")
             commands="status replicas elect clean config"

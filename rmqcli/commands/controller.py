@@ -14,7 +14,7 @@ from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.broker.app import BrokerArgument
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.changing import with_feature
+from rmqcli.commands.common.applying import with_feature
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly
 from rmqcli.commands.common.properties import (
     DryRunOption,

@@ -112,7 +112,7 @@ async def _start(
 
     from broker.namesrv import open_name_server
     from broker.node import open_broker
-    from rmqcli.commands.common.advertising import local_address, told_address, warn_of_address
+    from rmqcli.commands.common.listening import local_address, told_address, warn_of_address
 
     host = config.bind_address
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)  # persists nothing

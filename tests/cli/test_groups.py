@@ -264,9 +264,9 @@ def test_one_queue_of_running_clients_is_reset_to_an_offset(
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("--from", "g", "--to", "g", "-t", "T"), ExitCode.USAGE),
-        (("--from", "no_such_group", "--to", "g", "-t", "T"), ExitCode.NOT_FOUND),
-        (("--from", "g", "--to", "h"), ExitCode.USAGE),
+        (("g", "g", "T"), ExitCode.USAGE),
+        (("no_such_group", "g", "T"), ExitCode.NOT_FOUND),
+        (("g", "h"), ExitCode.USAGE),
     ],
 )
 def test_clones_that_cannot_be(rmq: Run, arguments: tuple[str, ...], code: ExitCode) -> None:
@@ -308,7 +308,7 @@ def test_a_group_that_consumes_has_a_place_before_it_commits(
 @pytest.mark.parametrize(
     "command",
     [
-        ("offsets", "clone", "--from", "{other}", "-t", "{topic}", "--yes", "--to", "{group}"),
+        ("offsets", "clone", "{other}", "{group}", "{topic}", "--yes"),
         ("offsets", "reset", "{group}", "{topic}", "--to", "start", "--yes"),
     ],
 )

@@ -10,9 +10,9 @@ import pytest
 from codec.message_queue import MessageQueue
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerSummary
-from rmqcli.commands.cluster.list import BROKER_COLUMNS, broker_row
+from rmqcli.commands.cluster.members import BROKER_COLUMNS, broker_row
 from rmqcli.commands.common.lag import LAG_COLUMNS
-from rmqcli.commands.dlq.list import LETTER_COLUMNS
+from rmqcli.commands.dlq.show import LETTER_COLUMNS
 from rmqcli.commands.send.report import SendReport
 from rmqcli.flows.sending import Acknowledged
 from rmqcli.render import Column, Output, show_rows

@@ -15,7 +15,7 @@ import trio
 from broker.testing.embedded import Cluster
 from codec.codes import RequestCode
 from rmqcli.client import Admin
-from rmqcli.commands.common.advertising import told_address, warn_of_address
+from rmqcli.commands.common.listening import told_address, warn_of_address
 from tests.cli.conftest import Run
 from tests.processes import Process, running, up
 from tests.support import PATIENCE, RMQ

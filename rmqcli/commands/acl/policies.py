@@ -13,7 +13,7 @@ from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.acl.app import USERS, UserArgument
 from rmqcli.commands.acl.app import policy as group
-from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
+from rmqcli.commands.common.applying import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.render.columns import BROKER, USER
 from rmqcli.render.table import Column

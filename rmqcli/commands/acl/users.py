@@ -1,26 +1,38 @@
-"""`rmq acl user list`, `show`, `create`, `update` and `delete`."""
+"""`rmq acl user`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.options import Seats
+from rmqcli.cli.options import Seats, YesOption
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.acl.app import USERS, PasswordOption, UserArgument
+from rmqcli.commands.acl.app import (
+    USERS,
+    FromOption,
+    PasswordOption,
+    ToOption,
+    UserArgument,
+    UsersArgument,
+    policy,
+    user,
+)
 from rmqcli.commands.acl.app import user as group
-from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
-from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.common.applying import Change, change_brokers, read_brokers, show_targets, with_feature
+from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
+from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.commands.common.secrets import read_secret
 from rmqcli.render.columns import BROKER, USER
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from codec.bodies.acl import UserInfo
+    from rmqcli.client import Admin, TopicChange
 
 ContainsOption = Annotated[
     str | None, Option("--contains", metavar="TEXT", help="Only users whose names contain TEXT.")
@@ -215,3 +227,83 @@ def _type_of(text: str | None) -> str | None:
     if text is not None and text.lower() not in TYPES:
         raise usage_error(f"--type {text}: expected {' or '.join(TYPES)}")
     return None if text is None else TYPES[text.lower()]
+
+
+Copy: TypeAlias = "Callable[[Admin, str, dict[str, str], Collection[str]], Awaitable[TopicChange]]"
+
+
+@command(
+    user,
+    "copy",
+    example="rmq acl user copy --from broker-a --to broker-b\nrmq acl user copy billing --from broker-a --to broker-b --yes",
+    rows=Rows.DOCUMENT,
+)
+def copy_users(
+    settings: Settings,
+    source: FromOption,
+    target: ToOption,
+    names: UsersArgument = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Copy users with their passwords from one broker to another, where they are created or replaced.
+
+    Asks for confirmation; without a terminal, --yes is required. Users that are refused are reported, and the
+    exit code is 3.
+    """
+    from rmqcli.flows.policies import copy_users as copy
+
+    _copy(settings, "users", copy, source, target, names or (), dry_run=dry_run, yes=yes)
+
+
+@command(
+    policy,
+    "copy",
+    example="rmq acl policy copy --from broker-a --to broker-b\nrmq acl policy copy billing --from broker-a --to broker-b --yes",
+    rows=Rows.DOCUMENT,
+)
+def copy_policies(
+    settings: Settings,
+    source: FromOption,
+    target: ToOption,
+    names: UsersArgument = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Copy the policies of users from one broker to another, which must have the users.
+
+    Policies of other resources stay there. Asks for confirmation; without a terminal, --yes is required.
+    Users that are refused are reported, and the exit code is 3.
+    """
+    from rmqcli.flows.policies import copy_policies as copy
+
+    _copy(settings, "policies", copy, source, target, names or (), dry_run=dry_run, yes=yes)
+
+
+def _copy(
+    settings: Settings,
+    what: str,
+    copy: Copy,
+    source: str,
+    target: str,
+    names: Collection[str],
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    if source == target:
+        raise usage_error(f"--from and --to are both {source}")
+
+    async def find(admin: Admin) -> dict[str, str]:
+        return await admin.brokers.masters(brokers=[source, target])
+
+    found = with_feature(settings, USERS, find)
+    if dry_run:
+        show_targets(settings, {target: found[target]})
+        return
+    of = f" of {', '.join(names)}" if names else ""
+    confirm(settings, f"copy {what}{of} from {source} to {target}?", yes=yes)
+    change = with_feature(
+        settings, USERS, lambda admin: copy(admin, found[source], {target: found[target]}, names)
+    )
+    show_change(settings, f"copied {what} from {source} to {target}:", change)

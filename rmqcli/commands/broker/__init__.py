@@ -4,18 +4,4 @@ from __future__ import annotations
 
 from rmqcli.commands.broker.app import app as app
 
-MODULES = (
-    "run",
-    "status",
-    "lag",
-    "ping",
-    "drain",
-    "config_show",
-    "config_set",
-    "config_diff",
-    "clean",
-    "ha",
-    "cold",
-    "rocksdb",
-    "container",
-)
+MODULES = ("run", "watch", "maintain", "config", "ha")

@@ -10,8 +10,8 @@ from rmqcli.cli.command import command
 from rmqcli.cli.options import Seats, at_least_zero
 from rmqcli.cli.row_options import Rows
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.broker.app import ha as group
-from rmqcli.commands.common.changing import Change, change_brokers, read_brokers
+from rmqcli.commands.broker.app import ha_group
+from rmqcli.commands.common.applying import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.commands.common.watching import WatchOption, watched
 from rmqcli.render.columns import BROKER
@@ -37,7 +37,7 @@ _COLUMNS = (
 
 
 @command(
-    group,
+    ha_group,
     "show",
     example="rmq broker ha show\nrmq broker ha show --cluster DefaultCluster --watch=5",
     rows=Rows.LIST,
@@ -77,7 +77,7 @@ def _rows(label: str, state: HARuntimeInfo) -> list[list[Any]]:
 
 
 @command(
-    group,
+    ha_group,
     "epochs",
     example="rmq broker ha epochs -b broker-a",
     rows=Rows.LIST,
@@ -110,7 +110,7 @@ def epochs(settings: Settings, seats: Seats) -> None:
 
 
 @command(
-    group,
+    ha_group,
     "reset",
     example="rmq broker ha reset 1073741824 -b broker-a --yes",
     rows=Rows.DOCUMENT,

@@ -81,7 +81,7 @@ async def _start(
     stack: AsyncExitStack, settings: Settings, config: BrokerConfig, tls: TlsAcceptor, metrics: int | None
 ) -> None:
     from broker.node import open_broker
-    from rmqcli.commands.common.advertising import warn_of_address
+    from rmqcli.commands.common.listening import warn_of_address
     from rmqcli.commands.common.serving import announce, opened
 
     address = f"{config.bind_address}:{config.listen_port}"

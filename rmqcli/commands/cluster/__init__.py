@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rmqcli.commands.cluster.app import app as app
 
-MODULES = ("list", "producers", "dump", "diff", "apply")
+MODULES = ("members", "state")

@@ -1,7 +1,8 @@
-"""The address and port that a server listens on: the same options and the same defaults for all servers.
+"""The address and port that a server listens on, and those that it tells its clients.
 
-Requests are not authenticated, so a server listens on 127.0.0.1 unless it was told to serve others: by
---host, by bindAddress, or by a brokerIP1 that is no address of this machine only.
+All servers have the same options and defaults. Requests are not authenticated, so a server listens on
+127.0.0.1 unless it was told to serve others: by --host, by bindAddress, or by a brokerIP1 that is no address
+of this machine only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from codec.addresses import join_address
+from codec.addresses import join_address, split_address
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.doctor.addresses import kind_of
 from rmqcli.render.output import warn
@@ -93,3 +94,37 @@ def warn_of_open_names(host: str, port: int) -> None:
 def is_open(host: str) -> bool:
     """True for an address that other machines may reach."""
     return kind_of(join_address(host, 1)) != "loopback"
+
+
+def local_address(bound: str) -> str:
+    """Return an address that reaches a server of this machine that is bound to `bound`."""
+    from broker.net.network import WILDCARDS
+
+    if bound not in WILDCARDS:
+        return bound
+    return "::1" if ":" in bound else "127.0.0.1"
+
+
+def told_address(bound: str, port: int, broker: str) -> str:
+    """Return "host:port" of a name server as clients see it: on the host of its broker if it listens on all."""
+    from broker.net.network import WILDCARDS
+
+    host = split_address(broker)[0] if bound in WILDCARDS else bound
+    return join_address(host, port)
+
+
+def warn_of_address(advertised: str, *, bound: str | None = None, namesrv: str | None = None) -> None:
+    """Warn if a broker that others shall reach advertises an address of this machine only.
+
+    Others shall reach it if it was told to listen on all addresses (`bound`), or if its name server is on
+    another machine.
+    """
+    from broker.net.network import WILDCARDS
+
+    others = [address for address in (namesrv or "").split(";") if address.strip()]
+    remote = any(kind_of(address.strip()) != "loopback" for address in others)
+    if kind_of(advertised) == "loopback" and (remote or bound in WILDCARDS):
+        warn(
+            f"clients are told {advertised}, which only clients on this machine reach: "
+            "set brokerIP1 to an address that others reach"
+        )

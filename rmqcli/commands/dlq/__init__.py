@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rmqcli.commands.dlq.app import app as app
 
-MODULES = ("list", "show", "redrive", "drop")
+MODULES = ("show", "redrive")

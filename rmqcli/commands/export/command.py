@@ -18,11 +18,16 @@ from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.outcome import partial_code
 from rmqcli.commands.common.transforming import Transforming
 from rmqcli.commands.export.options import LayoutOptions, SparkOptions, TableOptions
-from rmqcli.commands.export.rows import Selection, rows_of_stores
 from rmqcli.commands.export.showing import remedy, show
 from rmqcli.commands.export.tables import Source, export_to_table
-from rmqcli.commands.export.topics import is_pattern, text_of, topics_of_cluster
-from rmqcli.commands.export.working import working
+from rmqcli.commands.export.writing import (
+    Selection,
+    is_pattern,
+    rows_of_stores,
+    text_of,
+    topics_of_cluster,
+    working,
+)
 from rmqcli.extras import require
 
 if TYPE_CHECKING:

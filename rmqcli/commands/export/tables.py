@@ -12,8 +12,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
 from rmqcli.commands.export.options import TableOptions
 from rmqcli.commands.export.showing import remedy, show
-from rmqcli.commands.export.topics import text_of, topics_of_cluster
-from rmqcli.commands.export.working import working
+from rmqcli.commands.export.writing import text_of, topics_of_cluster, working
 from rmqcli.extras import require
 from rmqcli.render.output import Output, warn
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rmqcli.commands.offsets.app import app as app
 
-MODULES = ("show", "reset", "clone")
+MODULES = ("show", "change")

@@ -1,25 +1,240 @@
-"""The steps of a reset: plan, show, ask, write the undo file, apply, report."""
+"""The steps of a reset or a clone: the plan, the question, the undo file, the report."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import msgspec
+
+from codec.edited import unmarked
+from codec.message_queue import MessageQueue
 from rmqcli.cli.errors import Ended
-from rmqcli.cli.exit_codes import CommandError
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
-from rmqcli.client import Admin, ClientError, GroupNotFound, ResetPlan, ResetResult, ResetTarget
+from rmqcli.client import (
+    Admin,
+    ClientError,
+    GroupNotFound,
+    QueueReset,
+    QueueResetResult,
+    ResetPlan,
+    ResetResult,
+    ResetTarget,
+)
+from rmqcli.client.wire.addresses import name_servers
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import agreed, confirm, partial_code, say_done
-from rmqcli.commands.offsets.report import PLAN_COLUMNS, document, failure_lines, plan_lines, plan_row
-from rmqcli.commands.offsets.undo import Home, undo_command, write_undo
-from rmqcli.render import Output
+from rmqcli.render import Column, Output
+from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import note, warn
-from rmqcli.render.table import show_rows
-from rmqcli.render.text import many
+from rmqcli.render.table import objects, show_rows
+from rmqcli.render.text import many, number_ranges
+from rmqcli.state import state_folder
+
+
+class Home(NamedTuple):
+    """The name servers and the clusters that offsets belong to."""
+
+    namesrv: str
+    clusters: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.clusters) or 'a cluster'} at {self.namesrv}"
+
+
+class UndoQueue(msgspec.Struct, frozen=True, rename="camel"):
+    """One queue, with its old and new offset."""
+
+    broker_name: str
+    queue_id: int
+    old: int | None
+    new: int
+
+
+class UndoFile(msgspec.Struct, frozen=True, rename="camel"):
+    """The content of an undo file."""
+
+    command: str
+    namesrv: str
+    clusters: list[str]
+    group: str
+    topic: str
+    target: str
+    written: str
+    queues: list[UndoQueue]
+
+
+def undo_folder() -> Path:
+    """Return the folder of undo files."""
+    return state_folder() / "undo"
+
+
+def load_undo(path: Path, settings: Settings) -> tuple[tuple[str, str, ResetTarget], Home]:
+    """Return group, topic and target of an undo, and the cluster that it belongs to.
+
+    CommandError for another file, and for one of other name servers: its offsets would reset a group of the
+    same name elsewhere.
+    """
+    try:
+        found = msgspec.json.decode(unmarked(path.read_bytes()), type=UndoFile)
+    except ValueError as error:  # msgspec's, too
+        raise CommandError(f"{path}: not an undo file: {error}", ExitCode.USAGE) from error
+    home = Home(found.namesrv, tuple(found.clusters))
+    if not set(name_servers(found.namesrv)) & set(name_servers(settings.namesrv)):
+        raise CommandError(
+            f"{path}: the offsets are those of {home}, not of the cluster at {settings.namesrv}; "
+            f"use -n {shlex.quote(found.namesrv)}",
+            ExitCode.USAGE,
+        )
+    old = {
+        MessageQueue(found.topic, q.broker_name, q.queue_id): q.old for q in found.queues if q.old is not None
+    }
+    if not old:
+        raise CommandError(f"{path}: the group had no committed offsets, there is nothing to restore")
+    if left := len(found.queues) - len(old):
+        warn(f"{many(left, 'queue')} had no offset before the reset: the undo leaves the offset there")
+    return (found.group, found.topic, ResetTarget("exact", exact=old)), home
+
+
+def write_undo(plan: ResetPlan, home: Home, settings: Settings) -> Path | None:
+    """Write the undo file of a plan and return its path; None if there is nothing to restore.
+
+    CommandError if it cannot be written: without it there is no way back.
+    """
+    queues = [UndoQueue(q.queue.broker_name, q.queue.queue_id, q.old, q.new) for q in plan.changed]
+    if all(queue.old is None for queue in queues):
+        return None
+    now = datetime.now().astimezone()
+    name = re.sub(r"[^\w.-]", "_", f"{plan.group}-{plan.topic}-{now:%Y%m%dT%H%M%S%f}")
+    path = undo_folder() / f"{name}.json"
+    content = UndoFile(
+        command=undo_command(path, settings),
+        namesrv=home.namesrv,
+        clusters=list(home.clusters),
+        group=plan.group,
+        topic=plan.topic,
+        target=str(plan.target),
+        written=now.isoformat(),
+        queues=queues,
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    except OSError as error:
+        raise CommandError(
+            f"nothing was changed: the undo file {path} cannot be written: {error.strerror or error}; "
+            "name a folder for it with the environment variable RMQ_STATE_DIR"
+        ) from error
+    return path
+
+
+def undo_command(path: Path, settings: Settings) -> str:
+    """Return the command that restores the offsets, wherever it is run."""
+    return f"rmq offsets reset --undo {shlex.quote(str(path))} {settings.endpoint_words}"
+
+
+PLAN_COLUMNS = (
+    BROKER,
+    QUEUE,
+    Column("OLD", "old", number=True),
+    Column("NEW", "new", number=True),
+    Column("REPLAYED", "replayed", number=True),
+    Column("SKIPPED", "skipped", number=True),
+)
+
+
+def plan_row(step: QueueReset) -> list[Any]:
+    """Return the values of PLAN_COLUMNS."""
+    return [step.queue.broker_name, step.queue.queue_id, step.old, step.new, step.replayed, step.skipped]
+
+
+def document(plan: ResetPlan) -> dict[str, Any]:
+    """Return the JSON document of a plan. `limited` counts queues that do not have the wanted offset."""
+    return {
+        "group": plan.group,
+        "topic": plan.topic,
+        "target": str(plan.target),
+        "clients": list(plan.clients),
+        "replayed": plan.replayed,
+        "skipped": plan.skipped,
+        "changed": len(plan.changed),
+        "limited": sum(step.wanted is not None for step in plan.queues),
+        "queues": objects(PLAN_COLUMNS, map(plan_row, plan.queues)),
+    }
+
+
+def plan_lines(plan: ResetPlan, *, missing: Sequence[str], create: bool) -> Iterator[str]:
+    """Yield what a person needs to know beside the rows. `missing`: brokers without the group."""
+    yield from _limits(plan)
+    if not plan.changed:
+        yield f"group {plan.group} has these offsets already: nothing to change"
+        return
+    way = (
+        f"{many(len(plan.clients), 'running client')} will be moved, which can take 10 s"
+        if plan.online
+        else "no clients are running"
+    )
+    yield f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped:,} skipped; {way}"
+    if missing:
+        then = (
+            "it will be created there"
+            if create
+            else "a broker of 5.x refuses its offsets without --create-group"
+        )
+        yield f"group {plan.group} does not exist yet on {', '.join(missing)}: {then}"
+
+
+def _limits(plan: ResetPlan) -> Iterator[str]:
+    """Yield a line for the queues that end before the target, and one for those that begin behind it."""
+    limited = [step for step in plan.queues if step.wanted is not None]
+    above = [step for step in limited if step.new < (step.wanted or 0)]
+    for steps, where in ((above, "end before"), ([s for s in limited if s not in above], "begin behind")):
+        if steps:
+            what = "their former offsets" if plan.target.kind == "exact" else f"{plan.target}"
+            yield f"{_queues(steps)} {where} {what}: the nearest offset is taken"
+
+
+def failure_lines(plan: ResetPlan, result: ResetResult) -> Iterator[str]:
+    """Yield one line for each reason why queues have not moved."""
+    reasons: dict[str, list[QueueReset]] = {}
+    for queue, step in zip(result.queues, plan.changed, strict=True):
+        if not queue.confirmed:
+            reasons.setdefault(_reason(queue, step), []).append(step)
+    for reason, steps in reasons.items():
+        yield f"{_queues(steps)}: {reason}"
+
+
+def _queues(steps: Sequence[QueueReset]) -> str:
+    """Return `orders@broker-a:0-3`, with all brokers."""
+    numbers: dict[str, list[int]] = {}
+    for step in steps:
+        numbers.setdefault(step.queue.broker_name, []).append(step.queue.queue_id)
+    topic = steps[0].queue.topic
+    return ", ".join(
+        f"{topic}@{name}:{number_ranges(of).replace(', ', ',')}" for name, of in sorted(numbers.items())
+    )
+
+
+def _reason(queue: QueueResetResult, step: QueueReset) -> str:
+    """Return why a queue does not count as moved."""
+    if isinstance(queue.error, GroupNotFound):
+        return f"{queue.error} --create-group creates it first"
+    if queue.error is not None:
+        return str(queue.error)
+    if queue.client is not None:
+        return f"client {queue.client} is at offset {queue.found}, not yet at {queue.wanted}"
+    if queue.found == queue.wanted:
+        return f"the broker has offset {queue.found}, but no client reports where it is"
+    if queue.found is not None and step.old is not None and queue.found >= step.old > step.new:
+        return f"at offset {queue.found}: it may or may not have moved to {step.new} before"
+    return f"at offset {queue.found}, not yet at {queue.wanted}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 app = command_group("topic", "List, describe, create, update and delete topics.")
-order = command_group("order", "Show and change the layout of ordered topics.")
-static = command_group("static", "Show and change static topics of 5.x.")
-app.add_typer(order)
-app.add_typer(static)
+order_group = command_group("order", "Show and change the layout of ordered topics.")
+static_group = command_group("static", "Show and change static topics of 5.x.")
+app.add_typer(order_group)
+app.add_typer(static_group)
 
 NewPermOption = Annotated[
     str | None, Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")

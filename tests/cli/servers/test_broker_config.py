@@ -9,7 +9,7 @@ import pytest
 
 from rmqcli.client import RequestTimeout
 from rmqcli.client.admin.brokers import BrokerAdmin
-from rmqcli.commands.broker.config_diff import _defaults
+from rmqcli.commands.broker.config import _defaults
 from tests.cli.conftest import Run
 
 QUEUES = [["broker-a", "defaultTopicQueueNums", "8"], ["broker-b", "defaultTopicQueueNums", "8"]]

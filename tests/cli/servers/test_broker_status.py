@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rmqcli.client import ConnectionFailed
-from rmqcli.commands.broker import status
+from rmqcli.commands.broker import watch
 from rmqcli.commands.common import watching
 from rmqcli.render.broker_figures import GROUPS, grouped, human
 from tests.cli.conftest import Run
@@ -83,7 +83,7 @@ def test_watching_outlives_a_name_server_but_does_not_begin_without(
 ) -> None:
     calls = iter([lambda: None, lost, lost, interrupted])
     monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=lambda seconds: None))
-    monkeypatch.setattr(status, "_show", lambda settings, seats: next(calls)())
+    monkeypatch.setattr(watch, "_show", lambda settings, seats: next(calls)())
     result = both("broker", "status", "--watch=1")
     assert (result.code, result.err) == (130, "rmq: cannot connect to a:1: refused\n" * 2)
     calls = iter([lost])
