@@ -147,9 +147,15 @@ def _load(name: str, entry: Entry, words: Sequence[str] | None = None) -> Any:
     modules has their names as MODULES, in the order of help.
     """
     module = importlib.import_module(entry.module)
-    for part in getattr(module, "MODULES", ()):
+    parts: Sequence[str] = getattr(module, "MODULES", ())
+    for part in parts:
         importlib.import_module(f"{entry.module}.{part}")
     application = getattr(module, entry.attribute)
+    if parts:  # which may have been imported before, in another order
+        for app in (application, *(group.typer_instance for group in application.registered_groups)):
+            app.registered_commands.sort(
+                key=lambda one: parts.index(one.callback.__module__.rpartition(".")[2])
+            )
     command = get_command(application if words is None else _narrowed(application, words))
     command.name = name
     return command
