@@ -76,12 +76,7 @@ class Sends:
             or not self.run.has_room(queue, self._born_host, len(body), len(stored))
         ):
             return False
-        if not queue.offsets:
-            self.queues.append(queue)
-        self._kinds.append(request.serialize_type)
-        self._opaques.append(request.opaque)
-        self._queue_ids.append(queue.queue_id)
-        self._queue_offsets.append(queue.queue_offset + len(queue.offsets))
+        number: i64 = queue.queue_offset + len(queue.offsets)
         offset = self.run.add(
             queue,
             header.flag,
@@ -95,6 +90,12 @@ class Sends:
             reader.code(text),  # what the broker adds is neither a tag nor a key
             reader.hashes(text, queue.seed),
         )
+        if number == queue.queue_offset:
+            self.queues.append(queue)
+        self._kinds.append(request.serialize_type)
+        self._opaques.append(request.opaque)
+        self._queue_ids.append(queue.queue_id)
+        self._queue_offsets.append(number)
         self._offsets.append(offset)
         return True
 

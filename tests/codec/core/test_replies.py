@@ -15,7 +15,7 @@ from codec.remoting.frame import MAX_FRAME, encode_frame_head
 from codec.remoting.reply_head import reply_head
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
-    ["", "%d", "100 % of it", '"quoted"\\', "\x00\n", "ü😀", "1234567800", '"opaque":1234567800']
+    ["@msgId@", "", "%d", "100 % of it", '"quoted"\\', "\x00\n", "ü😀", "1234567800", '"opaque":1234567800']
 )
 NAMES = st.lists(st.sampled_from(["msgId", "queueId", "queueOffset", "a"]), min_size=1, unique=True)
 VALUES = st.text("0123456789ABCDEFabc-., %@", max_size=40).map(str.encode)

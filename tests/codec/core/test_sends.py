@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -226,3 +227,70 @@ def test_any_sends(setting: Setting, requests: list[tuple[RemotingCommand, Sent]
     assert len(sends) == sum(given_.values()) == len(sends.results())
     head = reply_head(ResponseCode.SUCCESS, {"MSG_REGION": "R"}, ("msgId", "queueId", "queueOffset"))
     assert sends.replies(head, b"AB") == replies
+
+
+def one(text: str = "a\x01b", body: bytes = b"x") -> tuple[RemotingCommand, Sent]:
+    """A plain send but for what it is given."""
+    header = SendMessageRequestHeaderV2(
+        producer_group="G",
+        topic="T",
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=0,
+        sys_flag=0,
+        born_timestamp=0,
+        flag=0,
+        properties=text,
+    )
+    return RemotingCommand(310, None, body), header
+
+
+USUAL = Setting(
+    b"MSG_REGION\x01R", bytes(8), must_wait=False, left=1 << 30, free=9, most_body=60, most_text=40
+)
+LONGEST = "a\x01" + "b" * (40 - len(USUAL.own) - 3)
+RECORD = len(USUAL.record(*one(), 0, BEGIN))
+
+
+@pytest.mark.parametrize(
+    ("change", "sent", "is_plain"),
+    [
+        ({}, one(), True),
+        ({}, one(body=bytes(60)), True),
+        ({}, one(body=bytes(61)), False),
+        ({}, one(LONGEST), True),
+        ({}, one(LONGEST + "b"), False),
+        ({}, one("WAIT\x01false\x02" + LONGEST), True),
+        ({"left": RECORD}, one(), True),
+        ({"left": RECORD - 1}, one(), False),
+        ({"left": RECORD, "born_host": bytes(20)}, one(), False),
+        ({"left": RECORD + 12, "born_host": bytes(20)}, one(), True),
+        ({"free": 1}, one(), True),
+        ({"free": 0}, one(), False),
+        ({"must_wait": True}, one(), True),
+        ({"must_wait": True}, one("WAIT\x01true"), True),
+        ({"must_wait": True}, one("WAIT\x01"), True),
+        ({"must_wait": True}, one("WAIT\x01false"), False),
+        ({"must_wait": True}, one("WAIT\x01True"), False),
+        ({}, one("WAIT\x01True"), True),
+    ],
+)
+def test_each_limit(change: dict[str, Any], sent: tuple[RemotingCommand, Sent], is_plain: bool) -> None:
+    setting = replace(USUAL, **change)
+    sends = setting.sends()
+    assert sends.take(*sent) == is_plain
+    assert sends.run.records() == (setting.record(*sent, 0, BEGIN) if is_plain else b"")
+
+
+@pytest.mark.parametrize("text", ["{}TAGS\x01t{}\x02KEYS\x01k l{}", "{}KEYS\x01k{}\x02UNIQ_KEY\x01u{}\x02"])
+@pytest.mark.parametrize("place", range(3))
+def test_the_facts_are_those_without_wait(text: str, place: int) -> None:
+    """Tags and keys are elsewhere in what is stored than in what came."""
+    wait = ["WAIT\x01true\x02", "\x02WAIT\x01true", "\x02WAIT\x01true"][place]
+    facts = []
+    for put in ("", wait):
+        sends = USUAL.sends()
+        assert sends.take(*one(text.format(*[put if at == place else "" for at in range(3)])))
+        facts.append((sends.run.records(), sends.run.items, sends.queues[0].codes))
+    assert facts[0] == facts[1]
+    assert facts[0][1]
