@@ -58,7 +58,7 @@ def assemble(
     disk: Disk = REAL,
     tls: TlsAcceptor | None = None,
 ) -> tuple[BrokerContext, Registration]:
-    """Creates the state of a broker and its registration, which refer to each other. Raises ConfigError."""
+    """Create the state of a broker and its registration, which refer to each other. Raises ConfigError."""
     root = store.config.root
     topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
     groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)

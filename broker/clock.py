@@ -12,5 +12,5 @@ Timer = Callable[[], float]
 
 
 def system_now_ms() -> int:
-    """The wall clock of this machine."""
+    """Return the wall clock of this machine."""
     return time.time_ns() // 1_000_000

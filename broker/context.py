@@ -135,11 +135,11 @@ class BrokerContext:
         return self.config.broker_name
 
     def offset_msg_id(self, physical_offset: int) -> str:
-        """The id of the message that is stored there, as `codec.ids.offset_msg_id` has it."""
+        """Return the id of the message that is stored there, as `codec.ids.offset_msg_id` has it."""
         return f"{self.id_prefix}{physical_offset:016X}"
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Applies a changed configuration, and derives what the hot paths need from it."""
+        """Apply a changed configuration, and derives what the hot paths need from it."""
         self.config = config
         self.is_slave = config.broker_role == "SLAVE"
         self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
@@ -158,19 +158,19 @@ class BrokerContext:
         self.checked_topics.clear()
 
     def topics_changed(self, configs: Sequence[TopicConfig] = ()) -> None:
-        """Saves the topics before the request has its reply; announces `configs`, or all topics, soon."""
+        """Save the topics before the request has its reply; announces `configs`, or all topics, soon."""
         self.files.topics_changed()
         self.store.barrier = self.files.save_changed
         self.announcer.announce(configs)
 
     async def topics_known(self) -> None:
-        """Returns once the topics are saved and the name servers know them. OSError if the disk refuses."""
+        """Return once the topics are saved and the name servers know them. OSError if the disk refuses."""
         await self.files.save_changed()
         await self.announcer.settled()
         # The reply of a name server may have changed which topics are ordered.
         await self.files.save_changed()
 
     def groups_changed(self) -> None:
-        """Saves the groups before the request has its reply."""
+        """Save the groups before the request has its reply."""
         self.files.groups_changed()
         self.store.barrier = self.files.save_changed

@@ -18,12 +18,12 @@ _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def cores() -> float:
-    """The number of cores that this thread may use; a fraction under a quota, which is read once."""
+    """Return the number of cores that this thread may use; a fraction under a quota, which is read once."""
     return min(len(os.sched_getaffinity(0)), _own_quota())
 
 
 def quota(groups: Path = _GROUPS, own_groups: Path = _OWN_GROUPS) -> float:
-    """The cores that the quotas of this process allow; infinite without any."""
+    """Return the cores that the quotas of this process allow; infinite without any."""
     return min(_quotas(groups, own_groups), default=math.inf)
 
 
@@ -43,7 +43,7 @@ def _quotas(groups: Path, own_groups: Path) -> Iterator[float]:
 
 
 def _quota(folder: Path) -> Iterator[float]:
-    """The cores that the quota of one group allows, if it has one."""
+    """Yield the cores that the quota of one group allows, if it has one."""
     values = " ".join(_lines(folder / "cpu.max")) or " ".join(
         line for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us") for line in _lines(folder / name)
     )

@@ -70,7 +70,7 @@ class Mirror:
         return await self.master.log_range()
 
     async def caught_up(self, end: int) -> None:
-        """Returns once the copy has the log up to `end`, and tables that are not older."""
+        """Return once the copy has the log up to `end`, and tables that are not older."""
         await self.slave.reached(end)
         while True:
             if await self.tables.copy():
@@ -93,7 +93,7 @@ async def open_mirror(
     disk: Disk = REAL,
     supervisor: Supervisor | None = None,
 ) -> AsyncIterator[Mirror]:
-    """Copies the broker at `address` ("host:port") into the folder `root` inside the block.
+    """Copy the broker at `address` ("host:port") into the folder `root` inside the block.
 
     `ha_address` is that of its replication port, which it says itself otherwise. `signer` signs requests,
     `tls` is for the connection that carries them, `ha_tls` for that of the log, which needs a broker of
@@ -143,7 +143,7 @@ async def open_mirror(
 
 
 def _told(address: str, properties: Mapping[str, str]) -> BrokerConfig:
-    """Reads the properties of a broker that a copy needs. BrokerError if that cannot be."""
+    """Read the properties of a broker that a copy needs. BrokerError if that cannot be."""
     try:
         told, _ = config_from_properties(
             BrokerConfig, {name: properties[name] for name in TOLD if name in properties}
@@ -160,7 +160,9 @@ def _ha_address(address: str, port: int) -> str:
 
 
 def _store_config(disk: Disk, root: Path, told: BrokerConfig) -> StoreConfig:
-    """The settings of the copy. Files have the sizes of the broker's, or of those that are there already."""
+    """Return the settings of the copy. Files have the sizes of the broker's, or of those that are there
+    already.
+    """
     queues = [queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic)]
     queue_size = max((adopted_size(disk, queue) or 0 for queue in queues), default=0)
     has_index = bool(disk.list(root / "index"))

@@ -90,7 +90,7 @@ async def open_broker(
     needs_vip: bool = True,
     tls: TlsAcceptor | None = None,
 ) -> AsyncIterator[BrokerNode]:
-    """Runs a broker, registered once, inside the block.
+    """Run a broker, registered once, inside the block.
 
     Without `needs_vip` a port of the VIP channel or of replication that is in use is only logged. Without
     `tls` only plain connections are accepted. Raises ConfigError, OSError (it cannot listen), VipPortTaken,
@@ -184,18 +184,18 @@ async def open_broker(
 
 
 def load_tables(broker: BrokerContext) -> None:
-    """Loads what is saved beside the messages. StoreDamaged. Blocks."""
+    """Load what is saved beside the messages. StoreDamaged. Blocks."""
     broker.files.load(has_messages=broker.store.commit_log_max_offset > 0)
 
 
 async def save_state(broker: BrokerContext) -> None:
-    """Stores what only memory has, before the store closes."""
+    """Store what only memory has, before the store closes."""
     await record_all_ends(broker)
     await broker.files.save_all()
 
 
 def start_services(broker: BrokerContext, delays: DelayService, services: Services) -> None:
-    """Starts the services of the broker itself."""
+    """Start the services of the broker itself."""
     config = broker.config
     delays.start(services)
     services.start("long work", broker.jobs.run)
@@ -216,7 +216,7 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
 
 
 def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
-    """Connects broker and store, once the tables are loaded: delayed and held requests follow arrivals."""
+    """Connect broker and store, once the tables are loaded: delayed and held requests follow arrivals."""
 
     def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:
         if not broker.config.enable_calc_filter_bit_map:
@@ -244,7 +244,7 @@ async def _run(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs listeners and services until `stop`.
+    """Run listeners and services until `stop`.
 
     Once started it is shielded: a cancellation sets `stop` in `open_broker`, so that the stop is orderly.
     """

@@ -39,11 +39,11 @@ class Supervisor:
         self.errors: Counter[str] = Counter()
 
     async def run_once(self, name: str, service: Service) -> None:
-        """Runs a service until it ends or fails. Tests override this to break the service `name`."""
+        """Run a service until it ends or fails. Tests override this to break the service `name`."""
         await service()
 
     async def keep_running(self, name: str, service: Service) -> None:
-        """Runs a service, again after each OSError. Raises ServiceFailed from the exception that ended it."""
+        """Run a service, again after each OSError. Raises ServiceFailed from the exception that ended it."""
         while True:
             try:
                 return await self.run_once(name, service)
@@ -65,13 +65,13 @@ class Services:
         self._supervisor = supervisor
 
     def start(self, name: str, service: Service) -> None:
-        """Starts a service under the policy; `name` appears in log lines and counters."""
+        """Start a service under the policy; `name` appears in log lines and counters."""
         self.nursery.start_soon(self._supervisor.keep_running, name, service, name=name)
 
 
 @asynccontextmanager
 async def open_services(supervisor: Supervisor | None = None) -> AsyncIterator[Services]:
-    """Services that run beside a block and are cancelled when it ends.
+    """Run services beside a block, and cancel them when it ends.
 
     Raises what the block raises, bare and not in a group, and ServiceFailed.
     """
@@ -92,7 +92,7 @@ async def open_services(supervisor: Supervisor | None = None) -> AsyncIterator[S
 
 
 def _first_failure(group: BaseExceptionGroup[BaseException]) -> ServiceFailed | None:
-    """The failure of a service in a group of nothing else."""
+    """Return the failure of a service in a group of nothing else."""
     failures, others = group.split(ServiceFailed)
     first: BaseException | None = None if others else failures
     while isinstance(first, BaseExceptionGroup):

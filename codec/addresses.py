@@ -14,12 +14,12 @@ _SEPARATORS: Final = re.compile(r"[;,\s]+")
 
 
 def join_address(host: str, port: int) -> str:
-    """The text of an address; an IPv6 host gets brackets."""
+    """Return the text of an address; an IPv6 host gets brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def split_address(address: str, default_port: int | None = None) -> tuple[str, int]:
-    """The host, without brackets, and the port. Raises ValueError for any other form."""
+    """Return the host, without brackets, and the port. Raises ValueError for any other form."""
     host, colon, port = address.rpartition(":")
     if default_port is not None and (not colon or address.endswith("]")):
         host, port = address, str(default_port)
@@ -30,7 +30,7 @@ def split_address(address: str, default_port: int | None = None) -> tuple[str, i
 
 
 def _is_host(host: str) -> bool:
-    """True for a name and an IPv4 address, and for an IPv6 address, which may be in brackets."""
+    """Return True for a name and an IPv4 address, and for an IPv6 address, which may be in brackets."""
     if not set(":[]") & set(host):
         return True
     try:
@@ -40,5 +40,5 @@ def _is_host(host: str) -> bool:
 
 
 def split_addresses(text: str) -> list[str]:
-    """The addresses of a list, unchecked. Commas and white space separate them, too."""
+    """Return the addresses of a list, unchecked. Commas and white space separate them, too."""
     return [part for part in _SEPARATORS.split(text) if part]

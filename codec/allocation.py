@@ -37,7 +37,7 @@ def averagely_by_circle(
 def consistent_hash(
     client: str, queues: Sequence[MessageQueue], clients: Sequence[str], nodes: int = VIRTUAL_NODES
 ) -> list[MessageQueue]:
-    """A ring of MD5 hashes; few queues move when a member joins or leaves (CONSISTENT_HASH)."""
+    """Return a ring of MD5 hashes; few queues move when a member joins or leave (CONSISTENT_HASH)."""
     ring = {_hash(f"{member}-{number}"): member for member in clients for number in range(nodes)}
     points = sorted(ring)
 

@@ -26,7 +26,9 @@ DEFAULT_LEVEL = 5
 
 
 def compress(body: Buffer, kind: str = "zlib", level: int = DEFAULT_LEVEL) -> tuple[bytes, int]:
-    """The compressed body, and the sys flag bits to set. Raises LocalProtocolError for an unknown kind."""
+    """Return the compressed body, and the sys flag bits to set. Raises LocalProtocolError for an unknown
+    kind.
+    """
     if kind not in _COMPRESSORS:
         raise LocalProtocolError(f"unknown compression {kind!r}, one of {', '.join(_COMPRESSORS)}")
     bits, function = _COMPRESSORS[kind]
@@ -34,7 +36,7 @@ def compress(body: Buffer, kind: str = "zlib", level: int = DEFAULT_LEVEL) -> tu
 
 
 def decompress(body: Buffer, sys_flag: int, *, limit: int = MAX_DECOMPRESSED) -> bytes:
-    """The plain body; a body without the COMPRESSED bit is returned as it is.
+    """Return the plain body; a body without the COMPRESSED bit is returned as it is.
 
     Raises CorruptionError for damaged or cut data, an unknown type, or more than `limit` bytes of output.
     """

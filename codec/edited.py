@@ -9,7 +9,9 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 def unmarked(data: bytes) -> bytes:
-    """The content of a file without a byte order mark. ValueError for UTF-16, as an editor may save it."""
+    """Return the content of a file without a byte order mark. ValueError for UTF-16, as an editor may save
+    it.
+    """
     if data[:2] in _UTF16:
         raise ValueError("the text is in UTF-16: save it as UTF-8")
     return data.removeprefix(BYTE_ORDER_MARK)

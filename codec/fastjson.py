@@ -182,7 +182,7 @@ class _Parser:
         return key
 
     def refer(self, container: Any, key: Any) -> None:
-        """Records a reference stored at `key`; the two relative paths are resolved at once."""
+        """Record a reference stored at `key`; the two relative paths are resolved at once."""
         path = None if self.in_key else _path_of(container[key])
         self.refers = self.refers or path is not None
         if path == "@":
@@ -212,7 +212,7 @@ def _path_of(value: Any) -> str | None:
 
 
 def _follow(root: Any, path: str) -> Any:
-    """The value at `path` below `root`, or None."""
+    """Return the value at `path` below `root`, or None."""
     if not path.startswith("$"):
         return None
     value, position = root, 1
@@ -236,7 +236,7 @@ def _child(value: Any, step: re.Match[str]) -> Any:
 
 
 def _rename(members: dict[str, Any], key: str, target: Any) -> None:
-    """Renames the entry at `key` to the text of the object that its key referred to; it moves to the end."""
+    """Rename the entry at `key` to the text of the object that its key referred to; it moves to the end."""
     if key in members and type(target) is dict and len(target) <= MAX_KEY_MEMBERS:
         parts = (*target, *target.values())
         if all(type(part) is int or (type(part) is str and len(part) <= MAX_KEY_TEXT) for part in parts):
@@ -244,7 +244,7 @@ def _rename(members: dict[str, Any], key: str, target: Any) -> None:
 
 
 def loads(text: bytes | bytearray | memoryview | str) -> Any:
-    """Reads dicts, lists, str, int, float, bool or None. Raises BodyError, which states where the text is
+    """Read dicts, lists, str, int, float, bool or None. Raises BodyError, which states where the text is
     wrong."""
     return _parse(text).document()
 
@@ -261,7 +261,7 @@ def _parse(text: bytes | bytearray | memoryview | str) -> _Parser:
 
 
 def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_000_000) -> Any:
-    """Reads a value that can be walked. Raises BodyError also when references make it endless or its
+    """Read a value that can be walked. Raises BodyError also when references make it endless or its
     `expanded_size` larger than `limit`."""
     parser = _parse(text)
     root = parser.document()
@@ -271,8 +271,9 @@ def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_0
 
 
 def expanded_size(root: Any, limit: int) -> int:
-    """The number of values in a walk over `root`, counting shared ones each time, and long texts as several.
-    Raises BodyError for more than `limit`."""
+    """Return the number of values in a walk over `root`, counting shared ones each time, and long texts as
+    several. Raises BodyError for more than `limit`.
+    """
     sizes: dict[int, int] = {}
 
     def size(value: Any, depth: int) -> int:

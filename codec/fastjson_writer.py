@@ -133,7 +133,7 @@ class _Writer:
         self.items(value, level, self.line(level + 1), self.line(level))
 
     def flat(self, value: Any, level: int) -> None:
-        """Writes the items of Java arrays and sets, which pretty text keeps on one line."""
+        """Write the items of Java arrays and set, which pretty text keeps on one line."""
         self.items(value, level, "", "")
 
     def items(self, value: Any, level: int, before: str, after: str) -> None:
@@ -145,7 +145,7 @@ class _Writer:
         self.pieces.append("[]" if mark == "[" else after + "]")
 
     def steps(self, value: Any, level: int = 0) -> Generator[None, None, None]:
-        """Writes as `write` does, and yields after every `PIECES_PER_STEP`."""
+        """Write as `write` does, and yield after every `PIECES_PER_STEP`."""
         if not _is_long(value):
             self.write(value, level)
             return
@@ -167,7 +167,7 @@ class _Writer:
 
 
 def _is_long(value: Any) -> bool:
-    """True for a value that is written in steps: it has many parts, or parts that may have many."""
+    """Return True for a value that is written in steps: it has many parts, or parts that may have many."""
     if isinstance(value, msgspec.Struct):
         return any(isinstance(getattr(value, name), dict | list) for name in _TABLES[type(value)])
     if not value or not isinstance(value, dict | list):
@@ -222,7 +222,7 @@ def _writer_of(value: Any) -> _WriteOne:
 
 
 def dumps(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> str:
-    """The text that fastjson writes for a Struct or plain value. Raises TypeError for any other value."""
+    """Return the text that fastjson writes for a Struct or plain value. Raises TypeError for any other value."""
     writer = _Writer(dialect, pretty)
     writer.write(value)
     return "".join(writer.pieces)

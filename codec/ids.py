@@ -31,7 +31,7 @@ CACHED_HOSTS = 1024
 
 
 def pack_host(host: str, port: int) -> bytes:
-    """Packs an address and an int32 port. Raises LocalProtocolError when one of them is invalid."""
+    """Pack an address and an int32 port. Raises LocalProtocolError when one of them is invalid."""
     try:
         return ipaddress.ip_address(host).packed + struct.pack(">i", port)
     except (ValueError, struct.error) as error:
@@ -40,7 +40,9 @@ def pack_host(host: str, port: int) -> bytes:
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def unpack_host(packed: bytes) -> tuple[str, int]:
-    """The address as text, and the port. Raises CorruptionError for any length other than 8 or 20 bytes."""
+    """Return the address as text, and the port. Raises CorruptionError for any length other than 8 or 20
+    bytes.
+    """
     if len(packed) not in (8, 20):
         raise CorruptionError(f"a packed host has 8 or 20 bytes, not {len(packed)}")
     address = ipaddress.ip_address(packed[:-4])
@@ -49,13 +51,13 @@ def unpack_host(packed: bytes) -> tuple[str, int]:
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def host_text(packed: bytes) -> str:
-    """The text of a packed host, `ip:port` or `[v6]:port`."""
+    """Return the text of a packed host, `ip:port` or `[v6]:port`."""
     return join_address(*unpack_host(packed))
 
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def pack_host_text(text: str) -> bytes:
-    """Packs `ip:port` or `[v6]:port`. Raises LocalProtocolError for any other text."""
+    """Pack `ip:port` or `[v6]:port`. Raises LocalProtocolError for any other text."""
     host, _, port = text.rpartition(":")
     try:
         return pack_host(host.strip("[]"), int(port))
@@ -64,12 +66,12 @@ def pack_host_text(text: str) -> bytes:
 
 
 def offset_msg_id(host: bytes, port: int, offset: int) -> str:
-    """The id of the record at a commit-log offset; `host` is the store address in 4 or 16 bytes."""
+    """Return the id of the record at a commit-log offset; `host` is the store address in 4 or 16 bytes."""
     return f"{host.hex().upper()}{port & 0xFFFFFFFF:08X}{offset & 0xFFFFFFFFFFFFFFFF:016X}"
 
 
 def joined_offset_msg_ids(packed_host: bytes, offsets: Sequence[int]) -> str:
-    """The ids of the records at some commit-log offsets of a store, with commas between them."""
+    """Return the ids of the records at some commit-log offsets of a store, with commas between them."""
     if not offsets:
         return ""
     host = packed_host.hex().upper()
@@ -78,7 +80,7 @@ def joined_offset_msg_ids(packed_host: bytes, offsets: Sequence[int]) -> str:
 
 
 def parse_offset_msg_id(text: str) -> tuple[str, int, int]:
-    """The address, port and commit-log offset of an id. Raises HeaderError for any other text."""
+    """Return the address, port and commit-log offset of an id. Raises HeaderError for any other text."""
     data = _id_bytes(text)
     host, port = unpack_host(data[:-8])
     return host, port, int.from_bytes(data[-8:], "big", signed=True)
@@ -133,15 +135,18 @@ class UniqId(NamedTuple):
 
 
 def parse_uniq_id(text: str) -> UniqId:
-    """The parts of a UNIQ_KEY. Raises HeaderError for any other text; an offset message id looks the same."""
+    """Return the parts of a UNIQ_KEY. Raises HeaderError for any other text; an offset message id looks the
+    same.
+    """
     data = _id_bytes(text)
     pid, identity, span, counter = struct.unpack(">HIIH", data[-12:])
     return UniqId(str(ipaddress.ip_address(data[:-12])), pid, identity, span, counter)
 
 
 def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
-    """The latest time (ms) up to `now_ms` at which a UNIQ_KEY can have been made. Raises HeaderError for any
-    other text."""
+    """Return the latest time (ms) up to `now_ms` at which a UNIQ_KEY can have been made. Raises HeaderError
+    for any other text.
+    """
     # 31 days of milliseconds need the sign bit, so it is read as unsigned.
     span = int.from_bytes(_id_bytes(uniq_id)[-6:-2], "big")
     start, _ = _month(now_ms, tz)
@@ -160,7 +165,7 @@ def _id_bytes(text: str) -> bytes:
 
 
 def _month(moment_ms: int, tz: tzinfo | None) -> tuple[int, int]:
-    """The first milliseconds of the month of a moment and of the month after it."""
+    """Return the first milliseconds of the month of a moment and of the month after it."""
     moment = datetime.fromtimestamp(moment_ms / 1000, tz)
     first = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     following = (first + timedelta(days=32)).replace(day=1)

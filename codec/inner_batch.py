@@ -19,7 +19,8 @@ NOT_INNER = ~(WRAPPED | MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_M
 
 
 def unwrapped(message: MessageExt, begin: int = 0) -> list[MessageExt]:
-    """The messages of a record with a plain body, from queue offset `begin` on if it is an inner batch.
+    """Return the messages of a record with a plain body, from queue offset `begin` on if it is an inner
+    batch.
 
     Raises BodyError for an inner batch that is none.
     """

@@ -58,7 +58,7 @@ class FixedLayout:
         self.iter_unpack = self.struct.iter_unpack
 
     def part(self, *names: str) -> struct.Struct:
-        """A reader of neighbouring fields, named in layout order; it reads at ``offsets[names[0]]``."""
+        """Return a reader of neighbouring fields, named in layout order; it reads at ``offsets[names[0]]``."""
         first = self.names.index(names[0])
         chosen = self.fields[first : first + len(names)]
         if tuple(field.name for field in chosen) != names:
@@ -66,7 +66,9 @@ class FixedLayout:
         return struct.Struct(self.order + "".join(field.code for field in chosen))
 
     def dtype(self) -> Any:
-        """The layout as a NumPy structured dtype. `Bytes` become void fields, which keep trailing zeros."""
+        """Return the layout as a NumPy structured dtype. `Bytes` become void fields, which keep trailing
+        zeros.
+        """
         return _dtype(self)
 
     def __repr__(self) -> str:
@@ -74,7 +76,7 @@ class FixedLayout:
 
 
 def fused(declaration: construct.Struct) -> FixedLayout:
-    """The fast readers of a declaration. Raises TypeError when its width is not fixed."""
+    """Return the fast readers of a declaration. Raises TypeError when its width is not fixed."""
     return FixedLayout(declaration)
 
 

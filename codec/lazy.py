@@ -40,7 +40,7 @@ def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
 
 
 def _homes(source: str) -> dict[str, str]:
-    """The module of each name, from the imports in the first `if` of a module."""
+    """Return the module of each name, from the imports in the first `if` of a module."""
     guarded = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
     imports = (node for node in guarded.body if isinstance(node, ast.ImportFrom))
     return {alias.name: node.module or "" for node in imports for alias in node.names}

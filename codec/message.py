@@ -62,7 +62,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
     ) -> Message:
-        """Makes a message from its parts. A text body becomes UTF-8; `keys` is one key or several, without
+        """Make a message from its parts. A text body becomes UTF-8; `keys` is one key or several, without
         blanks in them."""
         named = dict(properties or {})
         joined = keys if isinstance(keys, str) else " ".join(keys)
@@ -93,7 +93,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.properties.get(PropertyName.UNIQ_KEY)
 
     def with_properties(self, properties: Mapping[str, str] = {}, /, **named: str) -> Message:
-        """Makes the same message with these properties set."""
+        """Make the same message with these properties set."""
         merged = {**self.properties, **properties, **named}
         return Message(topic=self.topic, body=self.body, flag=self.flag, properties=merged)
 

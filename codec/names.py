@@ -61,17 +61,17 @@ SYSTEM_GROUPS = frozenset((*BUILT_IN_GROUPS, "CLIENT_INNER_PRODUCER", "SELF_TEST
 
 
 def is_system_topic(name: str) -> bool:
-    """True for built-in topics. A broker adds those named after its cluster and itself."""
+    """Return True for built-in topics. A broker adds those named after its cluster and itself."""
     return name in SYSTEM_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def keeps_others(name: str) -> bool:
-    """True for topics in which a broker keeps messages of other topics: delayed, half, or replies."""
+    """Return True for topics in which a broker keeps messages of other topics: delayed, half, or reply."""
     return name in _KEPT or name.startswith(SYSTEM_TOPIC_PREFIX) or name.endswith(_REPLIES)
 
 
 def is_closed_to_senders(name: str) -> bool:
-    """True for topics in which only brokers store messages."""
+    """Return True for topics in which only brokers store messages."""
     return name in FORBIDDEN_SEND_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
 
 
@@ -94,7 +94,7 @@ def reply_topic(cluster: str) -> str:
 
 
 def check_topic(name: str) -> None:
-    """Raises ValueError, with the broker's remark, for an invalid topic name."""
+    """Raise ValueError, with the broker's remark, for an invalid topic name."""
     if not name.strip():
         raise ValueError("The specified topic is blank.")
     if not _LEGAL.fullmatch(name):
@@ -104,7 +104,7 @@ def check_topic(name: str) -> None:
 
 
 def check_group(name: str) -> None:
-    """Raises ValueError, with the Java client's text, for an invalid group name."""
+    """Raise ValueError, with the Java client's text, for an invalid group name."""
     if not name.strip():
         raise ValueError("the specified group is blank")
     if len(name) > MAX_GROUP_LENGTH:

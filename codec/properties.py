@@ -126,7 +126,7 @@ CLOSED_TO_SENDERS = RESERVED - {
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Encodes pairs as 4.9 does, without the last separator. Raises LocalProtocolError over 32,767 bytes."""
+    """Encode pairs as 4.9 does, without the last separator. Raises LocalProtocolError over 32,767 bytes."""
     text = PROPERTY_SEPARATOR.join([f"{name}\x01{value}" for name, value in properties.items()])
     data = text.encode("utf-8", "replace")
     if len(data) > MAX_PROPERTIES_LENGTH:
@@ -142,18 +142,20 @@ def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, s
 
 
 def split_keys(keys: str | None) -> list[str]:
-    """The index keys of a KEYS value, which are separated by blanks."""
+    """Return the index keys of a KEYS value, which are separated by blanks."""
     return [key for key in keys.split(" ") if key] if keys else []
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """The level of the DELAY property; 0 unless it is a positive number of at most 10 ASCII digits."""
+    """Return the level of the DELAY property; 0 unless it is a positive number of at most 10 ASCII digits."""
     level = properties.get(PropertyName.DELAY, "")
     return int(level) if len(level) < 11 and level.isascii() and level.isdigit() else 0
 
 
 def properties_problem(text: bytes) -> str | None:
-    """The reason why a text does not parse: it is not UTF-8, or a pair has no name. None for a sound text."""
+    """Return the reason why a text does not parse: it is not UTF-8, or a pair has no name. None for a sound
+    text.
+    """
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -163,7 +165,7 @@ def properties_problem(text: bytes) -> str | None:
 
 
 def sound_text(text: bytes, properties: Mapping[str, str]) -> bytes:
-    """A text that parses: `text`, or these pairs that were read from it. Raises LocalProtocolError.
+    """Return a text that parses: `text`, or these pairs that were read from it. Raises LocalProtocolError.
 
     Readers of a store take a record whose properties do not parse for a damaged one.
     """
@@ -174,6 +176,6 @@ def sound_text(text: bytes, properties: Mapping[str, str]) -> bytes:
 
 
 def mended_properties(text: bytes) -> bytes:
-    """A text of the same length with the readable pairs, and ends of pairs in place of the others."""
+    """Return a text of the same length with the readable pairs, and end of pairs in place of the others."""
     pairs = text.split(_PAIR_END)
     return _PAIR_END.join(pair if not properties_problem(pair) else _PAIR_END * len(pair) for pair in pairs)

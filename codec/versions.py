@@ -39,7 +39,8 @@ def _names() -> tuple[str, ...]:
 
 
 def version_name(number: int) -> str:
-    """The name of a version number, as `MQVersion.getVersionDesc` prints it: 409 → ``V4_9_8``. It never
-    fails."""
+    """Return the name of a version number, as `MQVersion.getVersionDesc` prints it: 409 → ``V4_9_8``. It
+    never fails.
+    """
     names = _names()
     return names[number] if 0 <= number < len(names) else names[-1]

@@ -29,7 +29,7 @@ def install_command(extra: str) -> str:
 
 
 def require(extra: str, *modules: str) -> None:
-    """Raises MissingPackage for the first of `modules` that is not installed; none is imported but the parents
+    """Raise MissingPackage for the first of `modules` that is not installed; none is imported but the parents
     of a dotted name.
     """
     for module in modules:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 def replacing(
     path: Path, *, backup: Path | None = None, durable: bool = True, mode: int | None = None
 ) -> Iterator[BinaryIO]:
-    """Yields a temporary file beside `path`, which replaces it when the block ends without an error.
+    """Yield a temporary file beside `path`, which replaces it when the block ends without an error.
 
     Readers see the old content or the new; an error leaves the old one, and no other file. The previous
     content is copied to `backup` first. `durable` also syncs file and folder: without it a power cut may lose
@@ -44,14 +44,14 @@ def replacing(
 def replace_file(
     path: Path, content: bytes, *, backup: Path | None = None, durable: bool = True, mode: int | None = None
 ) -> None:
-    """Writes `content` as `replacing` does. A missing folder is created."""
+    """Write `content` as `replacing` does. A missing folder is created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, backup=backup, durable=durable, mode=mode) as file:
         file.write(content)
 
 
 def refuse_existing(out: Path, *, replace: bool) -> None:
-    """Raises FileExistsError for a file that must not be replaced, another OSError where no file can be."""
+    """Raise FileExistsError for a file that must not be replaced, another OSError where no file can be."""
     if out.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file with --out", str(out))
     if not out.parent.is_dir():

@@ -28,12 +28,12 @@ class NoAccount(AclError):
 
 
 async def put_account(access: AccessControl, given: Mapping[str, Any], now_ms: int) -> None:
-    """Creates an account in plain_acl.yml, or changes it in the file that has it. AclError, OSError."""
+    """Create an account in plain_acl.yml, or changes it in the file that has it. AclError, OSError."""
     await _change(access, _file_of(str(given.get("accessKey"))), lambda old: with_account(old, given), now_ms)
 
 
 async def delete_account(access: AccessControl, key: str, now_ms: int) -> None:
-    """Deletes an account from the file that has it. NoAccount, AclError, OSError."""
+    """Delete an account from the file that has it. NoAccount, AclError, OSError."""
 
     def choose(found: Loaded) -> Path | None:
         path = _file_of(key)(found)
@@ -45,7 +45,7 @@ async def delete_account(access: AccessControl, key: str, now_ms: int) -> None:
 
 
 async def set_white(access: AccessControl, addresses: Collection[str], path: str, now_ms: int) -> None:
-    """Replaces the global white addresses of a file, by default plain_acl.yml. AclError, OSError."""
+    """Replace the global white addresses of a file, by default plain_acl.yml. AclError, OSError."""
     for one in addresses:
         parse_rule(one)
 
@@ -70,7 +70,7 @@ def _file_of(key: str) -> Callable[[Loaded], Path | None]:
 async def _change(
     access: AccessControl, choose: Callable[[Loaded], Path | None], change: Change, now_ms: int
 ) -> None:
-    """Changes the file that `choose` names, None: plain_acl.yml, and puts it into force."""
+    """Change the file that `choose` names, None: plain_acl.yml, and put it into force."""
     async with access.changing:
         found = access.current
         path = choose(found) or access.default

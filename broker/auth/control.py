@@ -112,7 +112,7 @@ class AccessControl:
         return self._loaded
 
     async def load(self) -> None:
-        """Reads the files at the start. ConfigError when one cannot be used."""
+        """Read the files at the start. ConfigError when one cannot be used."""
         try:
             contents = await self.in_thread(read_files, self.disk, self.default)
         except OSError as error:
@@ -124,21 +124,21 @@ class AccessControl:
         self.use(loaded(contents, self._now_ms()))
 
     def use(self, found: Loaded) -> None:
-        """Puts rules into force."""
+        """Put rules into force."""
         self._loaded = found
         self._permitted.clear()
         self._macs.clear()
         self.on_change()
 
     async def watch(self) -> None:
-        """Follows changes of the files. OSError when they cannot be read."""
+        """Follow changes of the files. OSError when they cannot be read."""
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.sleep(WATCH_SECONDS)
                 await self._follow(nursery)
 
     async def _follow(self, nursery: trio.Nursery) -> None:
-        """Reads the files once more; those that have changed are parsed in the background. OSError."""
+        """Read the files once more; those that have changed are parsed in the background. OSError."""
         try:
             contents = await self.in_thread(read_files, self.disk, self.default)
         except ConfigError as error:
@@ -163,7 +163,7 @@ class AccessControl:
             await self._apply()
 
     async def _read(self, path: Path, content: bytes, together_until: float) -> None:
-        """Parses a file that has changed. One that takes long is put into force by itself."""
+        """Parse a file that has changed. One that takes long is put into force by itself."""
         try:
             file = await self.in_thread(parse_file, str(path), content, self._now_ms())
         except AclError as error:
@@ -179,7 +179,7 @@ class AccessControl:
             await self._apply()
 
     async def _apply(self) -> None:
-        """Puts what is ready into force."""
+        """Put what is ready into force."""
         async with self.applying:
             ready, self._ready = self._ready, {}
             for path in ready:
@@ -189,7 +189,7 @@ class AccessControl:
         _log.info("%d accounts in %d files", len(self._loaded.rules.accounts), len(self._loaded.contents))
 
     async def put(self, path: Path, content: bytes, file: AccountFile) -> None:
-        """Puts one file into force, as a request has changed it."""
+        """Put one file into force, as a request has changed it."""
         async with self.applying:
             self._reading.pop(path, None)
             self._ready.pop(path, None)
@@ -199,14 +199,14 @@ class AccessControl:
             self.use(await self.in_thread(self._loaded.changed, order, {path: (content, file)}))
 
     def gate(self, session: Session, command: RemotingCommand) -> None:
-        """Admits a request or raises Refusal; NotReady for one whose check takes turns or needs the disk."""
+        """Admit a request or raise Refusal; NotReady for one whose check takes turns or needs the disk."""
         try:
             self._check(session, command)
         except NotReady as missing:
             raise NotReady(missing.ready, then=missing.then or self._check) from None
 
     def may_send(self, client: ClientChannel, topic: str) -> bool:
-        """True if the account of a client, as it is now, may send to a topic."""
+        """Return True if the account of a client, as it is now, may send to a topic."""
         address = _address_of(client.channel.peer_text.rpartition(":")[0])
         attempt = Attempt(address, client.access_key)
         found = identify(self._loaded.rules, attempt)
@@ -232,7 +232,7 @@ class AccessControl:
     def _decide(
         self, session: Session, command: RemotingCommand, attempt: Attempt, rule: Rule
     ) -> Identified | None:
-        """The account whose permissions let a request pass, None for a white address. Refusal."""
+        """Return the account whose permissions let a request pass, None for a white address. Refusal."""
         found = identify(self._loaded.rules, attempt)
         try:
             if not isinstance(found, Decision):
@@ -271,7 +271,7 @@ class AccessControl:
     def _check_message(
         self, session: Session, command: RemotingCommand, rule: Rule, found: Identified
     ) -> None:
-        """Refuses a request about a message whose topic the account has no permission for. NotReady."""
+        """Refuse a request about a message whose topic the account has no permission for. NotReady."""
         if rule.message is None or rule.operation is None or found.account.admin:
             return
         try:
@@ -294,7 +294,7 @@ class AccessControl:
             raise self._refusal(session, command, decisions[0])
 
     def _checked(self, session: Session, command: RemotingCommand, rule: Rule, attempt: Attempt) -> Steps:
-        """Decides about a request with a long body, in steps."""
+        """Decide about a request with a long body, in steps."""
         found: Identified | None = None
         known = self._loaded.rules.accounts.get(attempt.access_key or "")
         if known is not None:
@@ -352,7 +352,7 @@ def _unreadable(error: CodecError) -> Refusal:
 
 
 def _decoded(rule: Rule, command: RemotingCommand) -> Generator[None, None, object]:
-    """The long body of a request, if its handler accepts so much. Refusal."""
+    """Return the long body of a request, if its handler accepts so much. Refusal."""
     body = bytes(command.body)
     try:
         if len(body) > LONGEST_BODY:

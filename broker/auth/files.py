@@ -32,7 +32,7 @@ _log = logging.getLogger("broker.auth")
 
 
 def default_file(config: BrokerConfig) -> Path:
-    """The path of plain_acl.yml. ConfigError when nothing names it."""
+    """Return the path of plain_acl.yml. ConfigError when nothing names it."""
     home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
     given = config.plain_acl_file
     if given is None:
@@ -47,7 +47,7 @@ def default_file(config: BrokerConfig) -> Path:
 
 
 def read_files(disk: Disk, default: Path) -> dict[Path, bytes]:
-    """The contents of the files, in their order; without plain_acl.yml if there is none. Blocks.
+    """Return the contents of the files, in their order; without plain_acl.yml if there is none. Blocks.
 
     OSError for one that cannot be read; ConfigError for too many or too long ones.
     """
@@ -60,7 +60,7 @@ def read_files(disk: Disk, default: Path) -> dict[Path, bytes]:
 
 
 def read_by_others(disk: Disk, paths: Iterable[Path]) -> list[Path]:
-    """The files among some that others than their owner may read. Blocks."""
+    """Return the files among some that others than their owner may read. Blocks."""
     states = [(path, disk.state(path)) for path in paths]
     return [path for path, state in states if state is not None and (state.mode or 0) & OTHERS]
 
@@ -98,11 +98,13 @@ class Loaded:
 
     @classmethod
     def read(cls, contents: Contents, now_ms: int) -> Loaded:
-        """Reads the files. AclError for one that is wrong."""
+        """Read the files. AclError for one that is wrong."""
         return cls(contents, {path: parse_file(str(path), data, now_ms) for path, data in contents.items()})
 
     def changed(self, order: Iterable[Path], ready: Mapping[Path, tuple[bytes, AccountFile]]) -> Loaded:
-        """The files of `order`, of which those that are `ready` have changed; without those that were never read."""
+        """Return the files of `order`, of which those that are `ready` have changed; without those that were
+        never read.
+        """
         known = dict(zip(self.contents, zip(self.contents.values(), self.files, strict=True), strict=True))
         known.update(ready)
         wanted = {path: known[path] for path in order if path in known}
@@ -119,7 +121,7 @@ NOTHING: Final = Loaded({}, {})
 
 
 def loaded(contents: Contents, now_ms: int) -> Loaded:
-    """The files at the start. ConfigError for one that is wrong: the broker must not run unprotected."""
+    """Return the files at the start. ConfigError for one that is wrong: the broker must not run unprotected."""
     try:
         return Loaded.read(contents, now_ms)
     except AclError as error:

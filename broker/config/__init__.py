@@ -97,7 +97,7 @@ class ConfigUpdate(NamedTuple):
 
 
 def read_properties(path: Path, disk: Disk = REAL) -> dict[str, str]:
-    """The entries of a file. Raises ConfigError when it cannot be read. Blocks."""
+    """Return the entries of a file. Raises ConfigError when it cannot be read. Blocks."""
     try:
         return load_properties_file(disk.read(path))
     except OSError as error:
@@ -107,7 +107,7 @@ def read_properties(path: Path, disk: Disk = REAL) -> dict[str, str]:
 
 
 def write_properties(path: Path, entries: Mapping[str, str], disk: Disk = REAL) -> None:
-    """Replaces a file in one step and keeps its previous content beside it as `.bak`. Blocks; OSError.
+    """Replace a file in one step and keep its previous content beside it as `.bak`. Blocks; OSError.
 
     Its permissions stay: a file for its owner only may hold secrets.
     """
@@ -116,12 +116,12 @@ def write_properties(path: Path, entries: Mapping[str, str], disk: Disk = REAL) 
 
 
 def load_config(cls: type[Config], path: str | Path) -> tuple[Config, list[str]]:
-    """The configuration in a file, and its unknown names. ConfigError if it is unreadable or wrong."""
+    """Return the configuration in a file, and its unknown names. ConfigError if it is unreadable or wrong."""
     return config_from_properties(cls, read_properties(Path(path)))
 
 
 def config_from_properties(cls: type[StructT], entries: Mapping[str, str]) -> tuple[StructT, list[str]]:
-    """Converts entries like `load_config`. A property with a fixed value is known only with this value."""
+    """Convert entries like `load_config`. A property with a fixed value is known only with this value."""
     names = property_names(cls)
     known = {name: value for name, value in entries.items() if name in names}
     unknown = [name for name, value in entries.items() if name not in names and FIXED.get(name) != value]
@@ -129,7 +129,7 @@ def config_from_properties(cls: type[StructT], entries: Mapping[str, str]) -> tu
 
 
 def warn_unknown(unknown: list[str], source: str) -> None:
-    """Logs a warning for each name on the logger `broker.config`."""
+    """Log a warning for each name on the logger `broker.config`."""
     for name in unknown:
         _log.warning("%s: %s", source, ignored(name))
 
@@ -144,7 +144,7 @@ def ignored(name: str) -> str:
 
 
 def update_config(config: Config, entries: Mapping[str, str], told: Mapping[str, str] = {}) -> ConfigUpdate:
-    """Applies entries to a running configuration (codes 25 and 318). Refusal of names and values.
+    """Apply entries to a running configuration (codes 25 and 318). Refusal of names and values.
 
     What the server has `told` already is no change.
     """
@@ -172,13 +172,13 @@ def update_config(config: Config, entries: Mapping[str, str], told: Mapping[str,
 
 
 def config_properties(config: BrokerConfig | NamesrvConfig) -> dict[str, str]:
-    """Every property that has a value, as Java formats it, but no secret."""
+    """Return every property that has a value, as Java formats it, but no secret."""
     values = ((name, getattr(config, field)) for name, field in property_names(type(config)).items())
     return {name: _text(value) for name, value in values if value is not None and name not in SECRETS}
 
 
 def config_text(config: BrokerConfig | NamesrvConfig) -> str:
-    """The body of GET_BROKER_CONFIG and GET_NAMESRV_CONFIG."""
+    """Return the body of GET_BROKER_CONFIG and GET_NAMESRV_CONFIG."""
     return format_properties(config_properties(config))
 
 
@@ -189,7 +189,7 @@ def property_names(cls: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def expand_path(text: str) -> Path:
-    """A path of a configuration with `~` or Java's `${user.home}` replaced by the home folder."""
+    """Return a path of a configuration with `~` or Java's `${user.home}` replaced by the home folder."""
     return Path(text.replace("${user.home}", "~")).expanduser()
 
 

@@ -44,7 +44,7 @@ def _between(low: int, high: int, what: str = "a number") -> _Rule:
 
 
 def _is_name(text: str) -> bool:
-    """True for what can be a topic of the broker itself."""
+    """Return True for what can be a topic of the broker itself."""
     is_word = bool(text) and text.isprintable() and not {"/", " "} & set(text) and text not in SYSTEM_TOPICS
     return is_word and len(text.encode()) <= MAX_TOPIC_LENGTH
 
@@ -54,7 +54,7 @@ def _is_cluster_name(text: str) -> bool:
 
 
 def _is_property(text: str) -> bool:
-    """True for what can be a property of each message."""
+    """Return True for what can be a property of each message."""
     return text.isprintable() and len(text.encode()) <= MAX_TOPIC_LENGTH
 
 
@@ -165,7 +165,7 @@ _UNSUPPORTED: Sequence[tuple[str, Any, str]] = (
 
 
 def check_values(config: BrokerConfig | NamesrvConfig) -> None:
-    """Raises ConfigError for the first invalid value, with what is expected."""
+    """Raise ConfigError for the first invalid value, with what is expected."""
     rules = _BROKER_VALUES if isinstance(config, BrokerConfig) else _NAMESRV_VALUES
     for field, rule in rules.items():
         value = getattr(config, field)
@@ -176,7 +176,7 @@ def check_values(config: BrokerConfig | NamesrvConfig) -> None:
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
-    """One line for each property that enables a feature that this broker does not have."""
+    """Return one line for each property that enables a feature that this broker does not have."""
     return [
         f"{java_name(field)}={str(value).lower() if value is True else value} is not supported: {consequence}"
         for field, value, consequence in _UNSUPPORTED

@@ -23,8 +23,8 @@ class _Credentials(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def own_signer(config: BrokerConfig) -> Signer | None:
-    """The signer of the requests of the broker; None without an account. ConfigError, which shows no text of
-    it.
+    """Return the signer of the requests of the broker; None without an account. ConfigError, which shows no
+    text of it.
     """
     text = (config.inner_client_authentication_credentials or "").strip()
     if not text:

@@ -15,7 +15,7 @@ _CAPITALS = {
 
 
 def java_name(field: str) -> str:
-    """The Java property of a field: `listen_port` is `listenPort`, but `broker_ip1` is `brokerIP1`."""
+    """Return the Java property of a field: `listen_port` is `listenPort`, but `broker_ip1` is `brokerIP1`."""
     first, *rest = field.split("_")
     return _CAPITALS.get(field) or first + "".join(word[:1].upper() + word[1:] for word in rest)
 

@@ -76,12 +76,13 @@ class TlsConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES):
 
 
 def is_tls_name(name: str) -> bool:
-    """True for a property of TLS, known or not."""
+    """Return True for a property of TLS, known or not."""
     return name.startswith(PREFIX)
 
 
 def load_tls(entries: Mapping[str, str], disk: Disk = REAL) -> tuple[TlsConfig, list[str]]:
-    """The settings of entries, over those of the file that `tls.config.file` names; and the unknown names.
+    """Return the settings of entries, over those of the file that `tls.config.file` names; and the unknown
+    names.
 
     Blocks. ConfigError: a file that cannot be read, a wrong value.
     """

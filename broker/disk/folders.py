@@ -21,7 +21,7 @@ class DurableFolders(ABC):
         self._durable_folders: set[Path] = set()
 
     def make_folder(self, path: Path) -> None:
-        """Creates a folder and its parents where they are missing, durably."""
+        """Create a folder and its parents where they are missing, durably."""
         if path in self._durable_folders and self._has_folder(path):
             return
         if path != path.parent:
@@ -30,7 +30,7 @@ class DurableFolders(ABC):
         self._durable_folders.add(path)
 
     def keep_folder(self, path: Path) -> None:
-        """Makes a folder and its parents durable. A missing one is fine."""
+        """Make a folder and its parents durable. A missing one is fine."""
         if path not in self._durable_folders and path != path.parent:
             self.keep_folder(path.parent)
             self._sync_name(path, is_new=False)
@@ -45,12 +45,12 @@ class DurableFolders(ABC):
 
     @abstractmethod
     def sync_folder(self, path: Path) -> None:
-        """Makes creations, renames and removals in a folder durable. A missing folder is fine."""
+        """Make creations, renames and removals in a folder durable. A missing folder is fine."""
 
     @abstractmethod
     def _has_folder(self, path: Path) -> bool:
-        """True if this is a folder."""
+        """Return True if this is a folder."""
 
     @abstractmethod
     def _create_folder(self, path: Path) -> bool:
-        """Creates one folder whose parent exists; False if it was there."""
+        """Create one folder whose parent exists; False if it was there."""

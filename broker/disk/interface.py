@@ -46,37 +46,37 @@ class MappedFile(Protocol):
     def view(self) -> memoryview: ...
 
     def is_resident(self, position: int, length: int) -> bool:
-        """True if reading these bytes does not wait for the disk. Does not block."""
+        """Return True if reading these bytes does not wait for the disk. Does not block."""
 
     def release_pages(self, position: int, length: int) -> None:
-        """Drops whole pages, dirty ones too, from the memory of this process; the page cache keeps them."""
+        """Drop whole pages, dirty ones too, from the memory of this process; the page cache keeps them."""
 
     def populate_pages(self, position: int, length: int) -> bool:
-        """Allocates pages before they are written. False if the kernel cannot; ValueError if closed."""
+        """Allocate pages before they are written. False if the kernel cannot; ValueError if closed."""
 
     def reserve(self, position: int, length: int) -> None:
-        """Gives bytes their blocks on the disk; writing them cannot fail then. OSError if it is full. Blocks.
+        """Give bytes their blocks on the disk; writing them cannot fail then. OSError if it is full. Blocks.
 
         Does nothing for a file that was removed, and where the file system does not know how.
         """
 
     def load_pages(self, position: int, length: int) -> None:
-        """Reads pages into the page cache. Blocks; does nothing for a file that was removed."""
+        """Read pages into the page cache. Blocks; does nothing for a file that was removed."""
 
     def read_ahead(self, is_on: bool) -> None:
-        """Has the first touch of a page bring those around it or not, whatever the file was opened with.
+        """Have the first touch of a page bring those around it or not, whatever the file was opened with.
         ValueError if closed."""
 
     def clear_from(self, position: int) -> bool:
-        """Zeroes everything from `position` on and keeps the modification time; False if nothing was to be
+        """Zero everything from `position` on and keep the modification time; False if nothing was to be
         done. Blocks."""
 
     def rewrite(self, position: int, length: int) -> None:
-        """Writes bytes again as they are: the next sync writes their pages even if one that failed has
+        """Write bytes again as they are: the next sync writes their pages even if one that failed has
         counted them as clean. Blocks."""
 
     def close(self) -> None:
-        """Unmaps now, or when the last slice of `view` is gone."""
+        """Unmap now, or when the last slice of `view` is gone."""
 
 
 class CannotSync(Exception):
@@ -90,7 +90,7 @@ class FileSync(Protocol):
         """As `Disk.sync_file`. OSError, CannotSync; it cannot be cancelled."""
 
     def close(self) -> None:
-        """Frees its resources."""
+        """Free its resources."""
 
 
 class Disk(Protocol):
@@ -99,65 +99,66 @@ class Disk(Protocol):
     def open_mapped(
         self, path: Path, size: int, *, may_create: bool = True, read_around: bool = True
     ) -> MappedFile:
-        """Maps a file, created or extended with zeros to `size` bytes (sparse). FileNotFoundError.
+        """Map a file, created or extended with zeros to `size` bytes (sparse). FileNotFoundError.
 
         Without `read_around`, the first touch of a page brings no others, once the file is written.
         """
 
     def data_ranges(self, path: Path, position: int, size: int) -> Iterator[tuple[int, int]]:
-        """Starts and ends of the ranges of [position, size) of a file that may hold other bytes than zeros.
+        """Start and ends of the ranges of [position, size) of a file that may hold other bytes than zeros.
 
         FileNotFoundError.
         """
 
     def read(self, path: Path) -> bytes:
-        """The whole content. FileNotFoundError."""
+        """Return the whole content. FileNotFoundError."""
 
     def read_part(self, path: Path, position: int, length: int) -> bytes:
         """Bytes of a file; fewer where it ends. FileNotFoundError."""
 
     def write(self, path: Path, content: bytes, mode: int | None = None) -> None:
-        """Makes `content` the whole content, in place: a power cut leaves any mix of old and new pages. `mode`:
-        the permissions of the file."""
+        """Make `content` the whole content, in place: a power cut leaves any mix of old and new pages.
+        `mode`: the permissions of the file.
+        """
 
     def state(self, path: Path) -> FileState | None:
         """Size and time of a file or folder; None if there is none."""
 
     def list(self, folder: Path) -> list[Path]:
-        """The paths in a folder, sorted; none if it does not exist or is a file."""
+        """Return the paths in a folder, sorted; none if it does not exist or is a file."""
 
     def make_folder(self, path: Path) -> None:
-        """Creates a folder and its parents where they are missing, durably."""
+        """Create a folder and its parents where they are missing, durably."""
 
     def keep_folder(self, path: Path) -> None:
-        """Makes a folder and its parents durable. A missing one is fine."""
+        """Make a folder and its parents durable. A missing one is fine."""
 
     def replace(self, source: Path, target: Path) -> None:
-        """Renames a file within its folder; an existing target is replaced at once."""
+        """Rename a file within its folder; an existing target is replaced at once."""
 
     def unlink(self, path: Path) -> None:
-        """Removes a file if it exists."""
+        """Remove a file if it exists."""
 
     def remove_empty_folder(self, path: Path) -> None:
-        """Removes a folder if nothing is in it."""
+        """Remove a folder if nothing is in it."""
 
     def sync_file(self, path: Path) -> None:
-        """Makes the content of a file, if there is one, durable, including pages written through mappings."""
+        """Make the content of a file, if there is one, durable, including pages written through mappings."""
 
     def file_sync(self) -> FileSync | None:
-        """A way to sync files beside `sync_file`; None if there is none. The caller closes it."""
+        """Return a way to sync files beside `sync_file`; None if there is none. The caller closes it."""
 
     def sync_folder(self, path: Path) -> None:
-        """Makes creations, renames and removals in a folder durable. A missing folder is fine."""
+        """Make creations, renames and removals in a folder durable. A missing folder is fine."""
 
     def usage(self, path: Path) -> Usage:
         """Usage of the file system that holds a path, or would hold it."""
 
     def lock(self, path: Path, folders: Sequence[Path]) -> AbstractContextManager[None]:
-        """Makes the folders of a store and holds them and its lock file for a block.
+        """Make the folders of a store and holds them and its lock file for a block.
 
         StoreLocked at once if another broker holds any of them.
         """
 
     def boot_id(self) -> bytes:
-        """Differs after each start of the machine; empty if unknown."""
+        """Differ after each start of the machine; empty if unknown."""

@@ -81,13 +81,13 @@ class KernelSync:
             raise OSError(-result, os.strerror(-result), str(path))
 
     def close(self) -> None:
-        """Frees what the kernel holds. Blocks while a sync is under way."""
+        """Free what the kernel holds. Blocks while a sync is under way."""
         _call(self._calls.destroy, self._context)
         os.close(self._eventfd)
         self._close_file()
 
     def _descriptor(self, path: Path) -> int:
-        """A descriptor of the file that has this path now: another may have had it before."""
+        """Return a descriptor of the file that has this path now: another may have had it before."""
         if self._open is not None:
             known, descriptor = self._open
             if known == path and os.fstat(descriptor).st_nlink:
@@ -104,7 +104,7 @@ class KernelSync:
 
 
 def open_kernel_sync() -> KernelSync | None:
-    """A KernelSync; None where the kernel has none."""
+    """Return a KernelSync; None where the kernel has none."""
     try:
         return KernelSync()
     except OSError:
@@ -112,7 +112,7 @@ def open_kernel_sync() -> KernelSync | None:
 
 
 def _call(number: int, *arguments: Any) -> int:
-    """The result of a system call; OSError if it fails."""
+    """Return the result of a system call; OSError if it fails."""
     longs = [ctypes.c_long(one) if isinstance(one, int) else one for one in (number, *arguments)]
     result: int = _syscall()(*longs)
     if result < 0:

@@ -29,7 +29,7 @@ _held: set[Identity] = set()
 
 @contextlib.contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Holds the lock file for the block. StoreLocked at once if another broker does; StoreError."""
+    """Hold the lock file for the block. StoreLocked at once if another broker does; StoreError."""
     with _opened(path, os.O_RDWR | os.O_CREAT) as fd:
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
@@ -42,7 +42,7 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_folder(path: Path) -> Iterator[None]:
-    """Holds a folder for the block, by whatever path others reach it. StoreLocked, StoreError."""
+    """Hold a folder for the block, by whatever path others reach it. StoreLocked, StoreError."""
     with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,7 +58,7 @@ def hold_folder(path: Path) -> Iterator[None]:
 
 
 def is_same(path: Path, other: Path) -> bool:
-    """True if two paths lead to one existing file or folder."""
+    """Return True if two paths lead to one existing file or folder."""
     return _identity(path) == _identity(other) is not None
 
 
@@ -76,7 +76,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def unusable(path: Path) -> Iterator[None]:
-    """Turns an OSError of the block into the StoreError for a folder that cannot be used."""
+    """Turn an OSError of the block into the StoreError for a folder that cannot be used."""
     try:
         yield
     except OSError as error:
@@ -105,7 +105,7 @@ def _identity(path: Path) -> Identity | None:
 
 
 def locked(path: Path, holder: str) -> StoreLocked:
-    """The error for a lock file or folder that `holder` holds."""
+    """Return the error for a lock file or folder that `holder` holds."""
     return StoreLocked(
         f"{path} is held by {holder}: a broker already runs on this folder; stop it or choose another one"
     )

@@ -138,8 +138,9 @@ class RealMappedFile:
 
 
 def _write_zeros(fd: int, position: int, size: int) -> bool:
-    """Zeroes the pages of a file that hold anything else, where the file system cannot make holes; False if there
-    are none."""
+    """Zero the pages of a file that hold anything else, where the file system cannot make holes; False if
+    there are none.
+    """
     has_written = False
     while position < size:
         end = min((position // LOAD_BYTES + 1) * LOAD_BYTES, size)
@@ -178,7 +179,7 @@ def data_ranges(path: Path, position: int, size: int) -> Iterator[tuple[int, int
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
-    """A descriptor of a file for the block."""
+    """Yield a descriptor of a file for the block."""
     fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
     try:
         yield fd
@@ -187,7 +188,7 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def _mapped(fd: int, size: int, path: Path) -> mmap.mmap:
-    """A shared mapping of a file that does without `fd`."""
+    """Return a shared mapping of a file that does without `fd`."""
     try:
         place = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
         address = _address(place, 0)

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def save_table(disk: Disk, path: Path, content: bytes, mode: int | None = None) -> None:
-    """Replaces the file and keeps the previous content as `.bak`. `mode`: the permissions of the new file.
+    """Replace the file and keep the previous content as `.bak`. `mode`: the permissions of the new file.
     Blocks; OSError if the disk refuses."""
     disk.make_folder(path.parent)
     fresh = path.with_name(path.name + ".tmp")
@@ -41,7 +41,8 @@ def save_table(disk: Disk, path: Path, content: bytes, mode: int | None = None) 
 def load_table(
     disk: Disk, path: Path, decode: Callable[[bytes], T | None], *, needed: str = "", derived: bool = False
 ) -> T | None:
-    """The decoded file, or its `.bak`; None if neither exists or both are empty: `decode` returns None.
+    """Return the decoded file, or its `.bak`; None if neither exists or both are empty: `decode` returns
+    None.
 
     StoreDamaged if `decode` refuses what there is, with CodecError or ValueError, and, with `needed`,
     which says what the table is for, if it is empty. Neither refuses a start for a `derived` table, which
@@ -82,7 +83,7 @@ def load_table(
 
 
 def _put_away(disk: Disk, path: Path, backup: Path | None) -> None:
-    """Makes room for the next save of a table that was read from its `.bak`, or not at all."""
+    """Make room for the next save of a table that was read from its `.bak`, or not at all."""
     state = disk.state(path)
     if state is None:
         return
@@ -98,5 +99,5 @@ def _put_away(disk: Disk, path: Path, backup: Path | None) -> None:
 
 
 def backup_of(path: Path) -> Path:
-    """The path of the previous version of a file."""
+    """Return the path of the previous version of a file."""
     return path.with_name(path.name + ".bak")

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder for the block, removed at its end. OSError."""
+    """Yield a new folder for the block, removed at its end. OSError."""
     new = Path(tempfile.mkdtemp(prefix=_NEW))
     lock = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
     folder = new.with_name(PREFIX + new.name.removeprefix(_NEW))
@@ -39,7 +39,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def remove_abandoned() -> list[Path]:
-    """Removes the temporary folders of this user whose processes have died, and returns them. Blocks."""
+    """Remove the temporary folders of this user whose processes have died, and return them. Blocks."""
     removed = []
     with contextlib.suppress(OSError):
         for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
@@ -51,7 +51,7 @@ def remove_abandoned() -> list[Path]:
 
 
 def _remove_unlocked(folder: Path) -> bool:
-    """Removes a folder of ours that nobody has locked. OSError if somebody has, or it is no folder."""
+    """Remove a folder of ours that nobody has locked. OSError if somebody has, or it is no folder."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(lock).st_uid != os.getuid():

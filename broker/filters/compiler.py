@@ -31,7 +31,7 @@ class Compiler:
         self._lock = trio.Lock()
 
     def compiled(self, expression: str, expression_type: str) -> Predicate:
-        """The predicate. SelectorError for an invalid expression and for a type other than SQL92."""
+        """Return the predicate. SelectorError for an invalid expression and for a type other than SQL92."""
         if expression_type != SQL92:
             raise SelectorError(f"no filter of type {expression_type!r}")
         outcome = self._outcomes.get(expression) or self._keep(
@@ -42,11 +42,11 @@ class Compiler:
         return outcome
 
     def slow(self, expressions: Iterable[str | None]) -> list[str]:
-        """The long expressions that are not compiled yet."""
+        """Return the long expressions that are not compiled yet."""
         return [text for text in expressions if text and len(text) > LONG and text not in self._outcomes]
 
     async def prepare(self, expressions: Iterable[str]) -> None:
-        """Compiles long expressions in a worker thread, in the order in which they are requested."""
+        """Compile long expressions in a worker thread, in the order in which they are requested."""
         async with self._lock:
             for text in self.slow(expressions):
                 self._keep(text, await self._in_thread(_outcome, text, self._dialect))

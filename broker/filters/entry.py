@@ -29,7 +29,7 @@ class ConsumerFilter:
 
     @classmethod
     def of_data(cls, data: ConsumerFilterData, compiler: Compiler) -> ConsumerFilter:
-        """A saved filter, compiled again."""
+        """Return a saved filter, compiled again."""
         expression, expression_type = data.expression or "", data.expression_type or ""
         return cls(
             topic=data.topic or "",
@@ -48,15 +48,15 @@ class ConsumerFilter:
         return self.dead_time >= self.born_time
 
     def dead_for_ms(self, now: int) -> int:
-        """The time without a user; -1 while it has one."""
+        """Return the time without a user; -1 while it has one."""
         return now - self.dead_time if self.is_dead else -1
 
     def knew(self, store_timestamp: int) -> bool:
-        """True when it existed when a message was stored, so that the bit map of the message counts."""
+        """Return True if it existed when a message was stored, so that the bit map of the message counts."""
         return store_timestamp > self.born_time
 
     def data(self) -> ConsumerFilterData:
-        """The entry of consumerFilter.json."""
+        """Return the entry of consumerFilter.json."""
         return ConsumerFilterData(
             consumer_group=self.group,
             topic=self.topic,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """True for a subscription by tags (Java `ExpressionType.isTagType`)."""
+    """Return True for a subscription by tags (Java `ExpressionType.isTagType`)."""
     return not expression_type or expression_type == "TAG"
 
 
@@ -39,7 +39,7 @@ class SqlSelection:
         )
 
     def accepts_extension(self, entry: ExtensionEntry | None) -> bool:
-        """False when the bit map of a queue entry excludes the message."""
+        """Return False if the bit map of a queue entry excludes the message."""
         one, bits = self._filter, self._bits
         if one is None or one.predicate is None or bits is None:
             return True
@@ -48,12 +48,12 @@ class SqlSelection:
         return self._filters.bloom.may_hold(entry.bit_map, bits)
 
     def accepts(self, properties: Mapping[str, str]) -> bool:
-        """True when a message with these properties is selected."""
+        """Return True if a message with these properties is selected."""
         one = self._filter
         if self._retry_group is not None:
             one = self._filters.get(properties.get(PropertyName.RETRY_TOPIC, ""), self._retry_group)
         return one is None or one.predicate is None or one.predicate.matches(properties)
 
     def accepts_record(self, record: memoryview) -> bool:
-        """True when a stored record is selected, as `MessageStore.get` asks. CorruptionError."""
+        """Return True if a stored record is selected, as `MessageStore.get` asks. CorruptionError."""
         return self.accepts(decode_properties(scan_record(record).properties))

@@ -54,7 +54,8 @@ class FilterTable:
         return filters.get(group) if filters else None
 
     def bit_map(self, topic: str, properties: Mapping[str, str]) -> bytes | None:
-        """The bits of the groups whose filters, dead or alive, a message passes; None if its topic has none.
+        """Return the bits of the groups whose filters, dead or alive, a message passes; None if its topic has
+        none.
 
         They go to the consume queue extension (Java class `CommitLogDispatcherCalcBitMap`).
         """
@@ -70,7 +71,9 @@ class FilterTable:
     def build(
         self, topic: str, group: str, expression: str, expression_type: str, version: int
     ) -> ConsumerFilter:
-        """A filter outside the table and without bits, for a pull with its own expression. SelectorError."""
+        """Return a filter outside the table and without bits, for a pull with its own expression.
+        SelectorError.
+        """
         return ConsumerFilter(
             topic=topic,
             group=group,
@@ -82,7 +85,7 @@ class FilterTable:
         )
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> list[SelectorError]:
-        """Stores the filters of a heartbeat; those of other topics die. Returns errors of expressions."""
+        """Store the filters of a heartbeat; those of other topics die. Returns errors of expressions."""
         errors = []
         named = set()
         for subscription in subscriptions:
@@ -95,7 +98,7 @@ class FilterTable:
         return errors
 
     def unregister(self, group: str) -> None:
-        """Buries the filters of a group whose last member has left."""
+        """Bury the filters of a group whose last member has left."""
         self._bury(one for _, one in self._of_group(group))
 
     def _of_group(self, group: str) -> list[tuple[str, ConsumerFilter]]:
@@ -103,7 +106,7 @@ class FilterTable:
         return [(topic, one) for topic, one in found if one is not None]
 
     def clean(self) -> None:
-        """Removes the filters that have been dead for long."""
+        """Remove the filters that have been dead for long."""
         now = self._now_ms()
         for topic, filters in list(self._topics.items()):
             old = [one.group for one in filters.values() if one.dead_for_ms(now) >= self._forget_after_ms]
@@ -129,7 +132,7 @@ class FilterTable:
         )
 
     def load(self, wrapper: ConsumerFilterManager) -> None:
-        """Loads saved filters as dead ones; none when their bits belong to another bloom filter."""
+        """Load saved filters as dead ones; none when their bits belong to another bloom filter."""
         loaded = {
             topic: {
                 group: ConsumerFilter.of_data(data, self.compiler)
@@ -160,7 +163,7 @@ class FilterTable:
             self._revive(old)
 
     def _replace(self, group: str, subscription: SubscriptionData, old: ConsumerFilter | None) -> None:
-        """Replaces a filter. An invalid expression removes the old one, so that pulls report it."""
+        """Replace a filter. An invalid expression removes the old one, so that pulls report it."""
         topic, version = subscription.topic, subscription.sub_version
         expression, expression_type = subscription.sub_string, subscription.expression_type
         self.dirty = True

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 async def agree(store: MessageStore, master: MasterPeer, there: LogRange) -> None:
-    """Cuts the log of a slave where its master has something else.
+    """Cut the log of a slave where its master has something else.
 
     ReplicaRefused if nothing is common, or what comes next is deleted there; BrokerError, OSError.
     """
@@ -54,7 +54,7 @@ async def agree(store: MessageStore, master: MasterPeer, there: LogRange) -> Non
 
 
 async def _common_end(store: MessageStore, master: MasterPeer, end: int) -> int | None:
-    """The end of the last record that both logs have, before `end`; None if there is none."""
+    """Return the end of the last record that both logs have, before `end`; None if there is none."""
     low, high = store.commit_log_min_offset, end + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -37,11 +37,11 @@ class Departures:
     """Names that were missing in the last copy."""
 
     def begin(self) -> int | None:
-        """The end of the log before tables are read; None while the log of the master is not followed."""
+        """Return the end of the log before tables are read; None while the log of the master is not followed."""
         return self.store.commit_log_max_offset if self.follows() else None
 
     async def follow(self, master: MasterPeer, tables: Tables, end: int | None) -> None:
-        """Deletes what `tables` no longer have; `end` is what `begin` returned before they were read.
+        """Delete what `tables` no longer have; `end` is what `begin` returned before they were read.
 
         BrokerError, CodecError: the master does not answer; OSError. What was deleted until then is.
         """

@@ -62,7 +62,7 @@ class Follower:
         )
 
     def learn(self, told: RegisterBrokerResponseHeader) -> None:
-        """Takes over the addresses in the reply of a name server, if it knows a master."""
+        """Take over the addresses in the reply of a name server, if it knows a master."""
         before = self._ha_address, self._address
         self._ha_address = told.ha_server_addr or self._ha_address
         self._address = told.master_addr or self._address
@@ -75,7 +75,7 @@ class Follower:
         return None if address is None else Seat(address, self._address)
 
     async def start(self, services: Services) -> None:
-        """Starts the services."""
+        """Start the services."""
         self._broker.store.add_arrival_listener(self.tables.arrived)
         await services.nursery.start(self._peers.run)
         services.start("copy of the log", self.slave.run)

@@ -66,7 +66,7 @@ class Master:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Accepts and serves slaves until cancelled, then closes their connections."""
+        """Accept and serves slaves until cancelled, then close their connections."""
         try:
             async with open_services(self._supervisor) as services:
                 self._services = services
@@ -78,12 +78,12 @@ class Master:
             self._services = None
 
     def arrived(self, _stored: QueueRun) -> None:
-        """Wakes what sends to slaves: an arrival listener of the store."""
+        """Wake what sends to slaves: an arrival listener of the store."""
         if self.replicas.slaves:
             self.wake()
 
     def wake(self) -> None:
-        """Has everything sent that is written."""
+        """Have everything sent that is written."""
         written, self._written = self._written, trio.Event()
         written.set()
 
@@ -100,7 +100,7 @@ class Master:
             services.nursery.start_soon(self.serve, stream, peer)
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> None:
-        """Serves a connection that was accepted elsewhere, in the background. RemoteClosed unless `run`
+        """Serve a connection that was accepted elsewhere, in the background. RemoteClosed unless `run`
         runs."""
         if self._services is None:
             await trio.aclose_forcefully(stream)
@@ -108,7 +108,7 @@ class Master:
         self._services.nursery.start_soon(self.serve, stream, peer)
 
     async def serve(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> None:
-        """Serves a slave until its connection ends."""
+        """Serve a slave until its connection ends."""
         slave = Slave(join_address(*peer), StreamTransport(stream))
         try:
             if refusal := self._refusal(peer[0]):
@@ -129,7 +129,7 @@ class Master:
                 await slave.transport.close()
 
     def _refusal(self, host: str) -> str:
-        """The reason why a slave from this address is not served; empty if it is."""
+        """Return the reason why a slave from this address is not served; empty if it is."""
         rules = parse_rules(self._config().ha_white_remote_addresses or "")
         address = read_address(host)
         if rules and not any(address is not None and rule.matches(address) for rule in rules):
@@ -137,7 +137,7 @@ class Master:
         return ""
 
     async def _converse(self, slave: Slave) -> None:
-        """Serves a slave; RemoteProtocolError says why that ended."""
+        """Serve a slave; RemoteProtocolError says why that ended."""
         reader = ReportReader()
         end: int | None = None
         with trio.CancelScope() as scope, self._silent.counting(scope):
@@ -160,7 +160,7 @@ class Master:
         raise ending or RemoteProtocolError("the connection broke")
 
     async def _first_report(self, slave: Slave, reader: ReportReader) -> int:
-        """The first report of a slave, which may shake hands before. RemoteProtocolError."""
+        """Return the first report of a slave, which may shake hands before. RemoteProtocolError."""
         data = await self._received(slave)
         if data[:1] == TLS_HANDSHAKE:
             slave.transport = await self._tls.secured(slave.transport, data)
@@ -180,7 +180,7 @@ class Master:
         raise RemoteProtocolError(f"it reported nothing for {limit:g} s")
 
     async def _receive(self, slave: Slave, reader: ReportReader) -> None:
-        """Reads reports until RemoteProtocolError."""
+        """Read reports until RemoteProtocolError."""
         with suppress(*_BROKEN):
             while True:
                 end = reader.feed(await self._received(slave))
@@ -188,7 +188,7 @@ class Master:
                     self._note(slave, end)
 
     def _note(self, slave: Slave, end: int) -> None:
-        """Notes the end of a slave's log. RemoteProtocolError if that cannot be."""
+        """Note the end of a slave's log. RemoteProtocolError if that cannot be."""
         own = self._store.commit_log_max_offset
         if end > own:
             raise RemoteProtocolError(
@@ -228,7 +228,7 @@ class Master:
         return max(end - end % self._store.commit_log_file_size, self._store.commit_log_min_offset)
 
     async def _blocks(self, slave: Slave) -> list[Buffer]:
-        """Some blocks with their headers, which then count as sent; none if all is sent."""
+        """Return some blocks with their headers, which then count as sent; none if all is sent."""
         blocks: list[Buffer] = []
         size = max(1, self._config().ha_transfer_batch_size)
         while len(blocks) < BLOCKS_AT_ONCE * 2:

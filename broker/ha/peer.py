@@ -56,7 +56,7 @@ class MasterPeer:
         self._peers = peers
 
     async def tables(self) -> Tables:
-        """All tables, in Java's order."""
+        """Return all tables, in Java's order."""
         return Tables(
             await self._ask(GET_ALL_TOPIC_CONFIG, None),
             await self._ask(GET_ALL_CONSUMER_OFFSET, None),
@@ -76,17 +76,17 @@ class MasterPeer:
             raise BrokerError(f"{self.address} does not say where its commit log begins and ends") from None
 
     async def max_offset(self, topic: str, queue_id: int) -> int:
-        """The end of a queue, 0 if there is none."""
+        """Return the end of a queue, 0 if there is none."""
         header = GetMaxOffsetRequestHeader(topic=topic, queue_id=queue_id)
         reply = await self._request(GET_MAX_OFFSET, header)
         return GET_MAX_OFFSET.decode_reply(self._accepted(GET_MAX_OFFSET.name, reply)).header.offset
 
     async def properties(self) -> Mapping[str, str]:
-        """The configuration."""
+        """Return the configuration."""
         return await self._ask(GET_BROKER_CONFIG, None)
 
     async def record(self, offset: int) -> bytes | None:
-        """The record that begins at a commit-log offset; None if none does.
+        """Return the record that begins at a commit-log offset; None if none does.
 
         A refusal by access control, which demands an administrator, does not say that there is none.
         """

@@ -54,19 +54,19 @@ class Replicas:
         self.slaves.append(slave)
 
     def remove(self, slave: Slave) -> None:
-        """Forgets a slave that is gone, if it was there: nobody waits for it any more."""
+        """Forget a slave that is gone, if it was there: nobody waits for it any more."""
         if slave in self.slaves:
             self.slaves.remove(slave)
             self._wake()
 
     def note(self, slave: Slave, end: int) -> None:
-        """Notes the end of a slave's log."""
+        """Note the end of a slave's log."""
         slave.acknowledged = end
         self.highest = max(self.highest, end)
         self._wake()
 
     def in_sync(self) -> list[Slave]:
-        """The slaves that have reported, and are less than haSlaveFallbehindMax behind."""
+        """Return the slaves that have reported, and are less than haSlaveFallbehindMax behind."""
         least = max(self._store.commit_log_max_offset - self._config().ha_slave_fallbehind_max, -1)
         return [slave for slave in self.slaves if slave.acknowledged > least]
 

@@ -95,12 +95,12 @@ class Slave:
         self.progress = Progress()
 
     async def reached(self, end: int) -> None:
-        """Returns once the log has everything before `end`, and a master agrees with it."""
+        """Return once the log has everything before `end`, and a master agrees with it."""
         while self.progress.trouble or self._end < end:
             await self._moved.wait()
 
     async def run(self) -> None:
-        """Follows until cancelled; whatever goes wrong is logged once, and tried again: soon after a
+        """Follow until cancelled; whatever goes wrong is logged once, and tried again: soon after a
         connection, then later and later, every 5 s at last, and at once when `look_again` is called.
         """
         pause = FIRST_RETRY_SECONDS
@@ -119,7 +119,7 @@ class Slave:
                 await known.wait()
 
     def look_again(self) -> None:
-        """Has the place of the master looked up at once: it may be another one now."""
+        """Have the place of the master looked up at once: it may be another one now."""
         known, self._known = self._known, trio.Event()
         known.set()
 
@@ -165,7 +165,7 @@ class Slave:
         return self._store.commit_log_max_offset
 
     def _first_offset(self, there: LogRange | None) -> int:
-        """The offset from which on bytes are asked for.
+        """Return the offset from which on bytes are asked for.
 
         A report of 0 would bring the last file of the log only, which is why a new store reports where
         the first one begins, and 1 where that is 0.
@@ -176,7 +176,7 @@ class Slave:
         return there.start or min(there.end, len(KNOWN_BEGIN))
 
     async def _copy(self, stream: trio.abc.Stream, first: int) -> None:
-        """Reads blocks until the connection ends; raises what ended it."""
+        """Read blocks until the connection ends; raises what ended it."""
         blocks, records = BlockReader(), None
         if first:
             known = KNOWN_BEGIN[:first] if first == len(KNOWN_BEGIN) else b""

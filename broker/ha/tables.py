@@ -52,7 +52,7 @@ class TableCopies:
     """Topics for which the tables were copied since the last regular time."""
 
     async def run(self, first: float = FIRST_SECONDS) -> None:
-        """Copies every 10 s, and when it is wanted; a failure is logged once, until it works again."""
+        """Copy every 10 s, and when it is wanted; a failure is logged once, until it works again."""
         pause = first
         while True:
             with trio.move_on_after(pause) as waiting:
@@ -65,18 +65,18 @@ class TableCopies:
             pause = PERIOD_SECONDS - SHORTEST_SECONDS
 
     def want(self) -> None:
-        """Has the tables copied soon."""
+        """Have the tables copied soon."""
         self._wanted.set()
 
     def arrived(self, stored: QueueRun) -> None:
-        """Has the tables copied soon if the topic of records is new here."""
+        """Have the tables copied soon if the topic of records is new here."""
         topic = stored.topic
         if topic not in self.topics and topic not in self._unknown and len(self._unknown) < MOST_UNKNOWN:
             self._unknown.add(topic)
             self.want()
 
     async def copy(self) -> bool:
-        """Copies once; False, and nothing is changed, if the master does not answer."""
+        """Copy once; False, and nothing is changed, if the master does not answer."""
         master = self.master()
         if master is None:
             return False

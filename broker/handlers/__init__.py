@@ -130,7 +130,7 @@ HANDLERS = by_code(
 
 
 def direct_readers(*, gated: bool = False) -> DirectReaders:
-    """Readers of the most frequent requests, for the connections of one server. With a gate, signed requests
+    """Return readers of the most frequent requests, for the connections of one server. With a gate, signed requests
     keep their ext fields."""
     send = SendMessageRequestHeaderV2 if gated else SignedSendV2
     sends = messages_ops.SEND_MESSAGE_V2, messages_ops.SEND_BATCH_MESSAGE
@@ -140,7 +140,7 @@ def direct_readers(*, gated: bool = False) -> DirectReaders:
 
 
 def handler_table(broker: BrokerContext) -> dict[int, Handler]:
-    """The handlers of one broker, and a refusal by name for every other code of RocketMQ."""
+    """Return the handlers of one broker, and a refusal by name for every other code of RocketMQ."""
     table: dict[int, Handler] = {int(code): unsupported for code in RequestCode}
     on_master = partial(refuse_on_slave, broker)
     for code, registration in HANDLERS.items():
@@ -150,6 +150,6 @@ def handler_table(broker: BrokerContext) -> dict[int, Handler]:
 
 
 def run_table(broker: BrokerContext) -> dict[int, RunHandler]:
-    """The handlers of runs of requests of one code, for one broker."""
+    """Return the handlers of runs of requests of one code, for one broker."""
     run = partial(send_run, broker)
     return {int(code): run for code in (messages_ops.SEND_MESSAGE.code, messages_ops.SEND_MESSAGE_V2.code)}

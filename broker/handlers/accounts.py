@@ -28,7 +28,7 @@ def _access(broker: BrokerContext, code: int) -> AccessControl:
 
 
 def _listed(text: str | None) -> list[str] | None:
-    """The entries of a list with commas; None if it is not given."""
+    """Return the entries of a list with commas; None if it is not given."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 

@@ -42,7 +42,7 @@ def update_broker_config(broker: BrokerContext, request: Request[None, dict[str,
 
 
 async def _save(broker: BrokerContext, changed: dict[str, str]) -> None:
-    """Saves topics that changed, and the change in the configuration file of the broker, if it has one."""
+    """Save topics that changed, and the change in the configuration file of the broker, if it has one."""
     if "dataReadAheadEnable" in changed:
         await broker.store.apply_read_ahead()
     await broker.files.save_changed()
@@ -64,7 +64,9 @@ def broker_config(
 
 
 def told_properties(broker: BrokerContext) -> dict[str, str]:
-    """The properties as the broker runs with them: a default or a port 0 is what became of it, paths are whole."""
+    """Return the properties as the broker runs with them: a default or a port 0 is what became of it, paths
+    are whole.
+    """
     store, config = broker.store.config, broker.config
     slots, items = broker.store.index_size
     home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
@@ -112,7 +114,7 @@ def runtime_info(broker: BrokerContext, _request: Request[None, None]) -> Reply[
 
 
 def runtime_table(broker: BrokerContext) -> dict[str, str]:
-    """The table of GET_BROKER_RUNTIME_INFO.
+    """Return the table of GET_BROKER_RUNTIME_INFO.
 
     Entries about threads have the values of a single thread: requests do not wait in queues (sizes and
     waits are 0), no page cache lock is needed, and dispatch is never behind. dispatchMaxBuffer is 0, since

@@ -50,7 +50,7 @@ def put_groups(broker: BrokerContext, request: Request[None, SubscriptionGroupLi
 
 
 def _put_groups(broker: BrokerContext, configs: list[SubscriptionGroupConfig]) -> Steps:
-    """Stores all groups, or none when one of them is refused."""
+    """Store all groups, or none when one of them is refused."""
     for config in configs:
         _refuse_unusable(config)
         yield
@@ -157,7 +157,7 @@ async def all_producers(
 async def _each(
     session: Session, clients: Sequence[ClientChannel], describe: Callable[[ClientChannel], T]
 ) -> list[T]:
-    """Describes clients, in as many turns as it takes."""
+    """Describe clients, in as many turns as it takes."""
     pace, described = session.turns.pace(), []
     for client in clients:
         described.append(describe(client))

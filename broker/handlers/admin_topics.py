@@ -100,7 +100,7 @@ def _changes(topic: str, text: str | None) -> dict[str, str]:
 
 
 def _attributes(broker: BrokerContext, config: TopicConfig) -> dict[str, str] | None:
-    """The attributes of the topic after the changes that a request has in their place."""
+    """Return the attributes of the topic after the changes that a request has in their place."""
     known = broker.topics.get(config.topic_name)
     current = known.attributes if known is not None else None
     try:
@@ -122,7 +122,7 @@ def _refuse_wrong(broker: BrokerContext, topic: str) -> None:
 
 
 def _refuse_unusable(config: TopicConfig) -> None:
-    """Refuses what Java accepts: statistics of 2^31 queues would exhaust the memory of this broker."""
+    """Refuse what Java accepts: statistics of 2^31 queues would exhaust the memory of this broker."""
     name = config.topic_name
     most = max(config.read_queue_nums, config.write_queue_nums)
     if most > MOST_QUEUES:

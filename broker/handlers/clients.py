@@ -116,7 +116,9 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> S
 
 
 def _registered(problem: str | None) -> Reply[None, None]:
-    """The reply to a heartbeat: a refusal if one of its groups cannot exist; all others are registered."""
+    """Return the reply to a heartbeat: a refusal if one of its groups cannot exist; all others are
+    registered.
+    """
     if problem is not None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, problem)
     return Reply()
@@ -124,7 +126,7 @@ def _registered(problem: str | None) -> Reply[None, None]:
 
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """Refuses what is more than the tables take of one connection."""
+    """Refuse what is more than the tables take of one connection."""
     try:
         yield
     except TooManyGroups as error:
@@ -134,7 +136,9 @@ def _bounded() -> Iterator[None]:
 async def _notify_when_known(
     broker: BrokerContext, groups: Iterable[str], pace: Pace, problem: str | None
 ) -> Reply[None, None]:
-    """A member that rebalances before the name servers know the retry topic takes its queues much later."""
+    """Return a member that rebalances before the name servers know the retry topic takes its queues much
+    later.
+    """
     with trio.CancelScope(shield=True):
         await broker.announcer.settled()
         for group in groups:
@@ -144,7 +148,7 @@ async def _notify_when_known(
 
 
 def _ensure_group(broker: BrokerContext, session: Session, consumer: ConsumerData) -> None:
-    """Creates the group and its retry topic. They are saved later: the next heartbeat would repeat it."""
+    """Create the group and its retry topic. They are saved later: the next heartbeat would repeat it."""
     config, made = broker.groups.find(consumer.group_name)
     if made:
         count_created(broker, session, partial(broker.groups.remove, consumer.group_name))

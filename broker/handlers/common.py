@@ -37,7 +37,7 @@ FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 
 def no_filtering(expression_type: str | None) -> Refusal:
-    """The refusal of a subscription other than by tags while enablePropertyFilter is off."""
+    """Return the refusal of a subscription other than by tags while enablePropertyFilter is off."""
     remark = f"The broker does not support consumer to filter message by {expression_type}"
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
@@ -50,7 +50,9 @@ Soon: TypeAlias = AnswerT | Coroutine[Any, Any, AnswerT] | None
 def when_compiled(
     broker: BrokerContext, expressions: Iterable[str | None], handle: Callable[[], Soon[AnswerT]]
 ) -> Soon[AnswerT] | Coroutine[Any, Any, AnswerT | None]:
-    """The result of `handle`: at once, or after a thread has compiled the long expressions among these."""
+    """Return the result of `handle`: at once, or after a thread has compiled the long expressions among
+    these.
+    """
     slow = broker.filters.compiler.slow(expressions)
     return _compile_first(broker, slow, handle) if slow else handle()
 
@@ -67,14 +69,16 @@ async def _compile_first(
 
 
 def is_unflushed(broker: BrokerContext, end: int) -> bool:
-    """True if a power cut may still take what the log holds before `end`, which SYNC_FLUSH shows nobody."""
+    """Return True if a power cut may still take what the log holds before `end`, which SYNC_FLUSH shows
+    nobody.
+    """
     return broker.sync_flush and end > broker.store.flushed_offset
 
 
 def once_flushed(broker: BrokerContext, reply: AnswerT, end: int) -> AnswerT | Coroutine[Any, Any, AnswerT]:
-    """A reply with records that end before `end` in the log: with SYNC_FLUSH after their flush.
+    """Return a reply with records that end before `end` in the log: with SYNC_FLUSH after their flush.
 
-    A flush that fails or takes longer than `syncFlushTimeout` does not keep it back.
+    A flush that fails or take longer than `syncFlushTimeout` does not keep it back.
     """
     return after_flush(broker, reply, end) if is_unflushed(broker, end) else reply
 
@@ -91,7 +95,7 @@ def no_topic(topic: str, before_faq: str = "") -> Refusal:
 
 
 def no_group(name: str, remark: str) -> Refusal:
-    """The refusal of a group that is not found: what is wrong with its name, else `remark`."""
+    """Return the refusal of a group that is not found: what is wrong with its name, else `remark`."""
     problem = name_problem(name)
     if problem is not None:
         return Refusal(ResponseCode.SYSTEM_ERROR, problem)
@@ -99,7 +103,7 @@ def no_group(name: str, remark: str) -> Refusal:
 
 
 def refuse_on_slave(broker: BrokerContext) -> None:
-    """Refuses changes on a slave: it copies topics and groups from its master."""
+    """Refuse changes on a slave: it copies topics and groups from its master."""
     if broker.is_slave:
         remark = (
             "Can't modify topic or subscription group from slave broker, please execute it from master "
@@ -127,7 +131,7 @@ def put_refusal(
     status: PutStatus,
     remarks: Mapping[PutStatus, tuple[ResponseCode, str]] = PUT_CODES,
 ) -> Refusal:
-    """The refusal of a put that stored nothing."""
+    """Return the refusal of a put that stored nothing."""
     code, remark = remarks.get(status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))
     limit = broker.config.max_message_size
     text = remark.replace("{limit}", str(limit)).replace("{disk}", f"{broker.store.stats.disk_ratio:.2f}")
@@ -135,7 +139,7 @@ def put_refusal(
 
 
 def retry_group(broker: BrokerContext, session: Session, name: str) -> SubscriptionGroupConfig:
-    """The settings of a group that sends back."""
+    """Return the settings of a group that sends back."""
     config, made = broker.groups.find(name)
     if config is None:
         raise no_group(name, f"subscription group not exist, {name} {FAQ}")
@@ -148,14 +152,14 @@ def retry_group(broker: BrokerContext, session: Session, name: str) -> Subscript
 def retry_limit(
     group: SubscriptionGroupConfig, header: SendHeader | ConsumerSendMsgBackRequestHeader, version: int
 ) -> int:
-    """The number of times that a message is sent back before it goes to the dead-letter topic."""
+    """Return the number of times that a message is sent back before it goes to the dead-letter topic."""
     if version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
         return header.max_reconsume_times
     return group.retry_max_times
 
 
 def message_at(broker: BrokerContext, offset: int) -> MessageExt | None:
-    """The message that begins at an offset of the commit log; None when no record begins there."""
+    """Return the message that begins at an offset of the commit log; None when no record begins there."""
     record = broker.store.record_at(offset)
     try:
         return decode_record(record) if record is not None else None

@@ -52,7 +52,7 @@ async def _stats(broker: BrokerContext, turns: Turns, group: str, topics: Iterab
 
 
 def _is_dropped(broker: BrokerContext, group: str, topic: str) -> bool:
-    """True when the group is online without this topic, so that its offsets for it are of the past."""
+    """Return True if the group is online without this topic, so that its offsets for it are of the past."""
     online = broker.consumers.get(group)
     return online is not None and bool(online.subscriptions) and topic not in online.subscriptions
 

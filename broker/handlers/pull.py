@@ -72,7 +72,7 @@ SHORT_BODY = COALESCE_BYTES
 
 
 def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageResponseHeader, bytes]:
-    """Replies with records, with a correction of the offset, or later."""
+    """Reply with records, with a correction of the offset, or later."""
     if is_tag_type(request.header.expression_type):
         return _pull(broker, request)
     return when_compiled(broker, [request.header.subscription], partial(_pull, broker, request))
@@ -84,7 +84,7 @@ def _pull(broker: BrokerContext, request: PullRequest) -> Soon[PullReply | bytes
 
 
 def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
-    """The result of a pull, which commits its offset; None if it is held."""
+    """Return the result of a pull, which commits its offset; None if it is held."""
     header = request.header
     try:
         wanted = selection_of(broker, request.session, header)
@@ -102,7 +102,7 @@ def _found(broker: BrokerContext, request: PullRequest) -> GetResult | None:
 
 
 def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted: Wanted) -> bool:
-    """Keeps the pull until a message arrives; False when too many pulls are held."""
+    """Keep the pull until a message arrives; False when too many pulls are held."""
     header = request.header
     wait_ms = header.suspend_timeout_millis
     if not broker.config.long_polling_enable:
@@ -124,7 +124,7 @@ def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted
 
 
 def answer_hold(broker: BrokerContext, hold: Hold) -> None:
-    """Tries a held pull for the last time and responds to it at once: the consumer has waited long enough."""
+    """Try a held pull for the last time and responds to it at once: the consumer has waited long enough."""
     request: PullRequest = hold.request
     slow: list[str] = []
     if not is_tag_type(request.header.expression_type):
@@ -137,7 +137,7 @@ def answer_hold(broker: BrokerContext, hold: Hold) -> None:
 
 
 async def _answer_later(broker: BrokerContext, request: PullRequest, slow: list[str]) -> None:
-    """Answers after the disk has read what is needed, and forgotten expressions are compiled again."""
+    """Answer after the disk has read what is needed, and forgotten expressions are compiled again."""
     session, command = request.session, request.command
     try:
         if slow:
@@ -218,7 +218,7 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
 
 
 def _reply(broker: BrokerContext, request: PullRequest, result: GetResult) -> PullReply | bytes:
-    """The reply; a frame if it has few bytes of records: to gather them is cheaper than to send views."""
+    """Return the reply; a frame if it has few bytes of records: to gather them is cheaper than to send views."""
     header = request.header
     suggested, next_begin = _suggested(broker, header, result), result.next_begin_offset
     if result.status is FOUND:
@@ -257,7 +257,7 @@ def _frame(command: RemotingCommand, suggested: int, result: GetResult) -> bytes
 
 
 def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> int:
-    """The broker id to read from: another one when the group reads messages that left the memory."""
+    """Return the broker id to read from: another one when the group reads messages that left the memory."""
     group = broker.groups.get(header.consumer_group) if broker.config.slave_read_enable else None
     if group is None:
         return MASTER_ID

@@ -44,7 +44,7 @@ EVERYTHING = Wanted()
 
 
 def selection_of(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:
-    """The messages to let through; Refusal when the pull is not allowed."""
+    """Return the messages to let through; Refusal when the pull is not allowed."""
     if not broker.config.broker_permission & READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
     group, made = broker.groups.find(header.consumer_group)
@@ -104,7 +104,7 @@ def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -
 
 
 def _wanted_by_tags(broker: BrokerContext, topic: str, wanted: Wanted) -> Wanted:
-    """Selects by tags; messages of a retry topic also by the filters of their original topics."""
+    """Select by tags; messages of a retry topic also by the filters of their original topics."""
     if broker.config.filter_support_retry and topic.startswith(RETRY_PREFIX):
         return Wanted(wanted.codes, SqlSelection(broker.filters, topic, None, retry_topics=True))
     return wanted

@@ -117,7 +117,7 @@ async def query_consume_queue(
 def _subscription(
     broker: BrokerContext, topic: str, group: str | None
 ) -> tuple[SubscriptionData | None, str | None]:
-    """The group's subscription, and its SQL92 filter as text."""
+    """Return the group's subscription, and its SQL92 filter as text."""
     if group is None:
         return None, None
     online = broker.consumers.get(group)
@@ -129,7 +129,7 @@ def _subscription(
 
 
 def _judge(broker: BrokerContext, group: str | None, subscription: SubscriptionData | None) -> Judge | None:
-    """The filter on extensions of entries of a group that is online."""
+    """Return the filter on extensions of entries of a group that is online."""
     if group is None or subscription is None:
         return None
     if not is_tag_type(subscription.expression_type):
@@ -165,6 +165,6 @@ def _extension_text(entry: ExtensionEntry) -> str:
 
 
 def _bits(bit_map: bytes) -> str:
-    """The text of Java `BitsArray`: the highest bit first, a line for every eight bytes."""
+    """Return the text of Java `BitsArray`: the highest bit first, a line for every eight bytes."""
     lines = [bit_map[start : start + 8][::-1] for start in range(0, len(bit_map), 8)]
     return "".join("".join(f"{byte:08b}" for byte in line) + "\n" for line in reversed(lines))

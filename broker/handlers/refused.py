@@ -71,7 +71,7 @@ REASONS: Final[Mapping[R, str]] = {
 
 
 def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
-    """Refuses a code that RocketMQ names and this broker does not serve."""
+    """Refuse a code that RocketMQ names and this broker does not serve."""
     code = R(request.code)
     remark = f" request type {request.code} not supported: {code.name}"
     reason = REASONS.get(code)

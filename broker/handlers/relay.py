@@ -104,8 +104,8 @@ def _queue_of_reset(
 async def _reset_table(
     broker: BrokerContext, header: ResetOffsetRequestHeader, pace: Pace
 ) -> dict[MessageQueue, int]:
-    """The offsets of the queues that are read (5.3.3; 4.9: of write queues). Each queue waits for the disk by
-    itself, so that none is searched again.
+    """Return the offsets of the queues that are read (5.3.3; 4.9: of write queues). Each queue waits for the
+    disk by itself, so that none is searched again.
     """
     store, table = broker.store, {}
     for queue_id in range(_topic_of_reset(broker, header.topic).read_queue_nums):
@@ -124,7 +124,9 @@ async def _reset_table(
 
 
 def _reset_body(table: dict[MessageQueue, int], language: int) -> Generator[None, None, bytes]:
-    """The table for the clients, in steps; a list, ResetOffsetBodyForC, when the request came from C++."""
+    """Return the table for the clients, in steps; a list, ResetOffsetBodyForC, when the request came from
+    C++.
+    """
     body: Body = ResetOffsetBody(offset_table=table)
     if language == LanguageCode.CPP:
         items = []
@@ -161,7 +163,7 @@ def consumer_status(
 async def _statuses(
     group: ConsumerGroup, header: GetConsumerStatusRequestHeader
 ) -> Reply[None, GetConsumerStatusBody]:
-    """Requests all at once. Java goes one by one, and two silent clients make the administrator give up."""
+    """Request all at once. Java goes one by one, and two silent clients make the administrator give up."""
     table: dict[str, dict[MessageQueue, int]] = {}
     asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
 
@@ -203,7 +205,7 @@ def consume_directly(
 
 
 def _record(broker: BrokerContext, msg_id: str) -> tuple[memoryview, int]:
-    """The record at an offset message id, and where it ends in the commit log. Refusal."""
+    """Return the record at an offset message id, and where it ends in the commit log. Refusal."""
     try:
         _, _, offset = parse_offset_msg_id(msg_id)
     except CodecError as error:
@@ -237,7 +239,7 @@ async def _relayed_once_flushed(
 
 
 async def _relayed(question: RemotingCommand, group: str, client: ClientChannel) -> RelayedReply[BodyT]:
-    """The reply of a client, unchanged: its body is not decoded."""
+    """Return the reply of a client, unchanged: its body is not decoded."""
     consumer = f"consumer <{group}> <{client.client_id}>"
     try:
         return await client.channel.request(question, RELAY_SECONDS)

@@ -58,7 +58,7 @@ def _queue_id(broker: BrokerContext, session: Session, header: SendHeader) -> in
 
 
 def _store(broker: BrokerContext, request: Request[SendHeader, bytes], queue_id: int) -> AppendResult | None:
-    """Stores the reply with the properties that the replier sent; None when that fails or is switched off."""
+    """Store the reply with the properties that the replier sent; None when that fails or is switched off."""
     header, session = request.header, request.session
     if not broker.config.store_reply_message_enable:
         return None
@@ -96,7 +96,7 @@ async def _pushed_reply(
 
 
 async def _push(broker: BrokerContext, session: Session, header: SendHeader, body: bytes) -> str | None:
-    """Pushes the reply to the requester; the remark of a failure, else None."""
+    """Push the reply to the requester; the remark of a failure, else None."""
     properties = decode_properties(header.properties or "")
     requester = properties.get(PropertyName.REPLY_TO_CLIENT)
     if requester is None:

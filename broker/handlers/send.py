@@ -63,7 +63,7 @@ TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
 def send(
     broker: BrokerContext, request: Request[SendHeader, bytes]
 ) -> Answered[SendMessageResponseHeader, None]:
-    """Stores one message or one batch."""
+    """Store one message or one batch."""
     header, command = request.header, request.command
     if broker.config.start_accept_send_request_time_stamp:
         check_open(broker)
@@ -130,7 +130,7 @@ def _store_batch(
 async def _store_parts(
     broker: BrokerContext, request: Request[SendHeader, bytes], parts: deque[Batch], barrier: Barrier | None
 ) -> SendReply | None:
-    """Stores a long batch, a part a turn, even if its sender disconnects. What refuses a part is the reply:
+    """Store a long batch, a part a turn, even if its sender disconnects. What refuses a part is the reply:
     those before it are stored. A part is freed with its turn, since to free all at once takes long; a reply
     with all message ids is as long, and is sent in pieces.
     """
@@ -169,7 +169,7 @@ def _store_part(broker: BrokerContext, part: Batch) -> AppendResult:
 
 
 def _stored(broker: BrokerContext, batch: Batch) -> AppendResult:
-    """The result of a batch or part that is stored; Refusal otherwise."""
+    """Return the result of a batch or part that is stored; Refusal otherwise."""
     result = put_batch(broker, batch)
     if result.status is not PUT_OK:
         raise put_refusal(broker, result.status)
@@ -177,7 +177,7 @@ def _stored(broker: BrokerContext, batch: Batch) -> AppendResult:
 
 
 def _joined_ids(broker: BrokerContext, result: AppendResult, begin: bytes = b"") -> bytes:
-    """The message ids of a batch or part, behind `begin`."""
+    """Return the message ids of a batch or part, behind `begin`."""
     return begin + joined_offset_msg_ids(broker.store_host, result.physical_offsets).encode()
 
 
@@ -189,7 +189,9 @@ async def _stored_reply(
 
 
 async def _settled(broker: BrokerContext, wait_for: int | None, barrier: Barrier | None) -> int:
-    """The code of the reply to what was stored, once it is safe up to `wait_for` and `barrier` has returned."""
+    """Return the code of the reply to what was stored, once it is safe up to `wait_for` and `barrier` has
+    returned.
+    """
     code: int = ResponseCode.SUCCESS if wait_for is None else await safely_stored(broker, wait_for)
     if barrier is not None:
         await barrier()
@@ -197,7 +199,7 @@ async def _settled(broker: BrokerContext, wait_for: int | None, barrier: Barrier
 
 
 def check_open(broker: BrokerContext) -> None:
-    """Refuses sends before the time from which the broker accepts them."""
+    """Refuse sends before the time from which the broker accepts them."""
     opens = broker.config.start_accept_send_request_time_stamp
     if broker.now_ms() < opens:
         moment = datetime.fromtimestamp(min(opens, LAST_TIME) // 1000)
@@ -206,7 +208,7 @@ def check_open(broker: BrokerContext) -> None:
 
 
 def checked_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:
-    """The config of the topic, which is created when that is allowed; Refusal otherwise."""
+    """Return the config of the topic, which is created when that is allowed; Refusal otherwise."""
     config = broker.topics.get(header.topic)
     if config is None or broker.checked_topics.get(header.topic) is not config:
         config = _check_topic(broker, session, header)
@@ -305,7 +307,7 @@ def stored_properties(
 
 
 def _is_exhausted(broker: BrokerContext, request: Request[SendHeader, bytes]) -> bool:
-    """True when a message that a consumer sends back itself has used up its attempts."""
+    """Return True if a message that a consumer sends back itself has used up its attempts."""
     header = request.header
     group = retry_group(broker, request.session, header.topic[len(RETRY_PREFIX) :])
     return header.reconsume_times >= retry_limit(group, header, request.command.version)

@@ -87,7 +87,7 @@ def _target(
     original: MessageExt,
     version: int,
 ) -> _Retry | None:
-    """The next attempt; None when there is none."""
+    """Return the next attempt; None when there is none."""
     if original.reconsume_times >= retry_limit(group, header, version) or header.delay_level < 0:
         return None
     level = header.delay_level or FIRST_DELAY_LEVEL + original.reconsume_times
@@ -95,7 +95,7 @@ def _target(
 
 
 def _put_for_retry(broker: BrokerContext, original: MessageExt, retry: _Retry) -> bool:
-    """Stores the message for another attempt. False when its properties have no room for that."""
+    """Store the message for another attempt. False when its properties have no room for that."""
     properties = _properties(original) | {P.WAIT: "false", P.DELAY: str(retry.delay_level)}
     try:
         _put(broker, original, properties, retry.topic, broker.rng.randrange(max(1, retry.queues)))
@@ -132,7 +132,7 @@ def _properties(original: MessageExt) -> dict[str, str]:
 def _put(
     broker: BrokerContext, original: MessageExt, properties: dict[str, str], topic: str, queue_id: int
 ) -> None:
-    """Stores the message again. LocalProtocolError: its properties are too long. Refusal."""
+    """Store the message again. LocalProtocolError: its properties are too long. Refusal."""
     message = restored(original, properties, encode_properties(properties))
     message.topic = topic
     message.queue_id = queue_id

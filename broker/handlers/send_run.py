@@ -33,7 +33,7 @@ _TYPES: dict[int, type[Header]] = {
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> int:
-    """Stores the plain sends at the beginning of `requests`, and replies to them; returns their number."""
+    """Store the plain sends at the beginning of `requests`, and reply to them; return their number."""
     if not broker.takes_runs:
         return 0
     sends = Sends(

@@ -67,7 +67,7 @@ def get_config(state: NameServerState, _request: Request[None, None]) -> Reply[N
 
 
 def told_properties(state: NameServerState) -> dict[str, str]:
-    """The properties as the name server runs with them: its address, and whole paths."""
+    """Return the properties as the name server runs with them: its address, and whole paths."""
     config = state.config
     home = config.rocketmq_home or os.environ.get("ROCKETMQ_HOME")
     paths = {

@@ -67,7 +67,7 @@ HANDLERS = by_code(
 
 
 def bound_handlers(state: NameServerState) -> HandlerTable:
-    """The handlers of one name server."""
+    """Return the handlers of one name server."""
     return {int(code): registration.bind(state) for code, registration in HANDLERS.items()}
 
 
@@ -98,7 +98,7 @@ async def open_name_server(
     supervisor: Supervisor | None = None,
     tls: TlsAcceptor | None = None,
 ) -> AsyncIterator[NameServer]:
-    """Runs a name server inside the block. `port` None is `config.listen_port`, 0 any free port.
+    """Run a name server inside the block. `port` None is `config.listen_port`, 0 any free port.
 
     Without `tls` only plain connections are accepted. Raises ConfigError, OSError (it cannot listen),
     StoreDamaged (kvConfig.json is damaged), ServiceFailed.
@@ -138,7 +138,7 @@ async def open_name_server(
 
 
 async def run_expiry(state: NameServerState, turns: Turns) -> None:
-    """Removes expired registrations until cancelled."""
+    """Remove expired registrations until cancelled."""
     await trio.sleep(FIRST_SCAN_SECONDS)
     while True:
         await expire_brokers(state, turns)
@@ -146,7 +146,7 @@ async def run_expiry(state: NameServerState, turns: Turns) -> None:
 
 
 async def expire_brokers(state: NameServerState, turns: Turns) -> None:
-    """Removes expired registrations once."""
+    """Remove expired registrations once."""
     steps = state.routes.expire(state.now_ms() - state.config.broker_expired_time)
     for owner in await turns.run(steps):
         if isinstance(owner, Session):

@@ -67,7 +67,7 @@ class _Group:
         )
 
     def put(self, broker: Broker) -> bool:
-        """Adds a process; True when it is new. A slave that became master loses its old id."""
+        """Add a process; True when it is new. A slave that became master loses its old id."""
         for other in list(self.ids.get(broker.address, ())):
             if other != broker.id:
                 self.remove(other)
@@ -79,7 +79,7 @@ class _Group:
         return before is None
 
     def remove(self, broker_id: int) -> str:
-        """The address that the id had, "" for none."""
+        """Return the address that the id had, "" for none."""
         address = self.addresses.pop(broker_id, "")
         ids = self.ids.get(address, {})
         if ids.pop(broker_id, broker_id) is None and not ids:
@@ -109,7 +109,7 @@ class RouteTable:
         topics: Iterable[TopicConfig],
         filter_servers: list[str] | None = None,
     ) -> Registered:
-        """Adds or renews a registration.
+        """Add or renews a registration.
 
         Only the topics of a master count, and only with a new data version; those that it does not name stay.
         """
@@ -146,11 +146,11 @@ class RouteTable:
         return self._master_of(group) if broker.id != MASTER_ID else Registered()
 
     def owned(self, owner: Hashable) -> Collection[str]:
-        """The addresses that a connection has registered."""
+        """Return the addresses that a connection has registered."""
         return self._owned.get(owner, ())
 
     def unregister(self, broker: Broker) -> Steps[None]:
-        """Removes one process of a broker name, and the name itself with the last one."""
+        """Remove one process of a broker name, and the name itself with the last one."""
         self._pop_live(broker.address)
         group = self._brokers.get(broker.name)
         if group is not None:
@@ -159,7 +159,7 @@ class RouteTable:
             yield from self._drop_if_empty(broker.name, group)
 
     def is_changed(self, address: str, version: DataVersion) -> bool:
-        """True when `version` is not the registered one."""
+        """Return True if `version` is not the registered one."""
         known = self._live.get(address)
         return known is None or known.data_version != version
 
@@ -168,19 +168,19 @@ class RouteTable:
         return None if known is None else known.data_version
 
     def touch(self, address: str, now_ms: int) -> None:
-        """Renews a registration without its topics."""
+        """Renew a registration without its topics."""
         known = self._live.get(address)
         if known is not None:
             known.last_update_ms = now_ms
 
     def remove_owner(self, owner: Hashable) -> Steps[None]:
-        """Removes the registrations of a connection that ended."""
+        """Remove the registrations of a connection that ended."""
         for address in list(self.owned(owner)):
             if address in self.owned(owner):
                 yield from self._remove_address(address)
 
     def expire(self, before_ms: int) -> Steps[list[Hashable]]:
-        """Removes registrations last renewed before `before_ms`. Returns their owners."""
+        """Remove registrations last renewed before `before_ms`. Returns their owners."""
         owners = []
         for address, live in list(self._live.items()):
             if live.last_update_ms < before_ms and self._live.get(address) is live:
@@ -192,21 +192,21 @@ class RouteTable:
     # permissions and topics
 
     def wipe_write_permission(self, broker_name: str) -> Steps[int]:
-        """Removes the write permission of every topic of a broker. Returns the number of topics."""
+        """Remove the write permission of every topic of a broker. Returns the number of topics."""
         return self._set_permission(broker_name, lambda perm: perm & ~Perm.WRITE)
 
     def add_write_permission(self, broker_name: str) -> Steps[int]:
-        """Sets read and write permission for every topic of a broker. Returns the number of topics."""
+        """Set read and write permission for every topic of a broker. Returns the number of topics."""
         return self._set_permission(broker_name, lambda _perm: Perm.READ | Perm.WRITE)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Removes a topic from all brokers, or from those of one cluster."""
+        """Remove a topic from all brokers, or from those of one cluster."""
         queues, names = self._topics.get(topic, {}), self._clusters.get(cluster or "", {})
         for name in [name for name in queues if not cluster or name in names]:
             self._remove_queues(topic, name)
 
     def add_queues(self, topic: str, queues: Iterable[QueueData]) -> Steps[None]:
-        """Adds a topic to brokers that are registered (5.x REGISTER_TOPIC_IN_NAMESRV)."""
+        """Add a topic to brokers that are registered (5.x REGISTER_TOPIC_IN_NAMESRV)."""
         for data in queues:
             if data.broker_name in self._brokers:
                 self._put_queues(topic, data)
@@ -215,7 +215,7 @@ class RouteTable:
     # queries
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """The route of a topic; None when no registered broker has it."""
+        """Return the route of a topic; None when no registered broker has it."""
         queues = self._topics.get(topic, {})
         groups = [(name, self._brokers[name]) for name in queues if name in self._brokers]
         if not groups:
@@ -252,13 +252,17 @@ class RouteTable:
         return self._topics_where(lambda queues: not names.keys().isdisjoint(queues))
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """The names of clusters and brokers, which are topics of every broker, and one broker's address."""
+        """Return the names of clusters and brokers, which are topics of every broker, and one broker's
+        address.
+        """
         names = dict.fromkeys((*self._clusters, *(name for one in self._clusters.values() for name in one)))
         addresses = (address for group in self._brokers.values() for address in group.addresses.values())
         return list(names), next(addresses, None)
 
     def flagged_topics(self, mask: int, flags: int) -> Steps[list[str]]:
-        """The topics of which these flags among `mask` are set. Only the first broker counts, as in Java."""
+        """Return the topics of which these flags among `mask` are set. Only the first broker counts, as in
+        Java.
+        """
         return self._topics_where(lambda queues: next(iter(queues.values())).topic_sys_flag & mask == flags)
 
     # inside
@@ -326,13 +330,13 @@ class RouteTable:
                 yield from self._drop_if_empty(name, group)
 
     def _forget_name(self, address: str, name: str, group: _Group) -> None:
-        """Forgets that an address is in a group, if it is not any more."""
+        """Forget that an address is in a group, if it is not any more."""
         names = self._names_of.get(address, {})
         if address not in group.ids and names.pop(name, self) is None and not names:
             del self._names_of[address]
 
     def _drop_if_empty(self, name: str, group: _Group) -> Steps[None]:
-        """Removes a broker name without a process. One that registers meanwhile keeps its new topics."""
+        """Remove a broker name without a process. One that registers meanwhile keeps its new topics."""
         if group.addresses:
             return
         del self._brokers[name]

@@ -44,7 +44,7 @@ class KVConfig:
         self._size = 0
 
     def load(self) -> None:
-        """Reads the file if there is one. Blocks. StoreDamaged when file and backup are unreadable."""
+        """Read the file if there is one. Blocks. StoreDamaged when file and backup are unreadable."""
         if self._path is not None:
             backup = backup_of(self._path)
             # It is saved at changes only: with a .bak there was at least one entry.
@@ -60,12 +60,12 @@ class KVConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """The entries of a namespace; None when it never had any."""
+        """Return the entries of a namespace; None when it never had any."""
         entries = self._namespaces.get(namespace)
         return None if entries is None else dict(entries)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Sets an entry, once it is saved. OSError when it cannot be saved: it does not exist then. Refusal
+        """Set an entry, once it is saved. OSError when it cannot be saved: it does not exist then. Refusal
         when there are too many."""
         async with self._changing:
             known = self.get(namespace, key)
@@ -78,7 +78,7 @@ class KVConfig:
             self._size += more
 
     async def delete(self, namespace: str, key: str) -> None:
-        """Removes an entry, once that is saved. OSError when it cannot be saved: the entry still exists."""
+        """Remove an entry, once that is saved. OSError when it cannot be saved: the entry still exists."""
         async with self._changing:
             value = self.get(namespace, key)
             if value is not None:
@@ -87,7 +87,7 @@ class KVConfig:
                 self._size -= _size(namespace, key, value)
 
     async def _save(self, namespace: str, key: str, value: str | None) -> None:
-        """Saves the entries with one changed, or without it."""
+        """Save the entries with one changed, or without it."""
         if self._path is not None:
             await self._in_thread(self._write, self._path, namespace, key, value)
 
@@ -143,7 +143,7 @@ class NameServerState:
         """Nothing waits for the end of a batch."""
 
     async def save_config(self) -> None:
-        """Saves the current configuration at `configStorePath`."""
+        """Save the current configuration at `configStorePath`."""
         if not self.config.config_store_path:
             return
         path = expand_path(self.config.config_store_path)
@@ -154,7 +154,7 @@ class NameServerState:
                 _log.error("cannot save the configuration to %s: %s", path, error)
 
     def watch(self, session: Session) -> None:
-        """Removes the registrations of a connection when it ends."""
+        """Remove the registrations of a connection when it ends."""
         if session not in self._watched:
             self._watched.add(session)
             session.on_close(lambda: self._lost(session))

@@ -41,7 +41,7 @@ class Admission:
         return self.end + (self.failure is not None)
 
     def admits(self, position: int) -> bool:
-        """True if the request at `position`, the next one to be handled, is admitted."""
+        """Return True if the request at `position`, the next one to be handled, is admitted."""
         if self.end < position:
             self.end, self.failure = position, None
         if self.end == position:
@@ -49,7 +49,9 @@ class Admission:
         return self.end > position
 
     def admits_together(self, position: int, last: int) -> int:
-        """Admits requests from the one at `position`, the next to be handled; returns the end of those admitted."""
+        """Admit requests from the one at `position`, the next to be handled; return the end of those
+        admitted.
+        """
         if self.admits(position):
             while self.end < last and self._commands[self.end].code in self._together and self._take():
                 pass

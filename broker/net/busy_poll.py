@@ -60,7 +60,7 @@ class BusyPoll:
         self._wanted = trio.Event()
 
     def note_read(self) -> None:
-        """Begins to poll if this read has come soon after the last one."""
+        """Begin to poll if this read has come soon after the last one."""
         self._reads += 1
         if self._reads < self._next_start:
             return
@@ -71,7 +71,7 @@ class BusyPoll:
         self._last_read = now
 
     async def run(self) -> None:
-        """The service."""
+        """Run the service."""
         workers = self._workers or _workers_of_trio()
         pause = SHORTEST_PAUSE
         while True:
@@ -86,7 +86,7 @@ class BusyPoll:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _poll(self, workers: Callable[[], int]) -> int:
-        """Polls until it is in vain or needless, or a worker runs. Returns the number of reads that a loop
+        """Poll until it is in vain or needless, or a worker runs. Returns the number of reads that a loop
         asleep would have had to be woken for."""
         seen, busy, hits = self._reads, 0, 0
         ends = self._clock() + self._limit_s()

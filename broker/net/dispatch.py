@@ -69,7 +69,7 @@ def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
 
 
 def failure_reply(session: Session, command: RemotingCommand, error: Exception) -> RemotingCommand:
-    """The reply to a request whose handler raised `error`; bugs and undecodable requests are logged."""
+    """Return the reply to a request whose handler raised `error`; bugs and undecodable requests are logged."""
     if isinstance(error, Refusal):
         return command.reply(error.code, error.remark, error.ext_fields)
     if isinstance(error, CodecError):
@@ -82,7 +82,7 @@ def failure_reply(session: Session, command: RemotingCommand, error: Exception) 
 async def reply_behind(
     session: Session, request: RemotingCommand, reply: RemotingCommand | bytes | None, work: Barrier
 ) -> None:
-    """Replies once `work` has ended, which it does even if the sender has disconnected."""
+    """Reply once `work` has ended, which it does even if the sender has disconnected."""
     try:
         with trio.CancelScope(shield=True):
             await work()
@@ -117,13 +117,13 @@ class Dispatcher:
         self._fast_failure = fast_failure or FastFailure()
 
     def pace(self) -> Pace:
-        """The pace of a connection that has just been read."""
+        """Return the pace of a connection that has just been read."""
         return self._turns.pace()
 
     async def handle(
         self, session: Session, commands: list[RemotingCommand], pace: Pace | None = None
     ) -> None:
-        """Handles what one read brought, in as many turns as it takes; waits while the peer does not read
+        """Handle what one read brought, in as many turns as it takes; wait while the peer does not read
         its replies. `pace` is that of the read, if it began before."""
         position = 0
         admission = None
@@ -152,7 +152,7 @@ class Dispatcher:
     def _refuse_late(
         self, session: Session, commands: list[RemotingCommand], position: int, last: int, seconds: float
     ) -> int:
-        """Takes those of the next requests out that have waited for too long, and refuses them. Returns where
+        """Take those of the next requests out that have waited for too long, and refuses them. Returns where
         the others of them end."""
         size = len(commands) - position
         kept: list[RemotingCommand] = []
@@ -175,7 +175,7 @@ class Dispatcher:
         pace: Pace | None,
         admission: Admission | None,
     ) -> tuple[int, NotReady | None]:
-        """Handles commands from `position` to `last` for one write, at least one, until the turn is over.
+        """Handle commands from `position` to `last` for one write, at least one, until the turn is over.
 
         Returns the position behind them, or that of one that must wait, with its reason.
         """
@@ -224,7 +224,7 @@ class Dispatcher:
     def _not_admitted(
         self, session: Session, command: RemotingCommand, failure: Exception | None
     ) -> NotReady | None:
-        """Replies to a request that the gate refuses, unless its check takes turns."""
+        """Reply to a request that the gate refuses, unless its check takes turns."""
         if isinstance(failure, NotReady) and failure.then is not None:
             then = partial(self._admitted, failure.then)
             return NotReady(failure.ready, in_order=True, then=then)
@@ -235,7 +235,7 @@ class Dispatcher:
     def _admitted(
         self, gate: Gate, session: Session, command: RemotingCommand
     ) -> RemotingCommand | bytes | None:
-        """Handles a request whose check took turns; `gate` has its result, which it may be asked for again."""
+        """Handle a request whose check took turns; `gate` has its result, which it may be asked for again."""
         gate(session, command)
         session.is_known = True
         return self._handlers.get(command.code, unsupported)(session, command)
@@ -243,7 +243,7 @@ class Dispatcher:
     def _attempt(
         self, session: Session, command: RemotingCommand, handler: Handler | None = None
     ) -> NotReady | None:
-        """Handles a request that passed the gate, unless it needs the disk first."""
+        """Handle a request that passed the gate, unless it needs the disk first."""
         try:
             reply = (handler or self._handlers.get(command.code, unsupported))(session, command)
             if self._batches.barrier is not None:
@@ -265,13 +265,13 @@ class Dispatcher:
     def _hold_back(
         self, session: Session, command: RemotingCommand, reply: RemotingCommand | bytes | None
     ) -> None:
-        """Sends a reply once the barrier that its handler set has returned."""
+        """Send a reply once the barrier that its handler set has returned."""
         barrier, self._batches.barrier = self._batches.barrier, None
         if barrier is not None and (reply is not None or command.is_oneway):
             session.spawn(reply_behind, session, command, reply, barrier)
 
     def _defer(self, session: Session, command: RemotingCommand, missing: NotReady) -> None:
-        """Handles a request when the disk did what it needs; later ones need not wait for it."""
+        """Handle a request when the disk did what it needs; later ones need not wait for it."""
         barrier, self._batches.barrier = self._batches.barrier, None
         session.spawn(self._handle_when_ready, session, command, missing, barrier)
 
@@ -284,7 +284,7 @@ class Dispatcher:
     async def _retry(
         self, session: Session, command: RemotingCommand, missing: NotReady | None, barrier: Barrier | None
     ) -> None:
-        """Handles a request that must wait, again whenever what it needs is there.
+        """Handle a request that must wait, again whenever what it needs is there.
 
         `barrier` was set when it was handled before. A disk that refuses is the reply.
         """

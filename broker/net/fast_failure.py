@@ -34,7 +34,7 @@ _PULLS = RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE
 
 
 def limits_of(config: BrokerConfig) -> tuple[dict[int, float], dict[int, float]]:
-    """The seconds that a request of each code may wait, first for others, then for the disk."""
+    """Return the seconds that a request of each code may wait, first for others, then for the disk."""
     if not config.broker_fast_failure_enable:
         return {}, {}
     others: dict[int, float] = {
@@ -63,13 +63,13 @@ class FastFailure:
         self.shortest = min(limits.values(), default=math.inf)
 
     def is_late(self, code: int, seconds: float) -> bool:
-        """True when a request has waited for others for too long."""
+        """Return True if a request has waited for others for too long."""
         return seconds > self._limits.get(code, math.inf)
 
     async def in_time(
         self, code: int, ready: Callable[[], Awaitable[None]], spawn: Callable[..., bool]
     ) -> None:
-        """Runs `ready`, in a task of its own if this code has a limit. Refusal if that takes too long; the
+        """Run `ready`, in a task of its own if this code has a limit. Refusal if that takes too long; the
         task goes on. What `ready` raises is raised."""
         limit = self._disk_limits.get(code)
         if limit is not None and self._stuck and code in SENDS:
@@ -87,7 +87,7 @@ class FastFailure:
 
     @staticmethod
     def refusal(kind: str, seconds: float, size: int) -> Refusal:
-        """The refusal of a request that waited for so long, with `size` others."""
+        """Return the refusal of a request that waited for so long, with `size` others."""
         remark = f"[{kind}_CLEAN_QUEUE]{_REMARK.format(round(seconds * 1000), size)}"
         return Refusal(ResponseCode.SYSTEM_BUSY, remark)
 
@@ -119,7 +119,7 @@ class _Work:
             self._done.set()
 
     async def is_done_within(self, seconds: float) -> bool:
-        """False when it is not done after so many seconds in which this process ran."""
+        """Return False if it is not done after so many seconds in which this process ran."""
         for _ in range(LOOKS):
             with trio.move_on_after(seconds / LOOKS):
                 await self._done.wait()

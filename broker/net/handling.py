@@ -103,7 +103,7 @@ class Registration(NamedTuple, Generic[ContextT]):
     common_ext: Callable[[ContextT], Mapping[str, str]] | None = None
 
     def bind(self, context: ContextT, before: Callable[[], None] | None = None) -> Handler:
-        """The handler as a server calls it; `before` runs first and may refuse the request."""
+        """Return the handler as a server calls it; `before` runs first and may refuse the request."""
         operation, handle, _ = self
         common_ext = None if self.common_ext is None else partial(self.common_ext, context)
         encode = encoder(operation, common_ext)
@@ -177,12 +177,12 @@ def serve(
     handler: TypedHandler[ContextT, RequestT, RequestBodyT, ReplyT, ReplyBodyT],
     common_ext: Callable[[ContextT], Mapping[str, str]] | None = None,
 ) -> Registration[ContextT]:
-    """Registers a handler for an operation; type checkers compare the types of both."""
+    """Register a handler for an operation; type checkers compare the types of both."""
     return Registration(operation, handler, common_ext)
 
 
 def by_code(*registrations: Registration[ContextT]) -> dict[RequestCode, Registration[ContextT]]:
-    """Registrations by request code; ValueError when two serve the same one."""
+    """Return registrations by request code; ValueError when two serve the same one."""
     table = {registration.operation.code: registration for registration in registrations}
     if len(table) != len(registrations):
         raise ValueError("two handlers are registered for one operation")
@@ -196,7 +196,7 @@ def _with_ext(error: Refusal | CodecError, ext_fields: Mapping[str, str]) -> Ref
 
 
 def encoder(operation: AnyOperation, common_ext: Callable[[], Mapping[str, str]] | None = None) -> Encode:
-    """Compiles how the replies of an operation become commands, or frames where that is quick."""
+    """Compile how the replies of an operation become commands, or frames where that is quick."""
     usual_remark, encode_reply = operation.remark, operation.encode_reply
     reply_type: Any = operation.reply
     ext_of = to_ext if reply_type is None else ext_encoder(reply_type)
@@ -244,7 +244,7 @@ def _check_size(operation: AnyOperation, command: RemotingCommand) -> None:
 def _decoded_in_steps(
     operation: AnyOperation, command: RemotingCommand, handle: Callable[[Any, Any], Any]
 ) -> Steps:
-    """Decodes a long body; what remains is to handle the request."""
+    """Decode a long body; what remains is to handle the request."""
     _check_size(operation, command)
     form: Any = operation.json_request
     body = bytes(command.body)
@@ -263,7 +263,9 @@ def _is_long(body: object) -> bool:
 
 
 def _entries(value: object, enough: int) -> int:
-    """The entries of tables and the members of bodies in a value; more than `enough` are not all counted."""
+    """Return the entries of tables and the members of bodies in a value; more than `enough` are not all
+    counted.
+    """
     parts: Collection[object]
     if isinstance(value, Body):
         parts = [getattr(value, name) for name in value.__struct_fields__]
@@ -305,7 +307,7 @@ async def _respond_later(
 
 
 async def _encoded(turns: Turns, reply: AnyReply, operation: AnyOperation) -> AnyReply:
-    """A reply with a long body, which becomes its views; in as many turns as it takes."""
+    """Return a reply with a long body, which becomes its views; in as many turns as it takes."""
     try:
         dialect = reply.dialect or operation.reply_dialect
         chunks = await turns.run(chunks_in_steps(reply.body, dialect=dialect))
@@ -321,6 +323,6 @@ async def _encoded(turns: Turns, reply: AnyReply, operation: AnyOperation) -> An
 def command_of(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], header: RequestT, body: RequestBodyT
 ) -> RemotingCommand:
-    """A request of ours to a client or another server."""
+    """Return a request of ours to a client or another server."""
     ext_fields, data = operation.encode_request(header, body)
     return RemotingCommand(operation.code, ext_fields, data)

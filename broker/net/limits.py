@@ -58,7 +58,7 @@ class ServerLimits(NamedTuple):
 
     @classmethod
     def of(cls, config: BrokerConfig | NamesrvConfig) -> ServerLimits:
-        """The bounds that a configuration sets."""
+        """Return the bounds that a configuration sets."""
         session = SessionLimits(max_outgoing_bytes=config.max_outgoing_bytes)
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return cls(
@@ -82,18 +82,18 @@ class Newcomers(Generic[T]):
         self._waiting: dict[T, None] = {}
 
     def add(self, one: T) -> None:
-        """Counts a connection, for which another one makes room if there are too many."""
+        """Count a connection, for which another one makes room if there are too many."""
         if len(self._waiting) >= self.most:
             self.make_room()
         self._waiting[one] = None
 
     def discard(self, one: T) -> None:
-        """Stops counting a connection that is known now, or has ended."""
+        """Stop counting a connection that is known now, or has ended."""
         self._waiting.pop(one, None)
 
     @contextmanager
     def counting(self, one: T) -> Iterator[None]:
-        """Counts a connection inside the block."""
+        """Count a connection inside the block."""
         self.add(one)
         try:
             yield
@@ -101,7 +101,7 @@ class Newcomers(Generic[T]):
             self.discard(one)
 
     def make_room(self) -> bool:
-        """Ends the connection that has waited the longest; False if there is none."""
+        """End the connection that has waited the longest; False if there is none."""
         oldest = next(iter(self._waiting), None)
         if oldest is None:
             return False
@@ -123,7 +123,7 @@ class PartialFrames:
         self._checks = 0
 
     def update(self, session: Session) -> None:
-        """Counts what a connection holds now. Call it after each read."""
+        """Count what a connection holds now. Call it after each read."""
         held = session.connection.held
         if session in self._held:
             self.forget(session)
@@ -136,11 +136,11 @@ class PartialFrames:
             self._close(next(iter(self._held)), reason)
 
     def forget(self, session: Session) -> None:
-        """Stops counting a connection that has ended, or whose requests are handled."""
+        """Stop counting a connection that has ended, or whose requests are handled."""
         self._total -= self._held.pop(session, (0, 0))[0]
 
     async def close_stalled(self) -> None:
-        """The service: closes connections that sent the beginning of a frame, and then nothing.
+        """Run the service: closes connections that sent the beginning of a frame, and then nothing.
 
         Checks are counted, not seconds: while the process is paused, nobody is late.
         """

@@ -27,7 +27,7 @@ class Adopter(Protocol):
     """A server of any protocol, as a listener sees it."""
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> object:
-        """Serves a connection in the background. RemoteClosed if the server does not run."""
+        """Serve a connection in the background. RemoteClosed if the server does not run."""
 
 
 class Listener(Protocol):
@@ -40,7 +40,7 @@ class Listener(Protocol):
     def sockets(self) -> Sequence[socket.socket]: ...
 
     def serve_with(self, server: Adopter) -> None:
-        """Passes connections to `server` from now on."""
+        """Pass connections to `server` from now on."""
 
     def close(self) -> None: ...
 
@@ -49,10 +49,10 @@ class Network(Protocol):
     """A space of addresses."""
 
     def listen(self, host: str, port: int, backlog: int = ...) -> Listener:
-        """Binds an address, port 0 for any free port. Raises OSError."""
+        """Bind an address, port 0 for any free port. Raises OSError."""
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        """Connects to an address. Raises OSError."""
+        """Connect to an address. Raises OSError."""
 
 
 class TcpListener:
@@ -67,7 +67,7 @@ class TcpListener:
         self.address: tuple[str, int] = (bound_host, bound_port)
 
     def serve_with(self, server: Adopter) -> None:
-        """Does nothing: the server accepts from the socket."""
+        """Do nothing: the server accepts from the socket."""
 
     def close(self) -> None:
         self.sockets[0].close()
@@ -89,7 +89,7 @@ TCP = TcpNetwork()
 def open_listeners(
     network: Network, host: str, port: int, backlog: int, *, vip: bool, needs_vip: bool
 ) -> list[Listener]:
-    """Binds the port of a server and, with `vip`, that of Java's VIP channel, VIP_DISTANCE below.
+    """Bind the port of a server and, with `vip`, that of Java's VIP channel, VIP_DISTANCE below.
 
     A server on any free port (0) has no VIP channel, as no client could know its port. OSError;
     VipPortTaken when the second port cannot be bound, unless it is not needed.
@@ -113,7 +113,7 @@ def open_listeners(
 def open_ha_listener(
     network: Network, host: str, port: int, backlog: int, *, is_needed: bool
 ) -> Listener | None:
-    """Binds the port for slaves: HA_DISTANCE above that of the server, or any free one if `port` is 0.
+    """Bind the port for slaves: HA_DISTANCE above that of the server, or any free one if `port` is 0.
 
     HaPortTaken when it cannot be bound, unless it is not needed.
     """
@@ -130,12 +130,14 @@ def open_ha_listener(
 
 
 def trio_listeners(listener: Listener) -> list[trio.SocketListener]:
-    """The sockets of a listener for what accepts with trio; none if connections are passed on."""
+    """Return the sockets of a listener for what accepts with trio; none if connections are passed on."""
     return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in listener.sockets]
 
 
 def own_address(bound: str) -> str:
-    """The address that clients use: the bound one, or for a wildcard the default route's, or the loopback."""
+    """Return the address that clients use: the bound one, or for a wildcard the default route's, or the
+    loopback.
+    """
     if bound not in WILDCARDS:
         return bound
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -147,7 +149,7 @@ def own_address(bound: str) -> str:
 
 
 async def packed_address(host: str, port: int) -> bytes:
-    """The address in records and message ids; a name is resolved. ConfigError when it has no address."""
+    """Return the address in records and message ids; a name is resolved. ConfigError when it has no address."""
     try:
         return pack_host(host, port)
     except LocalProtocolError:

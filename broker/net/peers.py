@@ -45,11 +45,11 @@ class Peers:
         return self._server.is_running
 
     async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keeps the connections open until cancelled, then closes them."""
+        """Keep the connections open until cancelled, then close them."""
         await self._server.serve(task_status=task_status)
 
     async def request(self, address: str, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
-        """Sends a request to `address` ("host:port") and returns the reply, whatever its code.
+        """Send a request to `address` ("host:port") and return the reply, whatever its code.
 
         Raises PeerUnreachable, RemoteClosed, or RemoteTimeout after `timeout_s` seconds, connecting
         included.
@@ -81,7 +81,7 @@ class Peers:
 
 
 async def open_peer(network: Network, address: str, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """A connection to `address` ("host:port"), by TLS with a context. PeerUnreachable."""
+    """Return a connection to `address` ("host:port"), by TLS with a context. PeerUnreachable."""
     try:
         host, port = split_address(address)
         with trio.fail_after(CONNECT_SECONDS):

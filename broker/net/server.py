@@ -91,7 +91,7 @@ class Server:
         *,
         task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serves until cancelled, then closes all connections and listeners. `nursery.start` returns it."""
+        """Serve until cancelled, then close all connections and listeners. `nursery.start` returns it."""
         try:
             async with open_services(self._supervisor) as services:
                 self._nursery = services.nursery
@@ -108,17 +108,17 @@ class Server:
                 listener.close()
 
     async def serve_stream(self, stream: trio.abc.Stream, peer: tuple[str, int] = ("127.0.0.1", 1)) -> None:
-        """Serves one connection over any trio stream until it ends."""
+        """Serve one connection over any trio stream until it ends."""
         async with open_services(self._supervisor) as services:
             self._start(services)
             await self.serve_transport(StreamTransport(stream), peer)
 
     async def serve_transport(self, transport: Transport, peer: tuple[str, int] = ("127.0.0.1", 1)) -> None:
-        """Serves one connection until it ends. What is sent outside of a batch waits for `serve` to run."""
+        """Serve one connection until it ends. What is sent outside of a batch waits for `serve` to run."""
         await self._run(self._session(transport, peer, ("127.0.0.1", 0)))
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> Session:
-        """Serves a connection that we opened like those we accept. RemoteClosed unless `serve` runs."""
+        """Serve a connection that we opened like those we accept. RemoteClosed unless `serve` runs."""
         if self._nursery is None:
             await trio.aclose_forcefully(stream)
             raise RemoteClosed(f"{self._name} is not running")
@@ -161,7 +161,7 @@ class Server:
             nursery.start_soon(self._run, session)
 
     def _refusal(self, sock: socket.socket) -> str:
-        """The reason why a connection is too many; empty if it is not, or another one makes room."""
+        """Return the reason why a connection is too many; empty if it is not, or another one makes room."""
         if len(self.sessions) >= self._limits.max_connections and not self._newcomers.make_room():
             return f"{len(self.sessions)} are open"
         if sock.fileno() > self._limits.max_descriptor and not self._newcomers.make_room():
@@ -251,7 +251,7 @@ class Server:
         decode(b"")
 
     async def _first(self, session: Session) -> bytes:
-        """The first plain bytes of a connection, which decide if it has a TLS transport from now on."""
+        """Return the first plain bytes of a connection, which decide if it has a TLS transport from now on."""
         data = await session.transport.receive()
         if data[:1] == TLS_HANDSHAKE:
             session.transport = await self._tls.secured(session.transport, data)

@@ -155,7 +155,7 @@ class Session:
     def respond(
         self, request: RemotingCommand, reply: RemotingCommand | bytes, views: Sequence[Buffer] = ()
     ) -> None:
-        """Sends a reply, unless the request is one-way. One that cannot be encoded becomes an error."""
+        """Send a reply, unless the request is one-way. One that cannot be encoded becomes an error."""
         if request.is_oneway:
             return
         try:
@@ -173,7 +173,7 @@ class Session:
             self._queue([self.connection.oneway(command)])
 
     async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
-        """Sends a request and returns the reply, whatever its code.
+        """Send a request and return the reply, whatever its code.
 
         Raises RemoteTimeout after `timeout_s` seconds, RemoteClosed when the connection ends first.
         """
@@ -195,9 +195,9 @@ class Session:
     # life
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> bool:
-        """Runs `function(*args)` in a task that is cancelled when the connection ends.
+        """Run `function(*args)` in a task that is cancelled when the connection ends.
 
-        An exception is logged and ends only this task. False on a connection that has ended: nothing runs.
+        An exception is logged and end only this task. False on a connection that has ended: nothing runs.
         """
         if self._nursery is None:
             return False
@@ -206,14 +206,14 @@ class Session:
         return True
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Calls `callback` once when the connection has ended, or now if it has ended already."""
+        """Call `callback` once when the connection has ended, or now if it has ended already."""
         if self.closed:
             callback()
         else:
             self._on_close.append(callback)
 
     def close(self) -> None:
-        """Ends the connection, before it begins if need be. Queued bytes are dropped."""
+        """End the connection, before it begins if need be. Queued bytes are dropped."""
         self._is_over = True
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
@@ -221,24 +221,24 @@ class Session:
     # for the server
 
     def silent_since(self, now: float) -> float:
-        """The time of the last call that found bytes in either direction since the call before."""
+        """Return the time of the last call that found bytes in either direction since the call before."""
         if self.is_active:
             self.is_active = False
             self._silent_since = now
         return self._silent_since
 
     def attach(self, nursery: trio.Nursery) -> None:
-        """Runs the tasks of the connection in `nursery` from now on."""
+        """Run the tasks of the connection in `nursery` from now on."""
         self._nursery = nursery
         if self._is_over:
             nursery.cancel_scope.cancel()
 
     def detach(self) -> None:
-        """Starts no more tasks: the nursery is about to close."""
+        """Start no more tasks: the nursery is about to close."""
         self._nursery = None
 
     def answered(self, reply: RemotingCommand) -> None:
-        """Wakes the request that a reply answers. Late and unknown replies are dropped."""
+        """Wake the request that a reply answers. Late and unknown replies are dropped."""
         waiter = self.connection.match(reply)
         if isinstance(waiter, _Waiter):
             waiter.reply = reply
@@ -252,7 +252,7 @@ class Session:
         self.outgoing_bytes += len(frame)
 
     def flush(self) -> None:
-        """Sends what the kernel accepts now; a task sends the rest."""
+        """Send what the kernel accepts now; a task sends the rest."""
         if self._draining or self.closed or not self._outgoing:
             return
         if len(self._outgoing) > 1:
@@ -272,14 +272,14 @@ class Session:
         return self.outgoing_bytes > self._pause_bytes or self._deferred > self._max_deferred
 
     async def drained(self) -> None:
-        """Waits until the connection is not congested."""
+        """Wait until the connection is not congested."""
         self.flush()
         while self.is_congested:
             self._drained = trio.Event()
             await self._drained.wait()
 
     def ended(self) -> None:
-        """Fails the waiting requests and runs the callbacks: the connection has ended."""
+        """Fail the waiting requests and runs the callbacks: the connection has ended."""
         self.closed = True
         self._outgoing.clear()
         for waiter in self.connection.abandon():

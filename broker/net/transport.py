@@ -34,7 +34,7 @@ except (OSError, ValueError):
 
 
 def read_buffer() -> memoryview:
-    """The buffer that all sockets of one thread read into."""
+    """Return the buffer that all sockets of one thread read into."""
     return memoryview(bytearray(READ_SIZE))
 
 
@@ -42,17 +42,17 @@ class Transport(Protocol):
     """The I/O of a session."""
 
     async def receive(self, pace: Pace | None = None) -> bytes:
-        """Receives up to SHORT_READ_SIZE bytes, or READ_SIZE in a turn of `pace`; empty at the end of the
+        """Receive up to SHORT_READ_SIZE bytes, or READ_SIZE in a turn of `pace`; empty at the end of the
         stream. OSError, trio's resource errors."""
 
     def send_now(self, buffers: list[Buffer]) -> int:
-        """Sends what it can without waiting, SEND_SIZE bytes at most."""
+        """Send what it can without waiting, SEND_SIZE bytes at most."""
 
     async def send_some(self, buffers: list[Buffer]) -> int:
-        """Sends at least one byte, when it can."""
+        """Send at least one byte, when it can."""
 
     async def close(self) -> None:
-        """Closes at once. Bytes that were not sent are dropped."""
+        """Close at once. Bytes that were not sent are dropped."""
 
 
 class SocketTransport:
@@ -149,7 +149,7 @@ class StreamTransport:
 
 
 def front(buffers: list[Buffer], size: int) -> list[Buffer]:
-    """The first `size` bytes of longer buffers; the last one is cut."""
+    """Return the first `size` bytes of longer buffers; the last one is cut."""
     taken: list[Buffer] = []
     for buffer in buffers:
         if len(buffer) >= size:
@@ -161,7 +161,7 @@ def front(buffers: list[Buffer], size: int) -> list[Buffer]:
 
 
 def drop_front(buffers: list[Buffer], count: int) -> None:
-    """Removes `count` bytes from the front; of a buffer that was sent in part a view of the rest remains."""
+    """Remove `count` bytes from the front; of a buffer that was sent in part a view of the rest remains."""
     whole = 0
     for buffer in buffers:
         if len(buffer) > count:
@@ -174,6 +174,6 @@ def drop_front(buffers: list[Buffer], count: int) -> None:
 
 
 def coalesce(buffers: list[Buffer], size: int) -> None:
-    """Joins buffers of `size` bytes in total into one if that is cheaper to send."""
+    """Join buffers of `size` bytes in total into one if that is cheaper to send."""
     if len(buffers) > 1 and size <= COALESCE_BYTES:
         buffers[:] = [b"".join(buffers)]

@@ -36,7 +36,7 @@ class Turns:
         self._last: object = None
 
     async def next(self) -> None:
-        """Lets all other tasks run, and returns when it is the caller's turn.
+        """Let all other tasks run, and return when it is the caller's turn.
 
         Tasks that become ready in one round of the loop run in any order, so what arrives during a turn has
         the next round to itself: one who was parked has just spent that on being woken.
@@ -54,22 +54,22 @@ class Turns:
             self._last = None
 
     def took_turn(self, who: object) -> None:
-        """Notes whose turn it is."""
+        """Note whose turn it is."""
         self._last = who
 
     async def after_wait(self, who: object) -> None:
-        """Returns when it is the turn of a caller for whom all others could run just now: at once, if nobody
+        """Return when it is the turn of a caller for whom all others could run just now: at once, if nobody
         else has had a turn since its last one."""
         if self._is_taken or self._last is not who:
             await self.next()
             self._last = who
 
     def pace(self) -> Pace:
-        """The pace of one piece of long work that begins now."""
+        """Return the pace of one piece of long work that begins now."""
         return Pace(self)
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """Does all steps, in as many turns as it takes; their result."""
+        """Do all steps, in as many turns as it takes; their result."""
         pace = self.pace()
         while True:
             try:
@@ -94,7 +94,7 @@ class Pace:
         self.begin()
 
     def begin(self) -> None:
-        """Begins the next piece of work."""
+        """Begin the next piece of work."""
         self.waits = 0
         self._looked = trio.current_time()
         self._ends = self._looked + TURN_SECONDS
@@ -113,24 +113,24 @@ class Pace:
         return trio.current_time() >= self._ends
 
     async def step(self) -> None:
-        """Waits for the next turn if this one is over."""
+        """Wait for the next turn if this one is over."""
         if self.is_over:
             await self.next()
 
     async def next(self) -> None:
-        """Waits for the next turn."""
+        """Wait for the next turn."""
         self.waits += 1
         await self._turns.next()
         self._turns.took_turn(self)
         self._ends = trio.current_time() + TURN_SECONDS
 
     async def after_wait(self) -> None:
-        """Waits for a turn of one who has waited for its peer."""
+        """Wait for a turn of one who has waited for its peer."""
         await self._turns.after_wait(self)
 
 
 def emptying(table: dict[Any, Any] | list[Any]) -> Generator[None, None, None]:
-    """Empties a table in steps: to free thousands of entries at once takes longer than a turn."""
+    """Empty a table in steps: to free thousands of entries at once takes longer than a turn."""
     while table:
         if isinstance(table, list):
             del table[-EMPTIED_PER_STEP:]
@@ -142,7 +142,7 @@ def emptying(table: dict[Any, Any] | list[Any]) -> Generator[None, None, None]:
 
 @asynccontextmanager
 async def emptied_on_error(turns: Turns, table: dict[Any, Any] | list[Any]) -> AsyncIterator[None]:
-    """Empties a table in steps if the block that fills it is left early, as when its connection ends."""
+    """Empty a table in steps if the block that fills it is left early, as when its connection ends."""
     try:
         yield
     except BaseException:
@@ -164,12 +164,12 @@ class Jobs:
         self._wake.set()
 
     def begin(self, job: Job) -> None:
-        """Does the first steps at once, and starts the job if there are more."""
+        """Do the first steps at once, and start the job if there are more."""
         if sum(1 for _ in islice(job, FIRST_STEPS)) == FIRST_STEPS:
             self.start(job)
 
     async def run(self) -> None:
-        """The service."""
+        """Run the service."""
         while True:
             if not self._jobs:
                 self._wake = trio.Event()
@@ -201,7 +201,7 @@ class LongWork:
         self._finish: Callable[[], Any] | None = None
 
     def advance(self, steps: int = 1) -> bool:
-        """Does so many steps; True once all are done."""
+        """Do so many steps; True once all are done."""
         try:
             for _ in range(steps):
                 next(self._steps)
@@ -214,14 +214,14 @@ class LongWork:
         return True
 
     async def run(self, turns: Turns) -> None:
-        """Does all steps, in as many turns as it takes."""
+        """Do all steps, in as many turns as it takes."""
         pace = turns.pace()
         await pace.next()
         while not self.advance():
             await pace.step()
 
     def finish(self) -> Any:
-        """Returns, or raises, as a handler that had done all this at once."""
+        """Return, or raise, as a handler that had done all this at once."""
         if self._error is not None:
             try:
                 raise self._error

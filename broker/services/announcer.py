@@ -31,14 +31,14 @@ class Announcer:
         self._progress = trio.Event()
 
     def announce(self, configs: Sequence[TopicConfig]) -> None:
-        """Registers topics soon, all of them when `configs` is empty."""
+        """Register topics soon, all of them when `configs` is empty."""
         self._all = self._all or not configs
         self._pending.update((config.topic_name, config) for config in configs)
         self.asked += 1
         self._wake.set()
 
     async def settled(self) -> None:
-        """Waits until everything announced so far is registered, at most MAX_WAIT_SECONDS."""
+        """Wait until everything announced so far is registered, at most MAX_WAIT_SECONDS."""
         if self._register is None:
             return
         wanted = self.asked
@@ -47,7 +47,7 @@ class Announcer:
                 await self._progress.wait()
 
     async def run(self) -> None:
-        """Registers until cancelled."""
+        """Register until cancelled."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()

@@ -24,7 +24,7 @@ SCAN_SECONDS = 10
 
 
 def notify_group(broker: BrokerContext, group: str) -> None:
-    """Notifies every client of a group to rebalance now, including the one that caused the change."""
+    """Notify every client of a group to rebalance now, including the one that caused the change."""
     config = broker.groups.get(group)
     if not broker.config.notify_consumer_ids_changed_enable or (
         config is not None and not config.notify_consumer_ids_changed_enable
@@ -53,19 +53,19 @@ def _notify_members(broker: BrokerContext, group: str) -> Job:
 
 
 def _is_done(job: Job) -> bool:
-    """Does the first steps; True when there are no more."""
+    """Do the first steps; True when there are no more."""
     return sum(1 for _ in islice(job, FIRST_STEPS)) < FIRST_STEPS
 
 
 def left_group(broker: BrokerContext, group: str) -> None:
-    """Notifies the others of a group that lost a client; a group without clients loses its filters."""
+    """Notify the others of a group that lost a client; a group without clients loses its filters."""
     if broker.consumers.get(group) is None:
         broker.filters.unregister(group)
     notify_group(broker, group)
 
 
 def client_closed(broker: BrokerContext, session: Session) -> None:
-    """Drops the held pulls of a connection that ended, and removes its clients from their groups."""
+    """Drop the held pulls of a connection that ended, and remove its clients from their groups."""
     broker.holds.drop_session(session)
     broker.new_offsets.drop_session(session)
     broker.created.pop(session, None)
@@ -83,7 +83,7 @@ def _leave(broker: BrokerContext, session: Session) -> Job:
 
 
 def watch_session(broker: BrokerContext, session: Session) -> None:
-    """Calls `client_closed` when a connection ends. Call this before the connection enters a table."""
+    """Call `client_closed` when a connection ends. Call this before the connection enters a table."""
     if session in broker.watched:
         return
     broker.watched.add(session)
@@ -96,7 +96,7 @@ def watch_session(broker: BrokerContext, session: Session) -> None:
 
 
 def expire_clients(broker: BrokerContext) -> Job:
-    """Removes clients without a heartbeat for 120 s and closes their connections, in steps."""
+    """Remove clients without a heartbeat for 120 s and close their connections, in steps."""
     before = broker.now_ms() - CLIENT_EXPIRY_MS
     silent: dict[Channel, None] = {}
     for _, channel in (yield from broker.producers.expire(before)):
@@ -111,7 +111,7 @@ def expire_clients(broker: BrokerContext) -> Job:
 
 
 async def watch_clients(broker: BrokerContext) -> None:
-    """Expires clients every 10 s until cancelled."""
+    """Expire clients every 10 s until cancelled."""
     while True:
         await trio.sleep(SCAN_SECONDS)
         await broker.turns.run(expire_clients(broker))

@@ -17,7 +17,7 @@ MOST_CREATED = 8192
 
 
 def count_created(broker: BrokerContext, session: Session, undo: Callable[[], object]) -> None:
-    """Counts a topic or group that a request has created. Refusal, after `undo`, when there are too many."""
+    """Count a topic or group that a request has created. Refusal, after `undo`, when there are too many."""
     count = broker.created.get(session, 0) + 1
     if count > MOST_CREATED:
         undo()

@@ -44,12 +44,12 @@ class DelayService:
         self._refused: dict[int, int] = {}
 
     def arrived(self, stored: QueueRun) -> None:
-        """Wakes the level of new delayed messages: an arrival listener of the store."""
+        """Wake the level of new delayed messages: an arrival listener of the store."""
         if stored.topic == SystemTopic.SCHEDULE and 0 <= stored.queue_id < len(self._arrivals):
             self._arrivals[stored.queue_id].set()
 
     def correct_offsets(self) -> None:
-        """Moves saved offsets into the range of their queues. Call this once before `start`."""
+        """Move saved offsets into the range of their queues. Call this once before `start`."""
         broker = self._broker
         for level in broker.delay_offsets.levels():
             low = broker.store.min_offset(SystemTopic.SCHEDULE, level - 1)
@@ -63,7 +63,7 @@ class DelayService:
                 _log.warning(text, level, waiting)
 
     def start(self, services: Services) -> None:
-        """Starts one service for each level."""
+        """Start one service for each level."""
         for level in range(1, self._broker.delay_levels.highest + 1):
             services.start(f"delay level {level}", partial(self._run_level, level))
 
@@ -77,7 +77,7 @@ class DelayService:
                 await trio.sleep(min(wait, LONGEST_SLEEP_SECONDS))
 
     def _deliver_due(self, level: int) -> float | None:
-        """Delivers a batch of due messages. Seconds until the next is due; None for an empty queue."""
+        """Deliver a batch of due messages. Seconds until the next is due; None for an empty queue."""
         broker = self._broker
         if broker.is_slave:
             return LONGEST_SLEEP_SECONDS
@@ -98,7 +98,7 @@ class DelayService:
         return 0.0
 
     def _deliver(self, position: int, size: int, level: int) -> bool:
-        """Puts one message into its own topic. Returns False when the level must retry it."""
+        """Put one message into its own topic. Returns False when the level must retry it."""
         record = self._broker.store.record_at_size(position, size)
         if record is None:
             return True
@@ -117,7 +117,7 @@ class DelayService:
         return self._put(message, level, position)
 
     def _put(self, message: StoreMessage, level: int, position: int) -> bool:
-        """Stores a message; counts it as put into its topic and as read by SCHEDULE_CONSUMER."""
+        """Store a message; count it as put into its topic and as read by SCHEDULE_CONSUMER."""
         broker = self._broker
         result = broker.store.append(message)
         if result.status is not PutStatus.PUT_OK:

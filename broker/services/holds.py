@@ -113,7 +113,7 @@ class Holds:
         return self._count
 
     def hold(self, hold: Hold) -> bool:
-        """Holds a pull. Returns False when there are too many: answer it at once."""
+        """Hold a pull. Returns False when there are too many: answer it at once."""
         session, key, tick = hold.session, (hold.topic, hold.queue_id), _tick(hold)
         of_session = len(self._sessions.get(session, ())) + len(self._ready.get(session, ()))
         of_queue = self._queues.get(key, {}).get(session, ())
@@ -133,7 +133,7 @@ class Holds:
         return True
 
     def arrived(self, stored: QueueRun) -> None:
-        """Wakes the pulls that messages are for: an arrival listener of the store."""
+        """Wake the pulls that messages are for: an arrival listener of the store."""
         key = stored.topic, stored.queue_id
         if key not in self._queues:
             return
@@ -144,17 +144,17 @@ class Holds:
         arrivals.add(stored)
 
     def release_all(self) -> None:
-        """Answers all held pulls now: those who sent them may be permitted less than they were."""
+        """Answer all held pulls now: those who sent them may be permitted less than they were."""
         self._start(self._expire({hold: None for holds in self._sessions.values() for hold in holds}))
 
     def release_topic(self, topic: str) -> None:
-        """Answers the held pulls of a topic now: it is deleted."""
+        """Answer the held pulls of a topic now: it is deleted."""
         queues = [of_queue for key, of_queue in self._queues.items() if key[0] == topic]
         holds = (one for of_queue in queues for of_session in of_queue.values() for one in of_session)
         self._start(self._expire(dict.fromkeys(holds)))
 
     def drop_session(self, session: Hashable) -> None:
-        """Drops the pulls of a session that closed."""
+        """Drop the pulls of a session that closed."""
         held, ready = self._sessions.pop(session, {}), self._ready.pop(session, deque())
         self._count -= len(held) + len(ready)
         self._left += len(held)
@@ -162,7 +162,7 @@ class Holds:
             self._start(self._forget(held, ready))
 
     async def run(self) -> None:
-        """Ends the wait of pulls whose time is over, until cancelled."""
+        """End the wait of pulls whose time is over, until cancelled."""
         while True:
             self._wake = trio.Event()
             self._sleeps_until = self._order[0] / TICKS if self._order else math.inf
@@ -215,7 +215,7 @@ class Holds:
         return hold in self._sessions.get(hold.session, ())
 
     def _release(self, hold: Hold) -> None:
-        """Makes a held pull one to answer."""
+        """Make a held pull one to answer."""
         session = hold.session
         _drop(self._sessions, session, hold)
         self._remove(hold)

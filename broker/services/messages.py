@@ -18,7 +18,9 @@ MAX_QUEUE_DIGITS = 9
 
 
 def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
-    """The topic and queue id that a half or delayed message is for; None when they are missing or invalid."""
+    """Return the topic and queue id that a half or delayed message is for; None when they are missing or
+    invalid.
+    """
     topic, queue = properties.get(PropertyName.REAL_TOPIC), properties.get(PropertyName.REAL_QID, "")
     if topic is None or not queue.isdecimal() or len(queue) > MAX_QUEUE_DIGITS or not can_be_stored(topic):
         return None
@@ -26,7 +28,7 @@ def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
 
 
 def topics_at(broker: BrokerContext, offset: int) -> MessageTopics | None:
-    """The topics of the message at an offset of the commit log, None if there is no record.
+    """Return the topics of the message at an offset of the commit log, None if there is no record.
 
     CorruptionError unless a queue has this message: its body may hold what looks like a record. NotReady.
     """
@@ -46,12 +48,12 @@ def topics_at(broker: BrokerContext, offset: int) -> MessageTopics | None:
 
 
 def can_be_stored(topic: str) -> bool:
-    """True when a record can hold the topic: the retry topic of a group with a long name is too long."""
+    """Return True if a record can hold the topic: the retry topic of a group with a long name is too long."""
     return 0 < len(topic.encode("utf-8", "replace")) <= MAX_TOPIC_BYTES and not {"/", "\0"} & set(topic)
 
 
 def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> StoreMessage:
-    """The message to store: `original` with these properties, which waits for no flush."""
+    """Return the message to store: `original` with these properties, which waits for no flush."""
     return StoreMessage(
         topic=original.topic,
         queue_id=original.queue_id,
@@ -69,7 +71,7 @@ def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> S
 
 
 def hide(message: StoreMessage, topic: str, queue_id: int) -> None:
-    """Moves a message to a system topic; its own topic and queue become REAL_TOPIC and REAL_QID."""
+    """Move a message to a system topic; its own topic and queue become REAL_TOPIC and REAL_QID."""
     message.properties[PropertyName.REAL_TOPIC] = message.topic
     message.properties[PropertyName.REAL_QID] = str(message.queue_id)
     message.properties_text = encode_properties(message.properties)
@@ -77,7 +79,7 @@ def hide(message: StoreMessage, topic: str, queue_id: int) -> None:
 
 
 def own_message(broker: BrokerContext, topic: str, body: bytes, properties: dict[str, str]) -> StoreMessage:
-    """A message of the broker itself, with TAGS, for queue 0 of a system topic."""
+    """Return a message of the broker itself, with TAGS, for queue 0 of a system topic."""
     return StoreMessage(
         topic=topic,
         queue_id=0,

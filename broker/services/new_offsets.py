@@ -37,7 +37,7 @@ class NewOffsets:
     def admit(
         self, broker: BrokerContext, session: Session, group: str, topic: str, queue_id: int, count: int = 1
     ) -> None:
-        """Counts `count` offsets more, up to that of `queue_id`. Refusal."""
+        """Count `count` offsets more, up to that of `queue_id`. Refusal."""
         is_known = _is_known(broker, group, topic, queue_id)
         added, unknown = self._added.get(session, 0) + count, self._unknown.get(session, 0)
         reason = ""
@@ -57,13 +57,13 @@ class NewOffsets:
             self._unknown[session] = unknown + count
 
     def drop_session(self, session: Session) -> None:
-        """Forgets a connection that has ended."""
+        """Forget a connection that has ended."""
         self._added.pop(session, None)
         self._unknown.pop(session, None)
         self._refused.discard(session)
 
     def _refuse(self, session: Session, reason: str) -> None:
-        """Raises Refusal; the first of a connection is logged, since commits are one-way."""
+        """Raise Refusal; the first of a connection is logged, since commits are one-way."""
         if session not in self._refused:
             self._refused.add(session)
             _log.warning("%s: no more of its offsets are accepted: %s", session.peer_text, reason)

@@ -53,7 +53,7 @@ _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Stores a message, parked if it has a delay level. LocalProtocolError: its properties are too long."""
+    """Store a message, parked if it has a delay level. LocalProtocolError: its properties are too long."""
     if DELAY in message.properties:
         park(broker, message)
     return _put(broker, message, broker.store.append)
@@ -83,7 +83,7 @@ def _flushed(is_flushed: bool) -> ResponseCode:
 
 
 def put_batch(broker: BrokerContext, batch: Batch) -> AppendResult:
-    """Stores a batch that was prepared."""
+    """Store a batch that was prepared."""
     return _put(broker, batch, broker.store.append_batch)
 
 
@@ -108,7 +108,7 @@ def _put(broker: BrokerContext, message: PutT, append: Callable[[PutT], AppendRe
 
 
 def put_sends(broker: BrokerContext, sends: Sends) -> None:
-    """Stores plain sends with one write."""
+    """Store plain sends with one write."""
     started = broker.timer()
     broker.store.writer.append_run(sends.run, sends.queues)
     took = broker.timer() - started
@@ -123,7 +123,7 @@ def put_sends(broker: BrokerContext, sends: Sends) -> None:
 
 
 def park(broker: BrokerContext, message: StoreMessage) -> None:
-    """Turns a message with a delay level above 0 into the one that waits in the schedule topic."""
+    """Turn a message with a delay level above 0 into the one that waits in the schedule topic."""
     level = delay_level(message.properties)
     if level <= 0 or message.topic in NEVER_PARKED:
         return
@@ -134,7 +134,7 @@ def park(broker: BrokerContext, message: StoreMessage) -> None:
 
 
 def store_offset_moved(broker: BrokerContext, header: PullMessageRequestHeader, offset: int) -> None:
-    """Stores a message about a pull with a corrected offset in OFFSET_MOVED_EVENT, as Java does."""
+    """Store a message about a pull with a corrected offset in OFFSET_MOVED_EVENT, as Java does."""
     group = header.consumer_group
     event = OffsetMovedEvent(
         consumer_group=group,

@@ -93,7 +93,7 @@ class Registration:
         self._is_master_known = False
 
     async def run(self) -> None:
-        """Registers at each period until cancelled."""
+        """Register at each period until cancelled."""
         search = _FIRST_SEARCH
         while True:
             is_searching = self.on_master is not None and not self._is_master_known
@@ -104,17 +104,17 @@ class Registration:
             await self._refresh()
 
     async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
-        """Registers all topics, or the changed ones of `wrapper`. Failures are logged."""
+        """Register all topics, or the changed ones of `wrapper`. Failures are logged."""
         registration = await self._registration(wrapper or self._topics())
         await self._everywhere(partial(self._register_at, *registration))
 
     async def unregister(self) -> None:
-        """Unregisters the broker at every name server. Failures are logged."""
+        """Unregister the broker at every name server. Failures are logged."""
         header = self._identity(UnRegisterBrokerRequestHeader)
         await self._everywhere(partial(self._request, UNREGISTER_BROKER, header, None))
 
     async def _refresh(self) -> None:
-        """Registers as at each period."""
+        """Register as at each period."""
         if self._config().force_register or self.on_master is not None:
             await self.register()
             return
@@ -211,7 +211,7 @@ class Registration:
 
 
 def _limited(topic: TopicConfig, permission: int) -> TopicConfig:
-    """A topic as a broker without read and write permission registers it."""
+    """Return a topic as a broker without read and write permission registers it."""
     return TopicConfig(
         topic_name=topic.topic_name,
         read_queue_nums=topic.read_queue_nums,

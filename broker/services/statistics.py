@@ -104,14 +104,14 @@ class Statistics:
         self._ticks = 0
 
     def put(self, topic: str, queue_id: int, nums: int, size: int, times: int = 1) -> None:
-        """Counts so many sends of `nums` messages, `size` stored bytes, in all."""
+        """Count so many sends of `nums` messages, `size` stored bytes, in all."""
         cell = self.puts[topic, queue_id]
         cell.nums += nums
         cell.size += size
         cell.times += times
 
     def got(self, topic: str, queue_id: int, group: str, nums: int, size: int, latency: int = 0) -> None:
-        """Counts a pull that found `nums` messages, `size` bytes, in `latency` ms."""
+        """Count a pull that found `nums` messages, `size` bytes, in `latency` ms."""
         self.gets[topic, queue_id, group].add(nums, size, latency)
 
     def sent_back(self, topic: str, group: str) -> None:
@@ -123,8 +123,9 @@ class Statistics:
         self.send_backs.forget_topic(topic)
 
     def item(self, name: str, key: str) -> Generator[None, None, BrokerStatsData | None]:
-        """The rates of one item, in steps: of all queues of a topic, or of all topics. None when nothing has
-        been counted for it."""
+        """Return the rates of one item, in steps: of all queues of a topic, or of all topics. None when
+        nothing has been counted for it.
+        """
         finder = _FINDERS.get(name)
         if finder is None:
             return None
@@ -147,7 +148,7 @@ class Statistics:
         return found.stats_minute.tps if found is not None and found.stats_minute is not None else 0.0
 
     def sample(self) -> None:
-        """Takes the next samples. Call this every 10 s."""
+        """Take the next samples. Call this every 10 s."""
         for _ in self._sampling():
             pass
 
@@ -160,7 +161,7 @@ class Statistics:
             yield
 
     async def run(self, turns: Turns) -> None:
-        """Samples until cancelled."""
+        """Sample until cancelled."""
         while True:
             await trio.sleep(SAMPLE_PERIOD_MS / 1000)
             await turns.run(self._sampling())

@@ -51,26 +51,28 @@ class PutTimes:
         self._last: Counter[int] = Counter()
 
     def slow(self, took_ms: int) -> None:
-        """Counts a put of `took_ms`, 1 or more."""
+        """Count a put of `took_ms`, 1 or more."""
         self.longest_ms = max(self.longest_ms, took_ms)
         self._slow[min(took_ms, NOTED_MS)] += 1
 
     def end_minute(self, puts: int) -> None:
-        """Starts the next minute. `puts` is the number of all puts since the start of the broker."""
+        """Start the next minute. `puts` is the number of all puts since the start of the broker."""
         fast = max(0, puts - self._puts_before - self._slow.total())
         self._last = self._slow + Counter({0: fast})
         self._slow = Counter()
         self._puts_before = puts
 
     def distribution(self) -> str:
-        """The number of puts by class, as Java prints it; 0 in the first minute, where Java has "null"."""
+        """Return the number of puts by class, as Java prints it; 0 in the first minute, where Java has
+        "null".
+        """
         counts: Counter[int] = Counter()
         for took, count in self._last.items():
             counts[bisect_right(LOWER_ENDS, took) - 1] += count
         return "".join(f"{name}:{counts[at]} " for at, name in enumerate(CLASSES))
 
     def percentile(self, part: float) -> float:
-        """The milliseconds that a part (0 to 1) of the puts did not exceed; 0 without puts."""
+        """Return the milliseconds that a part (0 to 1) of the puts did not exceed; 0 without puts."""
         counts: Counter[int] = Counter()
         for took, count in self._last.items():
             counts[bisect_left(UPPER_ENDS, max(took, 1))] += count
@@ -113,7 +115,7 @@ class StoreRates:
         self.mornings = {"put": (0, 0), "get": (0, 0)}
 
     def slow_put(self, seconds: float) -> None:
-        """Counts a put of more than 1 ms."""
+        """Count a put of more than 1 ms."""
         self.put_times.slow(int(seconds * 1000))
 
     def rates(self, *columns: str, unknown: str = "") -> str:
@@ -128,7 +130,7 @@ class StoreRates:
         return " ".join(f"{rate(samples[-n - 1])}" if len(samples) > n else unknown for n in SPANS)
 
     def sample(self) -> None:
-        """Takes the next sample. Call this every second."""
+        """Take the next sample. Call this every second."""
         totals = self._totals()
         self._samples.append(totals)
         if totals.time > self._minute_began + MINUTE_MS:
@@ -143,7 +145,7 @@ class StoreRates:
             }
 
     async def run(self) -> None:
-        """Samples until cancelled."""
+        """Sample until cancelled."""
         while True:
             await trio.sleep(1)
             self.sample()

@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 def table_text(table: msgspec.Struct) -> bytes:
-    """A table as Java's ConfigManager writes it."""
+    """Return a table as Java's ConfigManager writes it."""
     return encode_body(table, dialect=FASTJSON, pretty=True)
 
 
@@ -92,7 +92,7 @@ class _TableFile:
         """Called before each save; False keeps the table from being saved."""
 
     def load(self, needed: str) -> bool:
-        """Loads the file; False if there is none. StoreDamaged. Blocks."""
+        """Load the file; False if there is none. StoreDamaged. Blocks."""
         decode = partial(decode_table, self._body)
         loaded = load_table(self._disk, self.path, decode, needed=needed, derived=self._is_derived)
         if loaded is None:
@@ -101,7 +101,7 @@ class _TableFile:
         return True
 
     async def save(self) -> None:
-        """Saves changes, unless `durable` refuses. OSError."""
+        """Save changes, unless `durable` refuses. OSError."""
         async with self._writing:
             if not self.table.dirty:
                 return
@@ -155,7 +155,7 @@ class TableFiles:
         self._updating = trio.Lock()
 
     def load(self, *, has_messages: bool) -> None:
-        """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks.
+        """Load what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks.
 
         An empty table beside a log that `has_messages` is damage, too: without topics they are hidden,
         without offsets groups begin again.
@@ -169,32 +169,32 @@ class TableFiles:
             _log.error(text, self._topics.path)
 
     def topics_changed(self) -> None:
-        """Saves topics.json soon, once for several changes."""
+        """Save topics.json soon, once for several changes."""
         self._topics.table.dirty = True
         self._wake.set()
 
     def groups_changed(self) -> None:
-        """Saves subscriptionGroup.json soon, once for several changes."""
+        """Save subscriptionGroup.json soon, once for several changes."""
         self._groups.table.dirty = True
         self._wake.set()
 
     async def save_changed(self) -> None:
-        """Returns once the topics and groups are saved as they are now. OSError if the disk refuses."""
+        """Return once the topics and groups are saved as they are now. OSError if the disk refuses."""
         await self._topics.save()
         await self._groups.save()
 
     async def save_offsets(self) -> None:
-        """Saves consumerOffset.json without waiting for its time."""
+        """Save consumerOffset.json without waiting for its time."""
         await self._offsets.save()
 
     async def save_all(self) -> None:
-        """Saves what is not saved yet; at the stop."""
+        """Save what is not saved yet; at the stop."""
         self._filter_table.clean()
         for file in self._all:
             await self._try(file)
 
     async def update_properties(self, path: Path, changed: Mapping[str, str]) -> None:
-        """Changes entries of a properties file, after the changes before this one. OSError, ConfigError."""
+        """Change entries of a properties file, after the changes before this one. OSError, ConfigError."""
 
         def update() -> None:
             known = read_properties(path, self._disk) if self._disk.state(path) is not None else {}
@@ -204,7 +204,7 @@ class TableFiles:
             await self._in_thread(update)
 
     def start(self, services: Services, durable: Durable, *, offsets_ms: int, delays_ms: int) -> None:
-        """Starts the services that save, offsets and delay levels once `durable` has flushed the log."""
+        """Start the services that save, offsets and delay levels once `durable` has flushed the log."""
         self._offsets.durable = self._delays.durable = durable
         services.start("save offsets", partial(self._every, offsets_ms, self._offsets))
         services.start("save delay offsets", partial(self._every, delays_ms, self._delays))
@@ -234,7 +234,7 @@ class TableFiles:
                 _log.warning("%s: the disk took %.1f s to save it", file.path, ended - begun)
 
     async def _try(self, file: _TableFile) -> None:
-        """Saves; a refusal is logged, and the next time tries again."""
+        """Save; a refusal is logged, and the next time tries again."""
         try:
             await file.save()
         except OSError as error:

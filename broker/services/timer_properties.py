@@ -23,7 +23,7 @@ _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def take_timer(broker: BrokerContext, properties: dict[str, str]) -> None:
-    """Replaces timer properties by the delay level of the same length. Refusal when there is none."""
+    """Replace timer properties by the delay level of the same length. Refusal when there is none."""
     if delay_level(properties) > 0:
         _drop(properties)
         return

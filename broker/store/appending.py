@@ -96,7 +96,7 @@ class Appender:
         self.delay_levels = DelayLevels(config.message_delay_level)
 
     def configure(self, config: StoreConfig) -> None:
-        """Applies the limits of a configuration."""
+        """Apply the limits of a configuration."""
         self.max_body = config.max_message_size
 
     def append(self, message: StoreMessage) -> AppendResult:
@@ -275,7 +275,7 @@ class Appender:
         return _TOO_MANY_PROPERTIES if size > MAX_PROPERTIES_LENGTH else None
 
     def half_stored(self, error: OSError) -> AppendResult:
-        """Refuses further messages: a record has no entry or index item until the store is opened again."""
+        """Refuse further messages: a record has no entry or index item until the store is opened again."""
         _log.error("the store takes no more messages until it is opened again: %s", error)
         self._statistics.set_damaged()
         return NO_FILE

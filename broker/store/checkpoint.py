@@ -56,7 +56,7 @@ class Checkpoint:
         self.is_current = self.is_damaged = False
 
     def load(self, now_ms: int) -> None:
-        """Reads the file if there is one. Blocks."""
+        """Read the file if there is one. Blocks."""
         try:
             content = self._disk.read(self._path)
             known = layout.decode_checkpoint(content)
@@ -86,18 +86,18 @@ class Checkpoint:
         return layout.Checkpoint(self.physic, self.logics, self.index, self.master_flushed)
 
     def content(self) -> bytes:
-        """The content of the file as of now."""
+        """Return the content of the file as of now."""
         safe_point = layout.SafePoint(self.log_offset, self.index_offset, self.queues_crc)
         return layout.encode_checkpoint(self.numbers, safe_point)
 
     def cut(self, end: int) -> None:
-        """Moves offsets behind `end`, where the log ends from now on, durably. Blocks."""
+        """Move offsets behind `end`, where the log ends from now on, durably. Blocks."""
         if max(self.log_offset, self.index_offset) > end:
             self.log_offset = min(self.log_offset, end)
             self.index_offset = min(self.index_offset, end)
             self.save(self.content())
 
     def save(self, content: bytes) -> None:
-        """Writes what `content` returned, and syncs. Blocks."""
+        """Write what `content` returned, and syncs. Blocks."""
         self._disk.write(self._path, content)
         self._disk.sync_file(self._path)

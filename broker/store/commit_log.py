@@ -76,7 +76,7 @@ class CommitLog:
         return self._last_end - self._position
 
     def end_at(self, end: int) -> None:
-        """Removes everything from `end` on; the next record goes there. Blocks."""
+        """Remove everything from `end` on; the next record goes there. Blocks."""
         self.segments.cut(end)
         self.end = self.flushed = end
         segment = self.segments.find(end)
@@ -87,7 +87,7 @@ class CommitLog:
             self.doubt()
 
     def begin_at(self, start: int) -> None:
-        """Has an empty log begin at `start`, where a file has to begin."""
+        """Have an empty log begin at `start`, where a file has to begin."""
         self.end = self.flushed = start
 
     @property
@@ -96,17 +96,17 @@ class CommitLog:
         return not self._in_doubt
 
     def doubt(self) -> None:
-        """Notes that the page that the next record goes on may have left the memory."""
+        """Note that the page that the next record goes on may have left the memory."""
         self._last_end = 0
         self._in_doubt = True
 
     def set_ready(self) -> None:
-        """Notes that it is there."""
+        """Note that it is there."""
         self._in_doubt = False
         self._last_end = (0 if self._segment is None else self._segment.reserved) - FILLER_HEAD_SIZE
 
     def note_reserved(self) -> None:
-        """Notes that more of the current file may be reserved."""
+        """Note that more of the current file may be reserved."""
         if not self._in_doubt:
             self.set_ready()
         segment = self._segment
@@ -123,7 +123,7 @@ class CommitLog:
         return (self._segment, end) if self._segment is not None and self._segment.reserved < end else None
 
     def fits(self, size: int) -> bool:
-        """True if a run of so many bytes goes into the current file, blocks or not."""
+        """Return True if a run of so many bytes goes into the current file, blocks or not."""
         return self._segment is not None and self._position + size + FILLER_HEAD_SIZE <= self._segment.size
 
     def unreserved(self, size: int) -> Reservation | None:
@@ -144,7 +144,7 @@ class CommitLog:
         return self.end + self.segments.size - self._position
 
     def roll(self) -> None:
-        """Ends the current file with a filler record and begins the next one (OSError)."""
+        """End the current file with a filler record and begin the next one (OSError)."""
         start = self.next_start
         segment = self.segments.append(start)
         room = start - self.end
@@ -170,7 +170,7 @@ class CommitLog:
         self._attend_at = min(self._trim_at, self._ahead_at, self._space_at, self._grow_at)
 
     def write(self, run: bytes | bytearray) -> bool:
-        """Appends whole records; False if they do not go into the current file any more."""
+        """Append whole records; False if they do not go into the current file any more."""
         position = self._position
         length = len(run)
         end = position + length
@@ -186,7 +186,7 @@ class CommitLog:
         return True
 
     def _attend(self, end: int) -> None:
-        """Does what is due at times, once the writer has reached `end`."""
+        """Do what is due at times, once the writer has reached `end`."""
         if end >= self._trim_at:
             self._trim(end)
         if end >= self._ahead_at:
@@ -215,19 +215,19 @@ class CommitLog:
         self._trim_at = end + TRIM_BYTES
 
     def note_read(self, size: int) -> None:
-        """Counts bytes that readers touched; releases the pages of all files at times."""
+        """Count bytes that readers touched; releases the pages of all files at times."""
         self._read_since_trim += size
         if self._read_since_trim > TRIM_BYTES:
             self.release_pages()
 
     def release_pages(self) -> None:
-        """Frees the memory of pages that were read or written; the page cache keeps them."""
+        """Free the memory of pages that were read or written; the page cache keeps them."""
         self._read_since_trim = 0
         for segment in self.segments.segments:
             segment.release_pages(0, segment.size)
 
     def slice(self, offset: int, size: int) -> memoryview | None:
-        """The bytes [offset, offset + size); None unless they are all in one file of the log."""
+        """Return the bytes [offset, offset + size); None unless they are all in one file of the log."""
         segment = self.segments.find(offset)
         if segment is None or size < 0 or offset + size > self.end:
             return None
@@ -249,7 +249,7 @@ class CommitLog:
         return min(self.end - segment.start, segment.size)
 
     def record(self, offset: int) -> memoryview | None:
-        """The record that starts at `offset`; None if there is none."""
+        """Return the record that starts at `offset`; None if there is none."""
         head = self.slice(offset, MIN_RECORD_SIZE)
         if head is None:
             return None
@@ -276,8 +276,8 @@ class CommitLog:
 
 
 def log_of(config: StoreConfig, disk: Disk) -> CommitLog:
-    """The commit log of a store. With SYNC_FLUSH nobody allocates its pages ahead: each comes alone to the event
-    loop, which touches it first.
+    """Return the commit log of a store. With SYNC_FLUSH nobody allocates its pages ahead: each comes alone to
+    the event loop, which touches it first.
     """
     folder = config.commit_log_folder
     size = config.mapped_file_size_commit_log or adopted_size(disk, folder) or COMMIT_LOG_FILE_SIZE

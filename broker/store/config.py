@@ -92,7 +92,7 @@ class StoreConfig:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> StoreConfig:
-        """The store of a broker. A size that is Java's default adopts that of existing files."""
+        """Return the store of a broker. A size that is Java's default adopts that of existing files."""
         values = {
             field.name: getattr(config, field.name) for field in fields(cls) if hasattr(config, field.name)
         }

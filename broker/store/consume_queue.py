@@ -103,7 +103,7 @@ class ConsumeQueue:
         return first_record(self.segments.segments)
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Adds the entry of the next queue offset. The hot path: no checks.
+        """Add the entry of the next queue offset. The hot path: no checks.
 
         OSError if `ready_until` was not looked at, and the disk is full.
         """
@@ -116,8 +116,9 @@ class ConsumeQueue:
         self.max_physical_offset = physical_offset + size
 
     def append_run(self, offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]) -> None:
-        """Adds the entries of the next queue offsets: commit-log offset, size and tags code of each. OSError as
-        `append`."""
+        """Add the entries of the next queue offsets: commit-log offset, size and tags code of each. OSError
+        as `append`.
+        """
         position, count = self._position, len(offsets)
         end = position + count * ENTRY_SIZE
         if end > self._limit:
@@ -132,7 +133,7 @@ class ConsumeQueue:
     def put(
         self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int
     ) -> None:
-        """Adds the entry of a stored record, if it does not exist. QueueGap if it is not the next one."""
+        """Add the entry of a stored record, if it does not exist. QueueGap if it is not the next one."""
         if physical_offset + size <= self.max_physical_offset:
             return
         if queue_offset != self.next_offset:
@@ -146,14 +147,14 @@ class ConsumeQueue:
         self.append(physical_offset, size, tags_code)
 
     def skip_to(self, queue_offset: int) -> None:
-        """Adds filler entries up to a queue offset, for records that are lost or damaged. Blocks."""
+        """Add filler entries up to a queue offset, for records that are lost or damaged. Blocks."""
         reached = self.max_physical_offset
         while self.next_offset < queue_offset:
             self.append(0, FILLER_SIZE, 0)
         self.max_physical_offset = reached
 
     def start_at(self, queue_offset: int) -> None:
-        """Makes an empty queue begin at `queue_offset`, with filler entries before it in its first file."""
+        """Make an empty queue begin at `queue_offset`, with filler entries before it in its first file."""
         position = queue_offset * ENTRY_SIZE % self.segments.size
         segment = self.segments.append(queue_offset * ENTRY_SIZE - position)
         segment.reserve(position)
@@ -163,7 +164,7 @@ class ConsumeQueue:
         self.flushed = segment.start
 
     def _advance(self) -> int:
-        """Brings a place for the next entry, in the next file if the last is full; returns its position."""
+        """Bring a place for the next entry, in the next file if the last is full; return its position."""
         if self.next_offset >= self.full_at:
             if self.segments.segments:
                 self.segments.segments[-1].release_pages(0, self.segments.size)
@@ -177,7 +178,7 @@ class ConsumeQueue:
         self.set_ready()
 
     def _continue_in(self, segment: Segment, position: int) -> None:
-        """Has the next entry go to a place, once `set_ready` was called: the file may be unmapped."""
+        """Have the next entry go to a place, once `set_ready` was called: the file may be unmapped."""
         segment.on_unmapped = self._lose
         self._position = position
         self.next_offset = (segment.start + position) // ENTRY_SIZE
@@ -185,13 +186,13 @@ class ConsumeQueue:
         segment.note_written(position)
 
     def _lose(self, segment: Segment) -> None:
-        """Notes that a file is unmapped."""
+        """Note that a file is unmapped."""
         if self.segments.segments and self.segments.segments[-1] is segment:
             self._view = memoryview(b"")
             self._limit = self.ready_until = 0
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
-        """The list that needs a file before so many entries fit, and where that begins; None if none."""
+        """Return the list that needs a file before so many entries fit, and where that begins; None if none."""
         if self.next_offset + entries > self.full_at:
             start = self.next_file_start()
             if not self.segments.is_ready(start):
@@ -211,7 +212,7 @@ class ConsumeQueue:
         return missing or (self.extension.unreserved(entries) if self.extension is not None else None)
 
     def set_ready(self) -> None:
-        """Notes that entries need nothing of the disk as far as their blocks are reserved, and may come."""
+        """Note that entries need nothing of the disk as far as their blocks are reserved, and may come."""
         if self.full_at:
             last = self.segments.segments[-1]
             self._view = last.view
@@ -255,7 +256,7 @@ class ConsumeQueue:
         return segment, position, max(min(count * ENTRY_SIZE, segment.size - position, left), 0)
 
     def entries(self, queue_offset: int, count: int) -> Iterator[tuple[int, int, int]]:
-        """The entries at `place(queue_offset, count)`."""
+        """Return the entries at `place(queue_offset, count)`."""
         return entries_at(self.place(queue_offset, count))
 
     def written_in(self, segment: Segment) -> int:
@@ -263,7 +264,8 @@ class ConsumeQueue:
         return min(self.end - segment.start, segment.size)
 
     def extended(self, code: int, require: Require | None = None) -> ExtensionEntry | None:
-        """The extension entry whose address a tags code is; None if it is not an address, or leads nowhere.
+        """Return the extension entry whose address a tags code is; None if it is not an address, or leads
+        nowhere.
 
         `require` (`Readiness.require`) is called before pages are read.
         """
@@ -275,7 +277,7 @@ class ConsumeQueue:
         return queue_offset + per_file - queue_offset % per_file
 
     def survey(self) -> None:
-        """Finds the files, and changes nothing. Blocks.
+        """Find the files, and changes nothing. Blocks.
 
         A queue with a gap between its files, or one of another length, must be rebuilt.
         """
@@ -284,13 +286,13 @@ class ConsumeQueue:
             self.must_rebuild |= not self.extension.segments.survey(derived=True)
 
     def open(self) -> None:
-        """Opens what `survey` found. Blocks."""
+        """Open what `survey` found. Blocks."""
         self.segments.open()
         if self.extension is not None:
             self.extension.segments.open()
 
     def recover(self, sure_until: int) -> None:
-        """Finds the end of the valid entries, in the last three files; `cut` removes what follows. Blocks.
+        """Find the end of the valid entries, in the last three files; `cut` removes what follows. Blocks.
 
         What follows was an entry if records before `sure_until` have theirs: then the queue must be rebuilt.
         """
@@ -301,23 +303,23 @@ class ConsumeQueue:
         self.next_offset = end // ENTRY_SIZE
 
     def cut(self) -> None:
-        """Zeroes what follows the end that `recover` found, and has the next entry go there. Blocks."""
+        """Zero what follows the end that `recover` found, and has the next entry go there. Blocks."""
         self._end_at(self.end)
 
     def truncate(self, physical_end: int) -> None:
-        """Removes the entries of records from `physical_end` on (Java `truncateDirtyLogicFiles`). Blocks."""
+        """Remove the entries of records from `physical_end` on (Java `truncateDirtyLogicFiles`). Blocks."""
         if self.max_physical_offset > physical_end:
             self._keep(self.first_at(physical_end))
 
     def distrust(self, physical_start: int) -> None:
-        """Removes all but the whole entries of records before `physical_start`: after a power cut any page
+        """Remove all but the whole entries of records before `physical_start`: after a power cut any page
         behind them may be lost, or stale. Blocks."""
         keep = trusted_end(self.segments.segments, physical_start) // ENTRY_SIZE
         if keep < self.next_offset:
             self._keep(keep)
 
     def holds(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
-        """True if this is what the entry says."""
+        """Return True if this is what the entry says."""
         if not self.segments.start <= queue_offset * ENTRY_SIZE < self.end:
             return False
         *place, code = self.entry(queue_offset)
@@ -325,7 +327,7 @@ class ConsumeQueue:
         return place == [physical_offset, size] and tags_code == (extended.tags_code if extended else code)
 
     def mark_unsynced(self, physical_offset: int) -> None:
-        """Has the next flush sync the entries of records from `physical_offset` on."""
+        """Have the next flush sync the entries of records from `physical_offset` on."""
         self.flushed = min(self.flushed, self.first_at(physical_offset) * ENTRY_SIZE)
         self._touched[self] = None
         if self.extension is not None:
@@ -338,7 +340,7 @@ class ConsumeQueue:
             self.extension.segments.sync_cuts()
 
     def _keep(self, keep: int) -> None:
-        """Removes the entries from number `keep` on."""
+        """Remove the entries from number `keep` on."""
         self.max_physical_offset = 0
         first = self.segments.start // ENTRY_SIZE
         self._end_at(keep * ENTRY_SIZE)
@@ -370,7 +372,7 @@ class ConsumeQueue:
         return first_entry_at(self, physical_offset, require)
 
     def correct_min(self, physical_min: int) -> None:
-        """Moves the minimum to the first entry whose record still exists."""
+        """Move the minimum to the first entry whose record still exists."""
         self.min_offset = self.first_at(max(physical_min, 0))
 
     def release_views(self) -> None:
@@ -384,7 +386,7 @@ class ConsumeQueue:
             self.extension.close()
 
     def take_all(self) -> Callable[[], None]:
-        """Empties the queue. The result removes its files; it blocks."""
+        """Empty the queue. The result removes its files; it blocks."""
         self.release_views()
         destroy = self.segments.take_all()
         destroy_extension = self.extension.take_all() if self.extension is not None else None

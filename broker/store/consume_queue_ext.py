@@ -50,7 +50,7 @@ class QueueExtension:
         self.flushed = 0
 
     def put(self, tags_code: int, store_timestamp: int, bit_map: bytes | None = None) -> int:
-        """Adds an entry. Returns its address, or the tags code itself if it cannot be kept."""
+        """Add an entry. Returns its address, or the tags code itself if it cannot be kept."""
         try:
             data = encode_extension_entry(ExtensionEntry(tags_code, store_timestamp, bit_map or b""))
             if len(data) > self.segments.size - END_ROOM:
@@ -92,7 +92,7 @@ class QueueExtension:
         return 0
 
     def get(self, address: int, require: Require | None = None) -> ExtensionEntry | None:
-        """The entry at an address; None when there is none. `require` is called before pages are read."""
+        """Return the entry at an address; None when there is none. `require` is called before pages are read."""
         offset = offset_of(address)
         segment = self.segments.find(offset)
         if segment is None:
@@ -107,7 +107,7 @@ class QueueExtension:
             return None
 
     def end_behind(self, address: int | None) -> bool:
-        """Removes what follows the entry at the last address that the queue holds (None: everything). Blocks.
+        """Remove what follows the entry at the last address that the queue holds (None: everything). Blocks.
 
         False when that entry does not exist: entries of the queue are then lost.
         """
@@ -125,7 +125,7 @@ class QueueExtension:
         return True
 
     def take_before(self, address: int) -> list[Segment]:
-        """Takes out the files that end before an address, never the last one."""
+        """Take out the files that end before an address, never the last one."""
         taken = []
         while len(self.segments.segments) > 1 and self.segments.segments[0].end < offset_of(address):
             taken.append(self.segments.take_first())
@@ -135,6 +135,6 @@ class QueueExtension:
         self.segments.close()
 
     def take_all(self) -> Callable[[], None]:
-        """Empties it. The result removes its files; it blocks."""
+        """Empty it. The result removes its files; it blocks."""
         self.end = self.flushed = 0
         return self.segments.take_all()

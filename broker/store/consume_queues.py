@@ -87,7 +87,7 @@ class ConsumeQueues:
 
     @asynccontextmanager
     async def holding(self, topic: str, queue_id: int) -> AsyncIterator[Hold]:
-        """Reserves a queue for a long batch, once no other one holds it."""
+        """Reserve a queue for a long batch, once no other one holds it."""
         while (queue := self.ensure(topic, queue_id)).hold is not None:
             await queue.hold.ended()
         hold = queue.hold = Hold()
@@ -99,7 +99,7 @@ class ConsumeQueues:
             hold.end()
 
     def survey(self) -> None:
-        """Finds the files of every queue, and changes nothing. StoreSizeMismatch. Blocks."""
+        """Find the files of every queue, and changes nothing. StoreSizeMismatch. Blocks."""
         self._find()
         other = self._other_size([queue.segments for queue in self])
         if other is not None and self._adopts_size and other[2] % ENTRY_SIZE == 0:
@@ -121,8 +121,9 @@ class ConsumeQueues:
 
     @staticmethod
     def _other_size(lists: Iterable[SegmentList]) -> tuple[SegmentList, Path, int] | None:
-        """The list, the file and the length by which files tell another size than the setting: none has the size of
-        that, and two have another one, or a single file is longer."""
+        """Return the list, the file and the length by which files tell another size than the setting: none
+        has the size of that, and two have another one, or a single file is longer.
+        """
         files: dict[int, list[tuple[SegmentList, Path]]] = {}
         for one in lists:
             for path, length in one.found_files:
@@ -135,17 +136,17 @@ class ConsumeQueues:
         return None
 
     def open(self) -> None:
-        """Opens what `survey` found. Blocks."""
+        """Open what `survey` found. Blocks."""
         for queue in self:
             queue.open()
 
     def take_filling(self) -> list[ConsumeQueue]:
-        """The queues that need a file soon, each once."""
+        """Return the queues that need a file soon, each once."""
         queues, self.filling = self.filling, []
         return [queue for queue in dict.fromkeys(queues) if queue.nearly_full]
 
     def note_flushed(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Forgets those of some queues that have nothing left to flush; notes those that are nearly full."""
+        """Forget those of some queues that have nothing left to flush; notes those that are nearly full."""
         for queue in queues:
             if queue.flushed >= queue.end:
                 queue.ready_until = 0  # the next entry comes with `set_ready`
@@ -159,12 +160,12 @@ class ConsumeQueues:
         return max((queue.max_physical_offset for queue in self), default=0)
 
     def crc(self) -> int:
-        """A checksum of names and next offsets."""
+        """Return a checksum of names and next offsets."""
         ends = sorted(f"{queue.topic}/{queue.queue_id}/{queue.next_offset}" for queue in self)
         return crc32("\n".join(ends).encode())
 
     def take(self, queues: Iterable[ConsumeQueue]) -> Callable[[], None]:
-        """Takes queues out. The result removes their files and folders; it blocks."""
+        """Take queues out. The result removes their files and folders; it blocks."""
         destroyers, topics = [], set()
         for queue in queues:
             of_topic = self.by_topic.get(queue.topic, {})
@@ -185,7 +186,7 @@ class ConsumeQueues:
         return destroy
 
     def destroy(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Takes queues out and removes their files. Blocks."""
+        """Take queues out and remove their files. Blocks."""
         self.take(queues)()
 
     def close(self) -> None:

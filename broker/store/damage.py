@@ -42,7 +42,7 @@ class Behind(NamedTuple):
 
 
 def look_behind(log: CommitLog, end: int) -> Behind:
-    """Searches for whole records behind `end`. Blocks."""
+    """Search for whole records behind `end`. Blocks."""
     last = end
     found: tuple[int, RecordScan] | None = None
     for segment in log.segments.segments:
@@ -54,7 +54,7 @@ def look_behind(log: CommitLog, end: int) -> Behind:
 
 
 def _data_end(view: memoryview, start: int, stop: int) -> int:
-    """The position behind the last byte that is not zero; 0 if there is none."""
+    """Return the position behind the last byte that is not zero; 0 if there is none."""
     while start < stop:
         begin = max(start, stop - CHUNK)
         data = bytes(view[begin:stop]).rstrip(b"\0")
@@ -65,8 +65,9 @@ def _data_end(view: memoryview, start: int, stop: int) -> int:
 
 
 def _first_record(segment: Segment, least: int, start: int, stop: int) -> tuple[int, RecordScan] | None:
-    """The first record from position `least` on with its magic in a range of data: its size may begin in the
-    hole before."""
+    """Return the first record from position `least` on with its magic in a range of data: its size may begin
+    in the hole before.
+    """
     limit = min(segment.size, segment.found_size)
     for match in _MAGICS.finditer(segment.view, max(start, least + MAGIC_AT), stop):
         position = match.start() - MAGIC_AT
@@ -80,7 +81,7 @@ def _first_record(segment: Segment, least: int, start: int, stop: int) -> tuple[
 
 
 def refuse(log: CommitLog, end: int, behind: Behind) -> StoreDamaged:
-    """The error for a damaged log, which says what to do."""
+    """Return the error for a damaged log, which says what to do."""
     segment = log.segments.find(end) or log.segments.segments[-1]
     return StoreDamaged(
         f"{segment.path}: no whole record begins at byte {end - segment.start} (commit-log offset {end}), "
@@ -96,7 +97,7 @@ def _folder(log: CommitLog) -> Path:
 
 
 def copy_aside(disk: Disk, log: CommitLog, end: int) -> Path:
-    """Copies the files of the log from the one with `end` on; returns their folder.
+    """Copy the files of the log from the one with `end` on; return their folder.
 
     Blocks. StoreDamaged if there is no room.
     """

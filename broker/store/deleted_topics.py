@@ -25,18 +25,18 @@ class DeletedTopics:
         self.ends: dict[str, int] = {}
 
     def load(self) -> None:
-        """Reads the file if there is one. Blocks. StoreDamaged."""
+        """Read the file if there is one. Blocks. StoreDamaged."""
         content = load_table(self._disk, self._path, lambda data: decode_table(Content, data))
         self.ends = dict(content.deleted_topics) if content is not None else {}
 
     def add(self, topics: Iterable[str], end: int, log_start: int) -> bytes:
-        """Notes that topics end at `end`, and forgets what the log no longer has; returns the new content."""
+        """Note that topics end at `end`, and forgets what the log no longer has; returns the new content."""
         kept = {topic: known for topic, known in self.ends.items() if known > log_start}
         self.ends = kept | dict.fromkeys(topics, end)
         return self._content()
 
     def cut(self, end: int) -> None:
-        """Moves ends behind the log to its end, durably: what is stored there next is new. Blocks."""
+        """Move ends behind the log to its end, durably: what is stored there next is new. Blocks."""
         if any(known > end for known in self.ends.values()):
             self.ends = {topic: min(known, end) for topic, known in self.ends.items()}
             self.save(self._content())
@@ -45,9 +45,9 @@ class DeletedTopics:
         return encode_body(Content(deleted_topics=self.ends))
 
     def save(self, content: bytes) -> None:
-        """Replaces the file by what `add` returned. Blocks."""
+        """Replace the file by what `add` returned. Blocks."""
         save_table(self._disk, self._path, content)
 
     def has(self, topic: str, offset: int) -> bool:
-        """True if the record at `offset` went with its topic."""
+        """Return True if the record at `offset` went with its topic."""
         return bool(self.ends) and offset < self.ends.get(topic, 0)

@@ -36,7 +36,7 @@ def _queue_named(topic: bytes, queue_id: int) -> tuple[str, int, bool]:
 
 
 def record_code(levels: DelayLevels, topic: str, scan: RecordScan) -> int:
-    """The tags code or delivery time that the queue entry of a stored record has."""
+    """Return the tags code or delivery time that the queue entry of a stored record has."""
     return entry_tags_code(topic, decode_properties(scan.properties), scan.store_timestamp, levels)
 
 
@@ -95,7 +95,7 @@ class Dispatcher:
             self.gaps.add(key)
 
     def compare_entry(self, offset: int, scan: RecordScan) -> None:
-        """Notes the queue of a record as a gap if it lacks the record's entry."""
+        """Note the queue of a record as a gap if it lacks the record's entry."""
         key = self._queue_of(offset, scan)
         if key is None:
             return
@@ -116,7 +116,7 @@ class Dispatcher:
             self._index.add(hashes, offset, scan.store_timestamp)
 
     def rebuild_entry(self, wanted: set[_Queue], offset: int, scan: RecordScan) -> None:
-        """Gives a record its entry in one of some queues that are built again; `end_rebuild` follows."""
+        """Give a record its entry in one of some queues that are built again; `end_rebuild` follows."""
         key = self._queue_of(offset, scan)
         if key not in wanted or key is None:
             return
@@ -128,7 +128,7 @@ class Dispatcher:
             self._put_at(key, *place)
 
     def end_rebuild(self) -> None:
-        """Gives the last records their entries, and names those that have none."""
+        """Give the last records their entries, and names those that have none."""
         for key, order in self._orders.items():
             for place in order.finish():
                 self._put_at(key, *place)

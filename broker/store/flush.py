@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 def sync_files(disk: Disk, paths: Iterable[Path], folders: Iterable[Path] = ()) -> None:
-    """Makes files durable, then the names in folders. Blocks."""
+    """Make files durable, then the names in folders. Blocks."""
     for path in paths:
         disk.sync_file(path)
     for folder in folders:
@@ -61,7 +61,7 @@ def sync_files(disk: Disk, paths: Iterable[Path], folders: Iterable[Path] = ()) 
 
 
 def note_failure(disk: Disk, abort: Path) -> None:
-    """Notes in the abort file that pages in memory may be lost to the disk. Blocks; never fails."""
+    """Note in the abort file that pages in memory may be lost to the disk. Blocks; never fails."""
     with contextlib.suppress(OSError):
         disk.write(abort, FLUSH_FAILED + disk.boot_id())
 
@@ -96,7 +96,7 @@ class Flusher:
         self._file_sync: FileSync | None = None
 
     def rewrite(self) -> None:
-        """Has the next flush write everything behind the last that is known to be on the disk. Blocks."""
+        """Have the next flush write everything behind the last that is known to be on the disk. Blocks."""
         self._log.segments.rewrite(self._log.flushed, self._log.end)
         for queue in self._queues:
             for part in (queue, queue.extension):
@@ -104,7 +104,7 @@ class Flusher:
                     part.segments.rewrite(part.flushed, part.end)
 
     def start(self, services: Services) -> None:
-        """Starts the services; `close` is called after the stop."""
+        """Start the services; `close` is called after the stop."""
         if self._in_thread is trio.to_thread.run_sync:  # a virtual clock would run on while the kernel works
             self._file_sync = self._disk.file_sync()
         services.start("group commit", self._group_commit)
@@ -112,13 +112,13 @@ class Flusher:
         services.start("flush consume queues", self._flush_queues_at_times)
 
     def close(self) -> None:
-        """Frees what `start` took."""
+        """Free what `start` took."""
         if self._file_sync is not None:
             self._file_sync.close()
             self._file_sync = None
 
     def want(self) -> None:
-        """Has `_group_commit` flush the log at once."""
+        """Have `_group_commit` flush the log at once."""
         self._wanted.set()
 
     async def wait_flushed(self, end: int) -> bool:
@@ -132,7 +132,7 @@ class Flusher:
         return self._log.flushed >= end
 
     async def make_durable(self) -> bool:
-        """Flushes what the log holds now, whatever the flush type; False if the disk failed."""
+        """Flush what the log holds now, whatever the flush type; False if the disk failed."""
         end = self._log.end
         await self._guarded(self.flush_log)
         return self._log.flushed >= end
@@ -202,7 +202,7 @@ class Flusher:
         self._statistics.set_damaged()
 
     async def flush_log(self) -> None:
-        """Makes durable what the log holds now. OSError if the disk refuses, or refused any flush before."""
+        """Make durable what the log holds now. OSError if the disk refuses, or refused any flush before."""
         async with self._log_turn:
             end, timestamp = self._log.end, self._statistics.last_store_timestamp
             if end <= self._log.flushed:
@@ -214,12 +214,12 @@ class Flusher:
 
     @contextlib.asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """No flush of log or queues runs inside the block."""
+        """Return no flush of log or queues runs inside the block."""
         async with self._log_turn, self._queues_turn:
             yield
 
     async def flush_all_queues(self, queues_crc: int = OPEN) -> None:
-        """Makes queues and checkpoint durable. OSError if the disk refuses.
+        """Make queues and checkpoint durable. OSError if the disk refuses.
 
         `queues_crc` goes into the checkpoint: `ConsumeQueues.crc` when nothing more is stored.
         """
@@ -232,7 +232,7 @@ class Flusher:
         await self._blocking(self._save_checkpoint, self._checkpoint.content())
 
     async def make_known(self, offset: int) -> None:
-        """Makes durable what the queues know of the log before `offset`, and that they do. OSError.
+        """Make durable what the queues know of the log before `offset`, and that they do. OSError.
 
         Once those records are gone, nothing else knows which queue offsets were given.
         """
@@ -241,7 +241,7 @@ class Flusher:
             await self.flush_all_queues()
 
     def _save_checkpoint(self, content: bytes) -> None:
-        """Saves the checkpoint. On a full disk the old one stays: a recovery then reads more than it must."""
+        """Save the checkpoint. On a full disk the old one stays: a recovery then reads more than it must."""
         try:
             self._checkpoint.save(content)
         except OSError as error:
@@ -314,7 +314,7 @@ class Flusher:
             segment.fresh = False
 
     async def _blocking(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Calls `function` in a thread; OSError also if another call failed before or meanwhile."""
+        """Call `function` in a thread; OSError also if another call failed before or meanwhile."""
         if not self._has_failed:
             try:
                 await self._in_thread(self._attempt, function, *arguments)
@@ -338,7 +338,7 @@ class Flusher:
             raise
 
     async def flush_index_files(self) -> None:
-        """Makes full index files durable and notes them in the checkpoint."""
+        """Make full index files durable and notes them in the checkpoint."""
         files = [] if self._index is None else self._index.full_files_behind(self._checkpoint.index_offset)
         if not files:
             return

@@ -19,9 +19,9 @@ class Hold:
         self._ended.set()
 
     def require_end(self) -> None:
-        """Raises NotReady, for a message that others have to be stored before."""
+        """Raise NotReady, for a message that others have to be stored before."""
         raise NotReady(self.ended, in_order=True)
 
     async def ended(self) -> None:
-        """Returns once the hold has ended."""
+        """Return once the hold has ended."""
         await self._ended.wait()

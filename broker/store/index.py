@@ -85,7 +85,7 @@ class Index:
         self.files: list[IndexFile] = []
 
     def survey(self) -> None:
-        """Finds the files, and changes nothing. StoreSizeMismatch names one of another geometry. Blocks."""
+        """Find the files, and changes nothing. StoreSizeMismatch names one of another geometry. Blocks."""
         size = index_file_size(self.slots, self.items)
         paths = [path for path in self._disk.list(self._folder) if is_index_file_name(path.name)]
         self._found = {path: state.size for path in paths if (state := self._disk.state(path)) is not None}
@@ -103,8 +103,9 @@ class Index:
                 )
 
     def _adopt(self, written: dict[Path, int]) -> bool:
-        """Takes the numbers of slots and items from the files, those of the most usual length first; False if none
-        tells them."""
+        """Take the numbers of slots and items from the files, those of the most usual length first; False if
+        none tells them.
+        """
         counts = Counter(written.values())
         for path, length in sorted(written.items(), key=lambda one: (counts[one[1]], one[1]), reverse=True):
             file = self._disk.open_mapped(path, length, may_create=False)
@@ -121,7 +122,9 @@ class Index:
         return False
 
     def _is_cut_off(self, path: Path, length: int) -> bool:
-        """True for a file that no settings would give this length, or whose items are where these put them."""
+        """Return True for a file that no settings would give this length, or whose items are where these put
+        them.
+        """
         if length > index_file_size(self.slots, self.items):
             return not is_index_file_size(length)
         header = self._disk.read_part(path, 0, HEADER.size)
@@ -134,7 +137,7 @@ class Index:
         return len(first) == ITEM.size and any(first) and ITEM.unpack_from(first, 0)[1] == begin_offset
 
     def open(self) -> None:
-        """Maps what `survey` found; a file of another length, and those behind it, are removed. Blocks."""
+        """Map what `survey` found; a file of another length, and those behind it, are removed. Blocks."""
         size = index_file_size(self.slots, self.items)
         is_cut = False
         for path, length in self._found.items():
@@ -148,7 +151,7 @@ class Index:
         self._found = {}
 
     def doubt_after(self, timestamp: int, offset: int = -1) -> None:
-        """Notes that files are in doubt which were not complete and flushed at `timestamp` ms, or where it is
+        """Note that files are in doubt which were not complete and flushed at `timestamp` ms, or where it is
         known, at commit-log offset `offset` (load after a power cut)."""
         self._doubted = [
             file
@@ -157,12 +160,12 @@ class Index:
         ]
 
     def drop_doubted(self) -> None:
-        """Removes the files that are in doubt. Blocks."""
+        """Remove the files that are in doubt. Blocks."""
         self._drop(self._doubted)
         self._doubted = []
 
     def drop_unsound(self, stored_at: Callable[[int], int | None]) -> bool:
-        """Removes the files from the first on that contradicts itself, the one before or the log; True if any.
+        """Remove the files from the first on that contradicts itself, the one before or the log; True if any.
 
         `stored_at`: the store time in ms of the record at an offset of the log, None where it has none.
         """
@@ -184,7 +187,7 @@ class Index:
             self.files.pop().destroy()
 
     def truncate(self, end: int) -> bool:
-        """Removes files that know messages at or after `end`, which will be other messages from now on; True
+        """Remove files that know messages at or after `end`, which will be other messages from now on; True
         if there were any."""
         return self._drop([file for file in self.files if file.end_offset >= end and file.count > 1])
 
@@ -195,7 +198,7 @@ class Index:
         return bool(files)
 
     def full_files_behind(self, offset: int) -> list[IndexFile]:
-        """The full files that end behind a commit-log offset, oldest first."""
+        """Return the full files that end behind a commit-log offset, oldest first."""
         return [file for file in self.files if file.full and file.end_offset > offset]
 
     @property
@@ -208,7 +211,7 @@ class Index:
         )
 
     def add(self, hashes: Iterable[int], offset: int, timestamp: int) -> None:
-        """Adds the items of one message, given the hashes of its keys in order."""
+        """Add the items of one message, given the hashes of its keys in order."""
         self._pending += [(key_hash, offset, timestamp) for key_hash in hashes]
         if len(self._pending) >= BATCH:
             self.drain()
@@ -226,7 +229,7 @@ class Index:
             yield
 
     def drain(self, *, may_create: bool = False) -> None:
-        """Writes what was gathered, as far as there are files for it, or all of it (which may block)."""
+        """Write what was gathered, as far as there are files for it, or all of it (which may block)."""
         items, start = self._pending, 0
         if not items:
             return
@@ -262,7 +265,7 @@ class Index:
         return bool(self._pending) and self._must_wait and not self.refused
 
     def refuse(self, error: OSError) -> None:
-        """Notes that the disk is full: items stay gathered."""
+        """Note that the disk is full: items stay gathered."""
         if not self.refused:
             _log.warning("the index waits for room on the disk: %s", error)
         self.refused = True
@@ -281,7 +284,7 @@ class Index:
         return self.files[-1].nearly_full if self.files else bool(self._pending)
 
     def build(self) -> IndexFile:
-        """Creates the next file. Blocks; safe in a worker thread."""
+        """Create the next file. Blocks; safe in a worker thread."""
         self._disk.make_folder(self._folder)
         file = IndexFile(self._disk, self._free_name(), self.slots, self.items)
         try:
@@ -292,7 +295,7 @@ class Index:
         return file
 
     def offer(self, file: IndexFile) -> None:
-        """Keeps a file that was built ahead."""
+        """Keep a file that was built ahead."""
         if self._spare is None:
             self._spare = file
         else:
@@ -304,7 +307,7 @@ class Index:
             self.release_pages()
 
     def release_pages(self) -> None:
-        """Frees the memory of pages: each new key touches one of its own, until all slots are in memory."""
+        """Free the memory of pages: each new key touches one of its own, until all slots are in memory."""
         self._items_since_release = 0
         for file in self.files:
             file.release_pages()
@@ -322,7 +325,7 @@ class Index:
         return file
 
     def _free_name(self) -> Path:
-        """The local creation time; a later one if the clock went back, to keep the names in order."""
+        """Return the local creation time; a later one if the clock went back, to keep the names in order."""
         return self._folder / index_file_name_after(
             self.files[-1].path.name if self.files else "", index_file_name(self._now_ms())
         )
@@ -355,7 +358,7 @@ class Index:
         )
 
     def take_expired(self, physical_min: int) -> list[Segment]:
-        """Takes out the files that end before `physical_min`, never the last. The caller destroys them."""
+        """Take out the files that end before `physical_min`, never the last. The caller destroys them."""
         taken = []
         while len(self.files) > 1 and self.files[0].end_offset < physical_min:
             taken.append(self.files[0].segment)
@@ -363,7 +366,7 @@ class Index:
         return taken
 
     def close(self) -> None:
-        """Closes the files; what was gathered and not drained is lost, as for a killed process."""
+        """Close the files; what was gathered and not drained is lost, as for a killed process."""
         self._pending = []
         if self._spare is not None:
             self._spare.destroy()

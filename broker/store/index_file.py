@@ -63,13 +63,14 @@ class IndexFile:
         return self.count >= self.capacity
 
     def seed(self, timestamp: int, offset: int) -> None:
-        """Sets begin and end of a new file to the end of the one before it."""
+        """Set begin and end of a new file to the end of the one before it."""
         self.begin_timestamp = self.end_timestamp = timestamp
         self.begin_offset = self.end_offset = offset
         HEADER.struct.pack_into(self.segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
 
     def is_sound(self, before: int, stored_at: Callable[[int], int | None]) -> bool:
-        """False if the header contradicts its first or last item, or the log, or begins before `before`. Blocks.
+        """Return False if the header contradicts its first or last item, or the log, or begin before
+        `before`. Blocks.
 
         `stored_at` is that of `Index.drop_unsound`.
         """
@@ -93,11 +94,11 @@ class IndexFile:
         return max(min(reserved, self.capacity) - self.count, 0)
 
     def make_room(self) -> None:
-        """Reserves blocks for slots and for the next items. OSError if the disk is full. Blocks."""
+        """Reserve blocks for slots and for the next items. OSError if the disk is full. Blocks."""
         self.segment.reserve(self._items_at + (self.count + 1) * ITEM.size)
 
     def put(self, items: Sequence[IndexItem]) -> None:
-        """Adds items, which must fit (`room`), in order."""
+        """Add items, which must fit (`room`), in order."""
         if not items:
             return
         if self.count == 1 and len(items) > 1:  # the times of all others are relative to that of the first
@@ -125,7 +126,7 @@ class IndexFile:
         )
 
     def take_back(self) -> None:
-        """Undoes the last message's items, and a run of puts that was cut off behind them, so that they can
+        """Undo the last message's items, and a run of puts that was cut off behind them, so that they can
         be put again.
 
         `end_timestamp` is then exact to the second only.
@@ -146,7 +147,7 @@ class IndexFile:
         return ITEM.unpack_from(self.segment.view, self._items_at + number * ITEM.size)
 
     def _is_settled(self, number: int) -> bool:
-        """True for an item, linked and so written, of a message before the last that the header knows."""
+        """Return True for an item, linked and so written, of a message before the last that the header knows."""
         key_hash, offset, _, _ = self._item(number)
         newest: int = SLOT.unpack_from(self.segment.view, slot_position(key_hash % self._slots))[0]
         return newest >= number and offset < self.end_offset
@@ -163,7 +164,7 @@ class IndexFile:
         self.count = number
 
     def overlaps(self, begin: int, end: int) -> bool:
-        """True if the file may hold items of [begin, end] ms (Java `isTimeMatched`)."""
+        """Return True if the file may hold items of [begin, end] ms (Java `isTimeMatched`)."""
         return begin <= self.end_timestamp and end >= self.begin_timestamp
 
     def select(self, key_hash: int, limit: int, begin: int, end: int) -> Generator[Piece, None, list[int]]:
@@ -190,7 +191,7 @@ class IndexFile:
         return found
 
     def load_pages(self) -> None:
-        """Reads the pages that the next items may go on, where they are not in memory. Blocks.
+        """Read the pages that the next items may go on, where they are not in memory. Blocks.
 
         OSError if the disk has no room for them.
         """

@@ -65,13 +65,13 @@ class LateArrivals:
             raise NotReady(self.settled, in_order=True)
 
     async def settled(self) -> None:
-        """Returns once everything that is late now is done."""
+        """Return once everything that is late now is done."""
         wanted = self._added
         while self._done < wanted:
             await self._progress.wait()
 
     async def run(self) -> None:
-        """The service."""
+        """Run the service."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
@@ -84,7 +84,7 @@ class LateArrivals:
                         await self.bring_file()
 
     def finish(self) -> None:
-        """Does everything at once, for the stop and where nothing else runs."""
+        """Do everything at once, for the stop and where nothing else runs."""
         for _ in self._work:
             pass
 

@@ -32,7 +32,7 @@ class LogBroken(Exception):
 
 
 def walk_whole(log: CommitLog, start: int, visit: Visit = None) -> None:
-    """Visits the records from `start` to the end of the log. LogBroken if one of them is damaged: what is
+    """Visit the records from `start` to the end of the log. LogBroken if one of them is damaged: what is
     behind it would be taken for what does not exist."""
     reached, _ = walk(log, start, visit, end=log.end)
     if reached < log.end:
@@ -40,7 +40,7 @@ def walk_whole(log: CommitLog, start: int, visit: Visit = None) -> None:
 
 
 def scan_at(segment: Segment, position: int, limit: int, *, check_crc: bool = False) -> RecordScan:
-    """Checks the record at a position of a file, as `scan_record`. CorruptionError. Blocks.
+    """Check the record at a position of a file, as `scan_record`. CorruptionError. Blocks.
 
     A record may reach into a hole, as its last bytes may be zeros; a filler does, as it is its 8 bytes.
     """
@@ -72,7 +72,7 @@ def walk(
     doubt_from: int | None = None,
     power_lost: bool = False,
 ) -> tuple[int, int]:
-    """Visits whole records; returns where the first one that is not whole begins, and the count.
+    """Visit whole records; return where the first one that is not whole begins, and the count.
 
     From offset `doubt_from` on the end of a record may be missing, and with `power_lost` any page of it.
     """
@@ -125,7 +125,9 @@ def _walk_segment(
 
 
 def _lacks_page(view: memoryview, position: int, scan: RecordScan) -> bool:
-    """True if the end of a page or of the record was never written: no CRC covers topic and properties."""
+    """Return True if the end of a page or of the record was never written: no CRC covers topic and
+    properties.
+    """
     end = position + scan.total_size
     properties = end - len(scan.properties)
     topic = properties - LENGTH_SIZE - len(scan.topic)

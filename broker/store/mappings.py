@@ -42,7 +42,7 @@ class Mappings:
         self._files.pop(file, None)
 
     def trim(self, count: int) -> list[Segment]:
-        """Unmaps up to `count` of the files beyond the limit, and returns them."""
+        """Unmap up to `count` of the files beyond the limit, and return them."""
         unmapped: list[Segment] = []
         while len(unmapped) < count and len(self._files) > self.most - (not self.is_running):
             file, _ = self._files.popitem(last=False)

@@ -48,11 +48,11 @@ class Preparer:
             index.completed = self.wake
 
     def wake(self) -> None:
-        """Checks at once what is to be prepared."""
+        """Check at once what is to be prepared."""
         self._wake.set()
 
     async def run(self) -> None:
-        """The service."""
+        """Run the service."""
         self._log.rolled = self._log.blocks_wanted = self.wake
         if self._index is not None:
             self._index.deferred = True
@@ -79,7 +79,7 @@ class Preparer:
             await self._readiness.build(queue.segments, queue.next_file_start())
 
     async def index_file(self) -> None:
-        """Brings what index items need now or soon, a file or pages of the last; writes the items."""
+        """Bring what index items need now or soon, a file or pages of the last; write the items."""
         index = self._index
         if index is None:
             return
@@ -99,7 +99,7 @@ class Preparer:
 
 
 async def allocate_pages(log: CommitLog, in_thread: InThread) -> None:
-    """Allocates pages of the log ahead of the writer; ends if the kernel does not know how."""
+    """Allocate pages of the log ahead of the writer; end if the kernel does not know how."""
     wanted = trio.Event()
 
     def want() -> None:

@@ -14,7 +14,7 @@ _walk = ENTRY.struct.iter_unpack
 
 
 def entries_at(place: tuple[Segment, int, int] | None) -> Iterator[tuple[int, int, int]]:
-    """The entries at a place that `ConsumeQueue.place` returned."""
+    """Return the entries at a place that `ConsumeQueue.place` returned."""
     if place is None:
         return iter(())
     segment, position, length = place
@@ -22,7 +22,7 @@ def entries_at(place: tuple[Segment, int, int] | None) -> Iterator[tuple[int, in
 
 
 def found_entries(segment: Segment) -> Iterator[tuple[int, int, int]]:
-    """The entries that a file may have held when it was loaded."""
+    """Return the entries that a file may have held when it was loaded."""
     return _walk(segment.part(0, _found_end(segment)))
 
 
@@ -36,7 +36,7 @@ def first_record(segments: Iterable[Segment]) -> int:
 
 
 def valid_end(segments: Iterable[Segment], start: int) -> tuple[int, int]:
-    """The byte offset behind the valid entries of some files, and the end of the last record named."""
+    """Return the byte offset behind the valid entries of some files, and the end of the last record named."""
     end, reached = start, 0
     for segment in segments:
         end = segment.start
@@ -52,7 +52,7 @@ def valid_end(segments: Iterable[Segment], start: int) -> tuple[int, int]:
 
 
 def trusted_end(segments: Sequence[Segment], physical_start: int) -> int:
-    """The byte offset behind the whole entries of records before `physical_start`."""
+    """Return the byte offset behind the whole entries of records before `physical_start`."""
     end, last = segments[0].start if segments else 0, -1
     for segment in reversed(segments):
         offset, size, _ = next(found_entries(segment), NOTHING)
@@ -68,7 +68,7 @@ def trusted_end(segments: Sequence[Segment], physical_start: int) -> int:
 
 
 def has_entries_behind(segments: Iterable[Segment], end: int, sure_until: int) -> bool:
-    """True if there are entries behind byte offset `end` of the queue, of records before `sure_until`."""
+    """Return True if there are entries behind byte offset `end` of the queue, of records before `sure_until`."""
     for segment in segments:
         position = end - segment.start
         for start, stop in segment.data_ranges(max(position, 0)) if position < segment.size else ():
@@ -83,5 +83,5 @@ def has_entries_behind(segments: Iterable[Segment], end: int, sure_until: int) -
 
 
 def _found_end(segment: Segment) -> int:
-    """The position behind all entries: the last of them may end in a hole, as its tags code may be 0."""
+    """Return the position behind all entries: the last of them may end in a hole, as its tags code may be 0."""
     return min(segment.found_size // ENTRY_SIZE, -(-segment.data_end // ENTRY_SIZE)) * ENTRY_SIZE

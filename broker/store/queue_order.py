@@ -35,7 +35,7 @@ class QueueOrder(Generic[T]):
         self.misplaced: list[T] = []
 
     def add(self, queue_offset: int, record: T) -> list[tuple[int, T]]:
-        """The next record; returns the places that are sure now."""
+        """Return the next record; return the places that are sure now."""
         waiting = self._waiting
         if not waiting and queue_offset == max(self.next_offset, 0):
             self.next_offset = queue_offset + 1
@@ -52,7 +52,9 @@ class QueueOrder(Generic[T]):
         return []
 
     def finish(self) -> list[tuple[int, T | None]]:
-        """The places of the rest. None stands for a place that stays empty: its offset may have been given."""
+        """Return the places of the rest. None stands for a place that stays empty: its offset may have been
+        given.
+        """
         placed: list[tuple[int, T | None]] = []
         for queue_offset, record in self._waiting:
             ahead = queue_offset - self.next_offset
@@ -69,7 +71,7 @@ class QueueOrder(Generic[T]):
         return placed
 
     def _continues_what_was_placed(self, queue_offset: int) -> bool:
-        """True if the records that wait before this one took no more places than there are before it."""
+        """Return True if the records that wait before this one took no more places than there are before it."""
         return self.next_offset >= 0 and 0 <= queue_offset - self.next_offset < len(self._waiting)
 
     def _follow_each_other(self) -> bool:

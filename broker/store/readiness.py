@@ -56,7 +56,7 @@ class Readiness:
         """Held by creations and removals of files, in the order of the calls: a name can be used again."""
 
     async def forget(self) -> None:
-        """The service: what is known gets old, and files that are not used any more are unmapped."""
+        """Run the service: what is known gets old, and files that are not used any more are unmapped."""
         while True:
             await trio.sleep(KNOWN_SECONDS)
             self._resident = set()
@@ -69,7 +69,7 @@ class Readiness:
                 await trio.lowlevel.checkpoint()
 
     def attempt(self, function: Callable[..., T], *arguments: object) -> T:
-        """Calls a function that uses the store. Raises NotReady where it would have to wait for the disk."""
+        """Call a function that uses the store. Raises NotReady where it would have to wait for the disk."""
         self.strict = self.is_running
         try:
             return function(*arguments)
@@ -88,7 +88,9 @@ class Readiness:
     # --- pages
 
     def knows(self, segment: Segment, position: int, length: int) -> bool:
-        """True if these bytes of a file, not too many, were seen in memory: a quick look that asks nobody."""
+        """Return True if these bytes of a file, not too many, were seen in memory: a quick look that asks
+        nobody.
+        """
         first, last = position // CHUNK, (position + max(length, 1) - 1) // CHUNK
         resident = self._resident
         if first == last:
@@ -105,7 +107,7 @@ class Readiness:
                 raise self.loading(cold)
 
     def cold(self, segment: Segment, position: int, length: int, limit: int | None = None) -> list[Chunk]:
-        """The chunks of a range that are not resident."""
+        """Return the chunks of a range that are not resident."""
         if self.knows(segment, position, length):
             return []
         first, last = position // CHUNK, (position + max(length, 1) - 1) // CHUNK
@@ -127,7 +129,7 @@ class Readiness:
         return False
 
     def loading(self, chunks: Iterable[Chunk]) -> NotReady:
-        """The error to raise for chunks that are not resident."""
+        """Return the error to raise for chunks that are not resident."""
         wanted = list(dict.fromkeys(chunks))
 
         def load() -> None:
@@ -177,7 +179,7 @@ class Readiness:
     # --- files
 
     def building(self, segments: SegmentList, start: int) -> NotReady:
-        """The error to raise for a file that the next message needs."""
+        """Return the error to raise for a file that the next message needs."""
 
         async def ready() -> None:
             await self.build(segments, start)
@@ -185,7 +187,9 @@ class Readiness:
         return NotReady(ready, in_order=True)
 
     def reserving(self, segment: Segment, end: int, done: Callable[[], None]) -> NotReady:
-        """The error to raise for blocks that a file needs up to a position; keeps a refusal for a while."""
+        """Return the error to raise for blocks that a file needs up to a position; keep a refusal for a
+        while.
+        """
 
         async def ready() -> None:
             try:
@@ -198,7 +202,7 @@ class Readiness:
         return NotReady(ready, in_order=True)
 
     async def build(self, segments: SegmentList, start: int) -> None:
-        """Creates the file that begins at `start`, if still wanted; keeps a refusal for `append`."""
+        """Create the file that begins at `start`, if still wanted; keep a refusal for `append`."""
         async with self._files:
             if segments.wants(start):
                 try:
@@ -208,11 +212,11 @@ class Readiness:
 
     @contextlib.asynccontextmanager
     async def files_kept(self) -> AsyncIterator[None]:
-        """No file is created or removed by a worker inside the block."""
+        """Return no file is created or removed by a worker inside the block."""
         async with self._files:
             yield
 
     async def change_files(self, change: Callable[[], None]) -> None:
-        """Runs a removal or creation of files in a worker."""
+        """Run a removal or creation of files in a worker."""
         async with self._files:
             await self._in_thread(change)

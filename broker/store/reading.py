@@ -49,7 +49,7 @@ class Reader:
         self.configure(config)
 
     def configure(self, config: StoreConfig) -> None:
-        """Applies the limits of a configuration."""
+        """Apply the limits of a configuration."""
         self._memory_limit = physical_memory() * config.access_message_in_memory_max_ratio // 100
         self._limits = (
             config.max_transfer_count_on_message_in_memory,
@@ -59,7 +59,7 @@ class Reader:
         )
 
     def is_in_disk(self, physical_offset: int) -> bool:
-        """True for a record more than 40 % of the RAM behind the end: Java takes it as not in memory."""
+        """Return True for a record more than 40 % of the RAM behind the end: Java takes it as not in memory."""
         return self._log.end - physical_offset > self._memory_limit
 
     def get(

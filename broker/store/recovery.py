@@ -72,7 +72,7 @@ def recover(
     dispatcher: Dispatcher,
     stop: Stop,
 ) -> RecoveryReport:
-    """Makes log, queues and index agree, and sets where the next record goes. StoreDamaged. Blocks."""
+    """Make log, queues and index agree, and set where the next record goes. StoreDamaged. Blocks."""
     while True:
         try:
             return _recover(config, disk, log, queues, index, checkpoint, deleted, dispatcher, stop)
@@ -133,8 +133,9 @@ def _recover(
 
 
 def _refuse_without_log(config: StoreConfig, queues: ConsumeQueues) -> None:
-    """Refuses queues with entries whose log is gone: its disk may not be mounted. Java begins an empty store and
-    removes the queues. Blocks."""
+    """Refuse queues with entries whose log is gone: its disk may not be mounted. Java begins an empty store
+    and removes the queues. Blocks.
+    """
     for queue in queues:
         queue.recover(0)
     entries = sum(queue.next_offset - queue.min_offset for queue in queues)
@@ -182,7 +183,7 @@ def _is_explained(
     end: int,
     behind: Behind,
 ) -> bool:
-    """True if whole records behind one that is not are no sign of damage."""
+    """Return True if whole records behind one that is not are no sign of damage."""
     if stop is Stop.POWER_LOST:
         if checkpoint.log_offset >= 0:
             return end >= checkpoint.log_offset
@@ -221,7 +222,7 @@ def _recover_queues(
     stop: Stop,
     start: int,
 ) -> bool:
-    """Gives records their entries; True if records behind the last entry were found after a clean stop."""
+    """Give records their entries; True if records behind the last entry were found after a clean stop."""
     for queue in list(queues):
         if stop is Stop.POWER_LOST:
             queue.distrust(start)
@@ -243,7 +244,7 @@ def _recover_queues(
 
 
 def _is_confirmed(log: CommitLog, queue: ConsumeQueue) -> bool:
-    """False if the last entry contradicts the log. Records of other topics stand in light queues."""
+    """Return False if the last entry contradicts the log. Records of other topics stand in light queues."""
     if not queue.max_physical_offset or queue.topic.startswith(LMQ_PREFIX):
         return True
     last, first = queue.next_offset - 1, queue.segments.start // ENTRY_SIZE
@@ -260,7 +261,7 @@ def _may_lack_entries(queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop)
 
 
 def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> bool:
-    """Gives records behind the last entry of any queue their entries; True if there were any."""
+    """Give records behind the last entry of any queue their entries; True if there were any."""
     start = max(queues.max_physical_offset, log.start)
     dispatcher.partial = False
     reached, count = walk(log, start, dispatcher.put_entry, end=log.end)

@@ -39,14 +39,14 @@ class Stop(enum.Enum):
 def usual_start(
     config: StoreConfig, log: CommitLog, queues: ConsumeQueues, checkpoint: Checkpoint, stop: Stop
 ) -> int:
-    """The place where the check begins when every page is there."""
+    """Return the place where the check begins when every page is there."""
     last_files = log.segments.segments[-RECOVERED_FILES:]
     start = last_files[0].start if stop is Stop.CLEAN else _start_by_times(config, log, checkpoint)
     return max(start, _record_before_end(log, queues))
 
 
 def safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
-    """The place where the check begins after a power cut: everything before is on the disk."""
+    """Return the place where the check begins after a power cut: everything before is on the disk."""
     known = checkpoint.log_offset
     if known >= 0 and checkpoint.is_current:
         start = known
@@ -61,7 +61,7 @@ def safe_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> i
 
 
 def _start_by_times(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
-    """The start of the last file whose first record is older than the checkpoint."""
+    """Return the start of the last file whose first record is older than the checkpoint."""
     with_index = config.message_index_enable and config.message_index_safe
     times = checkpoint.numbers
     limit = times.min_timestamp_index if with_index else times.min_timestamp
@@ -110,7 +110,7 @@ def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
 
 
 def has_record(log: CommitLog, queue: ConsumeQueue, number: int, *, check_crc: bool = False) -> bool:
-    """True if the log has the record that entry `number` of a queue describes."""
+    """Return True if the log has the record that entry `number` of a queue describes."""
     offset, size, _ = queue.entry(number)
     segment = log.segments.find(offset)
     if segment is None:

@@ -82,7 +82,7 @@ class Replica:
         self._gaps: set[tuple[str, int]] = set()
 
     def append_at(self, offset: int, run: bytes) -> int:
-        """Stores whole records of one file, or the head of the filler that ends it; the new end of the log.
+        """Store whole records of one file, or the head of the filler that ends it; the new end of the log.
 
         `offset` is the end of the log, or where a file begins if the log is empty. Raises ReplicaRefused for
         bytes that are no such records or do not go there, and where the disk refuses; NotReady as `append`.
@@ -128,7 +128,7 @@ class Replica:
         )
 
     def _end_file(self, offset: int, head: bytes) -> int:
-        """Ends the file as the other broker did, and begins the next one."""
+        """End the file as the other broker did, and begin the next one."""
         size, _ = peek_record(head)
         file_size = self._log.segments.size
         if offset % file_size + size != file_size or not self._log.segments.segments:
@@ -163,7 +163,7 @@ class Replica:
         return True
 
     def _make_ready(self, records: list[_Checked]) -> None:
-        """Brings the files and blocks of all entries. NotReady; ReplicaRefused if the disk refuses."""
+        """Bring the files and blocks of all entries. NotReady; ReplicaRefused if the disk refuses."""
         counts: dict[ConsumeQueue, int] = {}
         for _, scan, topic, has_entry in records:
             if has_entry:
@@ -177,7 +177,7 @@ class Replica:
 
     @staticmethod
     def _begin(queue: ConsumeQueue, queue_offset: int) -> None:
-        """Has an empty queue begin at an offset: the other broker has deleted what was before."""
+        """Have an empty queue begin at an offset: the other broker has deleted what was before."""
         try:
             queue.start_at(queue_offset)
         except OSError as error:
@@ -214,12 +214,12 @@ class Replica:
     # --- the other way
 
     def copy_from(self, end: int) -> Path:
-        """Copies what the log has from `end` on to a folder beside it, and returns that. Blocks; safe in a
+        """Copy what the log has from `end` on to a folder beside it, and return that. Blocks; safe in a
         worker. StoreDamaged if there is no room."""
         return copy_aside(self._disk, self._log, end)
 
     def cut(self, end: int) -> None:
-        """Removes the records from `end` on, where one begins, with their queue entries, and all index files
+        """Remove the records from `end` on, where one begins, with their queue entries, and all index files
         that know any of them: `index_again` is for the others. Blocks; no flush may run meanwhile. OSError."""
         self._appender.news.announce()
         self._appender.late.finish()
@@ -239,7 +239,7 @@ class Replica:
         self._log.segments.sync_cuts()
 
     def index_again(self) -> Iterator[None]:
-        """Gives the index what `cut` took of earlier records; yields after each piece of the log."""
+        """Give the index what `cut` took of earlier records; yield after each piece of the log."""
         if self._index is None:
             return
         dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels, self._deleted)

@@ -99,11 +99,11 @@ class Retention:
             self.check_space(await self._in_thread(self.usages))
 
     def want_check(self) -> None:
-        """Asks for a check of the free space."""
+        """Ask for a check of the free space."""
         self._space_wanted.set()
 
     async def run_once(self) -> int:
-        """One run with pauses between files. Returns the number of log files deleted."""
+        """Return one run with pauses between files. Returns the number of log files deleted."""
         at_once = self._judge(await self._in_thread(self.usages))
         deleted = 0
         if at_once is not None or self._manual_runs > 0 or self._is_time():
@@ -114,11 +114,11 @@ class Retention:
         return deleted
 
     def request_runs(self) -> None:
-        """Makes the next 20 runs delete, whatever the hour."""
+        """Make the next 20 runs delete, whatever the hour."""
         self._manual_runs = MANUAL_RUNS
 
     async def delete_expired_files(self) -> int:
-        """Deletes expired log files now, without pauses, and makes the next 20 runs delete (code 329).
+        """Delete expired log files now, without pauses, and make the next 20 runs delete (code 329).
 
         Returns the number of log files deleted.
         """
@@ -150,7 +150,7 @@ class Retention:
         return True
 
     async def _follow_log(self) -> None:
-        """Removes files of queues and index that lie before the log's start."""
+        """Remove files of queues and index that lie before the log's start."""
         start = self._log.start
         if start <= self._cleaned_up_to:
             return
@@ -182,14 +182,14 @@ class Retention:
     # --- queues
 
     async def delete_topic(self, topic: str, last: int | None = None) -> int:
-        """Removes a topic's queues; its records go with their log files. Returns the number of queues.
+        """Remove a topic's queues; its records go with their log files. Returns the number of queues.
 
         Nothing is removed if a record of the topic ends behind `last`.
         """
         return await self._delete_topics([topic], last)
 
     def deletable(self) -> set[str]:
-        """The topics with queues that go when the topic has no config."""
+        """Return the topics with queues that go when the topic has no config."""
         return {
             topic
             for topic in self._queues.by_topic
@@ -197,13 +197,13 @@ class Retention:
         }
 
     async def clean_unused(self, topics: Iterable[str]) -> int:
-        """Removes the queues of all topics but these (codes 316, 215). Returns the number of topics."""
+        """Remove the queues of all topics but these (codes 316, 215). Returns the number of topics."""
         gone = self.deletable().difference(topics)
         await self._delete_topics(gone)
         return len(gone)
 
     async def _delete_topics(self, topics: Collection[str], last: int | None = None) -> int:
-        """Removes queues once it is durably known that no record before the end of the log belongs to them.
+        """Remove queues once it is durably known that no record before the end of the log belongs to them.
 
         OSError; then the queues stay, and a restart decides whether their messages are deleted.
         """
@@ -224,7 +224,7 @@ class Retention:
         return 0
 
     async def clean_expired_consume_queues(self) -> int:
-        """Removes queues that only know records before the log's start (code 306). Returns their number."""
+        """Remove queues that only know records before the log's start (code 306). Returns their number."""
         start = self._log.start
         expired = [queue for queue in self._queues if queue.max_physical_offset < start]
         return await self._delete_queues([queue for queue in expired if queue.topic not in KEPT_TOPICS])
@@ -255,7 +255,7 @@ class Retention:
         return False if percent > min(max(config.disk_max_used_space_ratio, 10), 95) else None
 
     def check_space(self, usages: Sequence[Usage]) -> None:
-        """Makes the store refuse messages when there is hardly any room left."""
+        """Make the store refuse messages when there is hardly any room left."""
         self.usage = max(usages, key=lambda usage: usage.percent)
         free = min(usage.free for usage in usages)
         if free >= LEAST_FREE or self._statistics.disk_full:
@@ -266,7 +266,7 @@ class Retention:
 
 
 def _take_expired(queue: ConsumeQueue, physical_min: int, require: Require) -> list[Segment]:
-    """Takes out the files of a queue that end before `physical_min`, never the last one; then corrects the
+    """Take out the files of a queue that end before `physical_min`, never the last one; then corrects the
     minimum.
 
     The caller destroys them, extension files too. As `ConsumeQueue.first_at`: nothing is changed while it may

@@ -30,7 +30,7 @@ class Room:
         self._readiness = readiness
 
     def make(self, size: int) -> AppendResult | None:
-        """Makes the log ready for a run of `size` bytes, in the next file if need be.
+        """Make the log ready for a run of `size` bytes, in the next file if need be.
 
         A refusal if it is too long or the file cannot be created.
         """
@@ -49,7 +49,7 @@ class Room:
         return self.next_file()
 
     def next_file(self) -> AppendResult | None:
-        """Ends the current file of the log and begins the next one; a refusal if it cannot be created.
+        """End the current file of the log and begin the next one; a refusal if it cannot be created.
 
         NotReady if it has to be created first.
         """
@@ -64,7 +64,7 @@ class Room:
         return None
 
     def is_ready(self, queue: ConsumeQueue, entries: int, hold: Hold | None = None) -> bool:
-        """False if the disk refused the file or the blocks that so many entries need.
+        """Return False if the disk refused the file or the blocks that so many entries need.
 
         NotReady if it has to be asked for them first, or to read a page that the entries go on, or if the
         queue is on `hold` for others.
@@ -81,7 +81,7 @@ class Room:
         return unreserved is None or self._has_room(*unreserved, queue.set_ready)
 
     def _has_room(self, segment: Segment, end: int, done: Callable[[], None]) -> bool:
-        """Has blocks of a file reserved up to a position, and calls `done`. False if the disk is full.
+        """Have blocks of a file reserved up to a position, and call `done`. False if the disk is full.
 
         NotReady if it has to be asked first.
         """

@@ -51,7 +51,7 @@ class KeySearch:
         self._piece = self._next()
 
     def advance(self) -> bool:
-        """Looks at some more items; True once there are no more. After NotReady call it again."""
+        """Look at some more items; True once there are no more. After NotReady call it again."""
         for _ in range(ITEMS_PER_STEP):
             if self._piece is None:
                 return True
@@ -88,7 +88,7 @@ class Search:
         self._levels = levels
 
     def by_key(self, topic: str, key: str, limit: int, begin: int, end: int) -> KeySearch:
-        """A search for at most `limit` messages stored in [begin, end] ms (second precision)."""
+        """Return a search for at most `limit` messages stored in [begin, end] ms (second precision)."""
         if self._index is None:
             return KeySearch(topic, iter(()), self._readiness.require)
         if self._readiness.strict and self._index.waits:
@@ -96,7 +96,7 @@ class Search:
         return KeySearch(topic, self._index.query(topic, key, limit, begin, end), self._readiness.require)
 
     def records(self, search: KeySearch) -> QueryResult:
-        """The records that a search has found, by commit-log offset: as many as a reply has room for."""
+        """Return the records that a search has found, by commit-log offset: as many as a reply has room for."""
         hits = search.hits
         if not hits.offsets:
             return QueryResult([], 0, 0)
@@ -129,7 +129,7 @@ class Search:
         return found if found is not None and found[0] >= self._log.start else None
 
     def record_at(self, physical_offset: int) -> memoryview | None:
-        """The record that starts at an offset of the commit log."""
+        """Return the record that starts at an offset of the commit log."""
         self._require(self._log, physical_offset, MIN_RECORD_SIZE)
         record = self._log.record(physical_offset)
         if record is not None:
@@ -137,7 +137,7 @@ class Search:
         return record
 
     def record_at_size(self, physical_offset: int, size: int) -> memoryview | None:
-        """The bytes of a record whose size is known."""
+        """Return the bytes of a record whose size is known."""
         self._require(self._log, physical_offset, size)
         return self._log.slice(physical_offset, size)
 
@@ -174,7 +174,7 @@ class Search:
     def stored_entries(
         self, topic: str, queue_id: int, start: int, count: int
     ) -> list[tuple[int, int, int, ExtensionEntry | None]]:
-        """The same entries as stored, and their extensions."""
+        """Return the same entries as stored, and their extensions."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return []
@@ -239,7 +239,7 @@ class Search:
 
 
 def _is_of(topic: str, record: memoryview) -> bool:
-    """True for a record of a topic."""
+    """Return True for a record of a topic."""
     try:
         return scan_record(record).topic.decode("utf-8", "replace") == topic
     except CorruptionError:

@@ -66,7 +66,7 @@ class Segment:
         *,
         read_around: bool = True,
     ) -> None:
-        """Maps the file, creates or extends it with zeros to `size`. OSError if the disk refuses.
+        """Map the file, create or extends it with zeros to `size`. OSError if the disk refuses.
 
         With `mappings`, one that is known to have its `length` is mapped when it is used, and not for ever.
         `read_around` is that of `Disk.open_mapped`.
@@ -118,30 +118,30 @@ class Segment:
         return self._disk.read_part(self.path, position, length)
 
     def forget_found(self) -> None:
-        """Notes that the file is written from now on."""
+        """Note that the file is written from now on."""
         self.found_size = self.data_end = self.size
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        """Starts and ends of the ranges behind `position` that may hold other bytes than zeros. Blocks."""
+        """Start and ends of the ranges behind `position` that may hold other bytes than zeros. Blocks."""
         return self._disk.data_ranges(self.path, position, self.size)
 
     def is_resident(self, position: int, length: int) -> bool:
-        """True if reading these bytes does not wait for the disk. Does not block."""
+        """Return True if reading these bytes does not wait for the disk. Does not block."""
         self.used = True
         return self._file is not None and self._file.is_resident(position, length)
 
     def load_pages(self, position: int, length: int) -> None:
-        """Maps the file and reads pages. Blocks; does nothing for a file that was removed."""
+        """Map the file and read pages. Blocks; does nothing for a file that was removed."""
         with contextlib.suppress(FileNotFoundError):
             (self._file or self._map()).load_pages(position, length)
 
     def release_pages(self, position: int, length: int) -> None:
-        """Drops whole pages, dirty ones too, from the memory of this process; the page cache keeps them."""
+        """Drop whole pages, dirty ones too, from the memory of this process; the page cache keeps them."""
         if self._file is not None:
             self._file.release_pages(position, length)
 
     def unmap(self) -> None:
-        """Frees the mapping until the next use; what was written through it stays."""
+        """Free the mapping until the next use; what was written through it stays."""
         file, self._file = self._file, None
         if file is not None:
             if self.on_unmapped is not None:
@@ -159,7 +159,7 @@ class Segment:
         return 0 if state is None else state.modified_ms
 
     def clear_from(self, position: int) -> None:
-        """Zeroes everything from `position` on, so that no old bytes come to life behind new ones.
+        """Zero everything from `position` on, so that no old bytes come to life behind new ones.
 
         Keeps the modification time, on which search by time and retention depend. Touches nothing if all is
         zero.
@@ -171,7 +171,7 @@ class Segment:
             self.reserved = min(self.reserved, position // PAGE * PAGE)
 
     def has_data(self, position: int) -> bool:
-        """True if any byte from `position` on is not zero. Blocks."""
+        """Return True if any byte from `position` on is not zero. Blocks."""
         return any(
             bytes(self.part(at, min(CHUNK, stop - at))).strip(b"\0")
             for start, stop in self.data_ranges(position)
@@ -179,11 +179,11 @@ class Segment:
         )
 
     def note_written(self, end: int) -> None:
-        """Notes that everything before `end` was written once, and so has its blocks."""
+        """Note that everything before `end` was written once, and so has its blocks."""
         self.reserved = max(self.reserved, end // PAGE * PAGE)
 
     def reserve(self, end: int) -> None:
-        """Has the disk keep room for everything before `end`, and for as much again if it can.
+        """Have the disk keep room for everything before `end`, and for as much again if it can.
 
         OSError if it is full. Blocks; safe in a worker thread.
         """
@@ -204,7 +204,7 @@ class Segment:
                 return
 
     def populate_pages(self, position: int, length: int) -> bool:
-        """Allocates and maps pages that will be written soon; False where the kernel cannot. Blocks.
+        """Allocate and maps pages that will be written soon; False where the kernel cannot. Blocks.
 
         ValueError if the file was closed.
         """
@@ -219,18 +219,18 @@ class Segment:
                 self._file.read_ahead(is_on)
 
     def rewrite(self, start: int, end: int) -> None:
-        """Has the next sync write the bytes [start, end) of the sequence that are in this file. Blocks."""
+        """Have the next sync write the bytes [start, end) of the sequence that are in this file. Blocks."""
         begin, stop = max(start - self.start, 0), min(end - self.start, self.size)
         (self._file or self._map()).rewrite(begin, stop - begin)
 
     def close(self) -> None:
-        """Unmaps, now or when the last slice that was given out is gone."""
+        """Unmap, now or when the last slice that was given out is gone."""
         if self._mappings is not None:
             self._mappings.discard(self)
         self.unmap()
 
     def destroy(self) -> None:
-        """Removes the file and closes. Blocks."""
+        """Remove the file and close. Blocks."""
         self._disk.unlink(self.path)
         self.close()
 

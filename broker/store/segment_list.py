@@ -30,7 +30,7 @@ def _files(disk: Disk, folder: Path) -> list[Path]:
 
 
 def adopted_size(disk: Disk, folder: Path) -> int | None:
-    """The segment size by the first two names, else by the only file; None for an empty folder."""
+    """Return the segment size by the first two names, else by the only file; None for an empty folder."""
     files = _files(disk, folder)
     if len(files) > 1:
         return int(files[1].name) - int(files[0].name)
@@ -97,7 +97,7 @@ class SegmentList:
         return is_whole
 
     def survey(self, *, derived: bool = False) -> bool:
-        """Finds the files of the folder and changes nothing. StoreSizeMismatch. Blocks.
+        """Find the files of the folder and changes nothing. StoreSizeMismatch. Blocks.
 
         A file missing between two others, or cut off before another, is StoreDamaged. For `derived` data
         these and any other length are False: all of it must be rebuilt.
@@ -138,7 +138,7 @@ class SegmentList:
         return self._found[:count]
 
     def open(self) -> None:
-        """Maps what `survey` found, unless there are `mappings`; removes empty files at the end. Blocks."""
+        """Map what `survey` found, unless there are `mappings`; remove empty files at the end. Blocks."""
         written = self.found_files
         for path, _ in self._found[len(written) :]:
             self.disk.unlink(path)
@@ -167,7 +167,7 @@ class SegmentList:
             segment.data_end = max((stop for _, stop in segment.data_ranges(0)), default=0)
 
     def read_ahead(self, is_on: bool) -> None:
-        """Has the system read ahead in the files, those to come too, or not. Safe in a worker thread."""
+        """Have the system read ahead in the files, those to come too, or not. Safe in a worker thread."""
         self._read_ahead = is_on
         for segment in (*self.segments, self._spare):
             if segment is not None:
@@ -179,7 +179,7 @@ class SegmentList:
         raise self.mismatch(path, length)
 
     def mismatch(self, path: Path, length: int) -> StoreSizeMismatch:
-        """The error for a file of another length, which says what to do."""
+        """Return the error for a file of another length, which says what to do."""
         return StoreSizeMismatch(
             f"{path} is {length} bytes long, but {self.setting} is {self.size}: "
             f"set {self.setting}={length}, or use another folder"
@@ -192,7 +192,7 @@ class SegmentList:
         return segments[0].start if segments else 0
 
     def find(self, offset: int) -> Segment | None:
-        """The segment that holds the byte at `offset`."""
+        """Return the segment that holds the byte at `offset`."""
         segments = self.segments
         if not segments:
             return None
@@ -200,7 +200,8 @@ class SegmentList:
         return segments[index] if 0 <= index < len(segments) else None
 
     def shared_pages(self, end: int) -> list[Place]:
-        """The file and position where writing continues at `end`; none if a page begins there: that is new.
+        """Return the file and position where writing continues at `end`; none if a page begins there: that is
+        new.
 
         A file that is not mapped is named in any case.
         """
@@ -212,16 +213,16 @@ class SegmentList:
     # --- growing
 
     def is_ready(self, start: int) -> bool:
-        """True if `append(start)` needs nothing of the disk."""
+        """Return True if `append(start)` needs nothing of the disk."""
         return self._spare is not None and self._spare.start == start
 
     def wants(self, start: int) -> bool:
-        """True if the file that begins at `start` is the next one and neither here nor prepared."""
+        """Return True if the file that begins at `start` is the next one and neither here nor prepared."""
         follows = not self.segments or self.segments[-1].end == start
         return follows and not self._gone and not self.is_ready(start)
 
     def append(self, start: int) -> Segment:
-        """Adds the segment that begins at `start`: the prepared one, or a new one (blocks, OSError)."""
+        """Add the segment that begins at `start`: the prepared one, or a new one (blocks, OSError)."""
         spare, self._spare = self._spare, None
         segment = spare if spare is not None and spare.start == start else self.build(start)
         if self.mappings is not None:
@@ -230,7 +231,7 @@ class SegmentList:
         return segment
 
     def build(self, start: int) -> Segment:
-        """Creates the file without adding it. Blocks; safe in a worker thread.
+        """Create the file without adding it. Blocks; safe in a worker thread.
 
         Name and length are durable at once: after a power cut no file is missing, or empty, before one that
         is there. A file whose sync fails is removed, since a second sync would succeed whatever became of it,
@@ -260,7 +261,7 @@ class SegmentList:
         return segment
 
     def unreserved(self, begin: int, end: int) -> Reservation | None:
-        """The file, and the position in it, up to which blocks are missing to write [begin, end)."""
+        """Return the file, and the position in it, up to which blocks are missing to write [begin, end)."""
         for segment in (*self.segments[-1:], self._spare):
             if segment is not None and segment.end > begin:
                 wanted = min(end - segment.start, segment.size)
@@ -269,7 +270,7 @@ class SegmentList:
         return None
 
     def offer(self, segment: Segment) -> None:
-        """Keeps a file that was built ahead for `append`; closes it if it is not wanted any more."""
+        """Keep a file that was built ahead for `append`; close it if it is not wanted any more."""
         if self.wants(segment.start):
             self._spare = segment
             if not self._read_ahead:  # it may have been turned off meanwhile
@@ -280,7 +281,7 @@ class SegmentList:
     # --- shrinking
 
     def cut(self, end: int) -> None:
-        """Removes segments that begin after `end` and zeroes the bytes from `end` on. Blocks.
+        """Remove segments that begin after `end` and zeroes the bytes from `end` on. Blocks.
 
         Removals are made durable one by one: a power cut leaves no segment behind a missing one.
         """
@@ -297,7 +298,7 @@ class SegmentList:
             segment.forget_found()
 
     def drop_from(self, start: int) -> None:
-        """Removes the last segment if it begins at `start`. Blocks."""
+        """Remove the last segment if it begins at `start`. Blocks."""
         if self.segments and self.segments[-1].start == start:
             self._remove_last()
 
@@ -307,7 +308,7 @@ class SegmentList:
         self._has_removed = True
 
     def sync_cuts(self) -> None:
-        """Makes durable what `cut` and `drop_from` did: what a power cut brought back would lie behind, or
+        """Make durable what `cut` and `drop_from` did: what a power cut brought back would lie behind, or
         between, new bytes. Blocks."""
         for segment in self.segments:
             if segment.is_cleared:
@@ -318,12 +319,12 @@ class SegmentList:
             self._has_removed = False
 
     def take_first(self) -> Segment:
-        """Takes the first segment out; the caller destroys it."""
+        """Take the first segment out; the caller destroys it."""
         first, self.segments = self.segments[0], self.segments[1:]
         return first
 
     def take_all(self) -> Callable[[], None]:
-        """Takes all segments out. The result removes their files durably, and an empty folder; it blocks."""
+        """Take all segments out. The result removes their files durably, and an empty folder; it blocks."""
         segments = [*self.segments, *([self._spare] if self._spare is not None else [])]
         self.segments, self._spare, self._gone = [], None, True
 
@@ -336,7 +337,7 @@ class SegmentList:
         return destroy
 
     def rewrite(self, start: int, end: int) -> None:
-        """Has the next sync write [start, end), even where one that failed should have. Blocks."""
+        """Have the next sync write [start, end), even where one that failed should have. Blocks."""
         for segment in self.between(start, end):
             segment.rewrite(start, end)
 
@@ -345,7 +346,7 @@ class SegmentList:
         return [segment for segment in self.segments if segment.start < end and segment.end > start]
 
     def close(self) -> None:
-        """Unmaps all; a file that was prepared and not used is removed, as Java does."""
+        """Unmap all; a file that was prepared and not used is removed, as Java does."""
         if self._spare is not None:
             self._spare.destroy()
             self._spare = None

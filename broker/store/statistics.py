@@ -22,6 +22,6 @@ class Statistics:
         self.writable = not full and not self.damaged
 
     def set_damaged(self) -> None:
-        """Refuses everything from now on: the disk failed. The stop will not be a clean one."""
+        """Refuse everything from now on: the disk failed. The stop will not be a clean one."""
         self.damaged = True
         self.writable = False

@@ -142,14 +142,14 @@ class MessageStore:
         self.delete_expired_files = retention.delete_expired_files
 
     def reconfigure(self, wanted: StoreConfig) -> None:
-        """Applies what can change while the store is open."""
+        """Apply what can change while the store is open."""
         self.config = config = self.config.changed_to(wanted)
         self._flusher.config = self.retention.config = config
         self._appender.configure(config)
         self._reader.configure(config)
 
     async def apply_read_ahead(self) -> None:
-        """Has the system read ahead in the log as `data_read_ahead_enable` says from now on."""
+        """Have the system read ahead in the log as `data_read_ahead_enable` says from now on."""
         await self._in_thread(self._log.segments.read_ahead, self.config.data_read_ahead_enable)
 
     @property
@@ -165,7 +165,7 @@ class MessageStore:
     # --- opening and closing
 
     def load(self) -> None:
-        """Maps the folder and recovers. Blocks. StoreError if it cannot be used, OSError."""
+        """Map the folder and recovers. Blocks. StoreError if it cannot be used, OSError."""
         try:
             self._load()
         except OSError:
@@ -221,7 +221,7 @@ class MessageStore:
         self.retention.check_space(self.retention.usages())
 
     def start(self, services: Services) -> None:
-        """Starts the services."""
+        """Start the services."""
         self._readiness.is_running = self._queues.mappings.is_running = True
         self._flusher.start(services)
         services.start("retention", self.retention.run)
@@ -233,7 +233,7 @@ class MessageStore:
             services.start("page ahead", lambda: allocate_pages(self._log, self._in_thread))
 
     async def stop(self) -> None:
-        """Flushes everything and removes the abort file, unless the disk refused."""
+        """Flush everything and remove the abort file, unless the disk refused."""
         self._appender.news.announce()
         self._appender.late.finish()
         try:
@@ -246,7 +246,7 @@ class MessageStore:
             await self._in_thread(self.close)
 
     def close(self) -> None:
-        """Closes the files without flushing, as a killed process would. Blocks."""
+        """Close the files without flushing, as a killed process would. Blocks."""
         self._flusher.close()
         if self._index is not None:
             self._index.close()
@@ -266,7 +266,7 @@ class MessageStore:
         self._readiness.strict = False
 
     def holding(self, topic: str, queue_id: int) -> AbstractAsyncContextManager[Hold]:
-        """Reserves a queue for the parts of a long batch."""
+        """Reserve a queue for the parts of a long batch."""
         return self._queues.holding(topic, queue_id)
 
     def want_flush(self) -> None:
@@ -274,11 +274,11 @@ class MessageStore:
         self._flusher.want()
 
     async def make_durable(self) -> bool:
-        """Flushes the log as it is now, before a table is saved that depends on what was stored."""
+        """Flush the log as it is now, before a table is saved that depends on what was stored."""
         return await self._flusher.make_durable()
 
     async def cut(self, end: int) -> Path:
-        """Removes the records from commit-log offset `end` on, where one begins; returns the folder with a copy
+        """Remove the records from commit-log offset `end` on, where one begins; return the folder with a copy
         of them. For a slave whose master has other records there: nothing may be appended meanwhile.
 
         OSError; StoreDamaged if the disk has no room for the copy.
@@ -310,11 +310,11 @@ class MessageStore:
         return self._search.last_before(end)
 
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
-        """Has `listener` called before `append` or `end_batch` returns. It must not raise."""
+        """Have `listener` called before `append` or `end_batch` returns. It must not raise."""
         self._appender.news.listeners.append(listener)
 
     def set_bit_map(self, bit_map: BitMapOf) -> None:
-        """Has `bit_map` called for each message whose queue has an extension. It must not raise."""
+        """Have `bit_map` called for each message whose queue has an extension. It must not raise."""
         self._appender.bit_map = bit_map
 
     # --- states
@@ -327,7 +327,7 @@ class MessageStore:
         return self.found(search)
 
     def search(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeySearch:
-        """The same in steps; `found` gives the messages."""
+        """Return the same in steps; `found` gives the messages."""
         self._appender.news.announce()
         if self._appender.late:
             if self._readiness.strict:
@@ -343,7 +343,7 @@ class MessageStore:
         return list(self._queues.by_topic)
 
     def queued_topics(self) -> set[str]:
-        """The topics that have consume queues, but none that only the broker itself writes to."""
+        """Return the topics that have consume queues, but none that only the broker itself writes to."""
         return self.retention.deletable()
 
     def queue_ids(self, topic: str) -> list[int]:
@@ -388,7 +388,8 @@ async def open_store(
     supervisor: Supervisor | None = None,
     disk: Disk = REAL,
 ) -> AsyncIterator[MessageStore]:
-    """A running store: locked, loaded, recovered, its services started. Leaving the block is the clean stop.
+    """Yield a running store: locked, loaded, recovered, its services started. Leaving the block is the clean
+    stop.
 
     `store_host` is the address (4 or 16 bytes) and the port as int32 that records carry. Raises StoreLocked,
     StoreSizeMismatch, StoreDamaged.

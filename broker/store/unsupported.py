@@ -27,7 +27,7 @@ _COMPACTED = ("cleanup.policy", "COMPACTION")
 
 
 def refuse_unsupported(root: Path, disk: Disk) -> None:
-    """Raises StoreUnsupported, naming what a store has that this broker does not serve. Blocks."""
+    """Raise StoreUnsupported, naming what a store has that this broker does not serve. Blocks."""
     found = [*_topics(root, disk), *_timers(root, disk), *_pops(root, disk)]
     if found:
         raise StoreUnsupported(
@@ -37,7 +37,9 @@ def refuse_unsupported(root: Path, disk: Disk) -> None:
 
 
 def batch_topics(root: Path, disk: Disk) -> frozenset[str]:
-    """The topics with batch consume queues: a plain one beside them keeps a broker of 5.x from starting. Blocks."""
+    """Return the topics with batch consume queues: a plain one beside them keeps a broker of 5.x from
+    starting. Blocks.
+    """
     return frozenset(_batch_topics(root, disk, _attributes(root, disk)))
 
 
@@ -62,7 +64,7 @@ def _topics(root: Path, disk: Disk) -> Iterator[str]:
 
 
 def _timers(root: Path, disk: Disk) -> Iterator[str]:
-    """Looks at the counts of pending timers, which a broker saves beside the timer log."""
+    """Look at the counts of pending timers, which a broker saves beside the timer log."""
     if not disk.list(root / "timerlog"):
         return
     counts = _json(root / "config" / "timermetrics", disk).get("timingCount")
@@ -76,7 +78,7 @@ def _timers(root: Path, disk: Disk) -> Iterator[str]:
 
 
 def _pops(root: Path, disk: Disk) -> Iterator[str]:
-    """Compares the queues of each topic that POP consumption revives messages by with its group's offsets."""
+    """Compare the queues of each topic that POP consumption revives messages by with its group's offsets."""
     table = _read(root / "config" / "consumerOffset.json", disk, ConsumerOffsetSerializeWrapper)
     offsets = table.offset_table if table else {}
     for folder in disk.list(root / "consumequeue"):
@@ -89,7 +91,7 @@ def _pops(root: Path, disk: Disk) -> Iterator[str]:
 
 
 def _end(queue: Path, disk: Disk) -> int:
-    """Returns the queue offset after the last entry of a queue."""
+    """Return the queue offset after the last entry of a queue."""
     for path in sorted(disk.list(queue), reverse=True):
         data = disk.read(path)
         whole = len(data) // ENTRY.size * ENTRY.size
@@ -100,7 +102,7 @@ def _end(queue: Path, disk: Disk) -> int:
 
 
 def _read(path: Path, disk: Disk, body: Any) -> Any:
-    """Returns a table, or its `.bak`; None if neither can be read: whoever needs it reports that."""
+    """Return a table, or its `.bak`; None if neither can be read: whoever needs it reports that."""
     for candidate in (path, backup_of(path)):
         with suppress(BodyError, FileNotFoundError):
             table = decode_table(body, disk.read(candidate))

@@ -98,7 +98,7 @@ class GetResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class QueryResult(NamedTuple):
-    """Records that an index query found, one view a record, by ascending commit-log offset.
+    """Record that an index query found, one view a record, by ascending commit-log offset.
 
     `end` is where the last of them ends in the commit log.
     """

@@ -73,13 +73,13 @@ class ConsumerGroup:
         return self.message_model is MessageModel.BROADCASTING
 
     def update_channel(self, client: ClientChannel) -> bool:
-        """True when the group did not have this client on this connection."""
+        """Return True if the group did not have this client on this connection."""
         known = self.channels.get(client.channel)
         self.channels[client.channel] = client
         return known is None or known.client_id != client.client_id
 
     def update_subscriptions(self, offered: Iterable[SubscriptionData]) -> Generator[None, None, bool]:
-        """Takes in subscriptions, in steps; True when a topic was added or removed. A newer version of a known
+        """Take in subscriptions, in steps; True when a topic was added or removed. A newer version of a known
         one is silent, as in Java."""
         named: dict[str, SubscriptionData] = {}
         for count, subscription in enumerate(offered, 1):
@@ -116,7 +116,7 @@ class _Names:
         return self._of.get(channel, ())
 
     def add(self, channel: Channel, group: str, size: int) -> None:
-        """Raises TooManyGroups."""
+        """Raise TooManyGroups."""
         names = self._of.get(channel, {})
         if len(names) >= MOST_GROUPS and group not in names:
             raise TooManyGroups(f"a connection can be in {MOST_GROUPS} groups at most")
@@ -145,7 +145,7 @@ class ConsumerTable:
         self.get = self._groups.get
 
     def register(self, data: ConsumerData, client: ClientChannel) -> bool:
-        """Takes in one group of a heartbeat; True when the other members must hear of it."""
+        """Take in one group of a heartbeat; True when the other members must hear of it."""
         steps = self.registering(data, client)
         while True:
             try:
@@ -170,7 +170,7 @@ class ConsumerTable:
         return came or changed
 
     def unregister(self, group: str, channel: Channel) -> bool:
-        """True when the connection was in the group."""
+        """Return True if the connection was in the group."""
         known = self._groups.get(group)
         if known is None or known.channels.pop(channel, None) is None:
             return False
@@ -180,11 +180,11 @@ class ConsumerTable:
         return True
 
     def groups_of(self, channel: Channel) -> list[str]:
-        """The names of the groups that a connection is in."""
+        """Return the names of the groups that a connection is in."""
         return list(self._names.of(channel))
 
     def expire(self, before: int) -> Generator[None, None, list[tuple[str, Channel]]]:
-        """Forgets the clients whose last heartbeat is older than `before` (ms), in steps; their groups and
+        """Forget the clients whose last heartbeat is older than `before` (ms), in steps; their groups and
         connections."""
         groups = [(name, group.channels) for name, group in self._groups.items()]
         return _expire(before, groups, self.unregister)
@@ -193,7 +193,7 @@ class ConsumerTable:
         return list(self._groups.values())
 
     def subscribers(self, topic: str) -> list[str]:
-        """The groups that are online and subscribe to a topic."""
+        """Return the groups that are online and subscribe to a topic."""
         return [name for name, group in self._groups.items() if topic in group.subscriptions]
 
 
@@ -231,7 +231,7 @@ class ProducerTable:
             self._left(client)
 
     def groups_of(self, channel: Channel) -> list[str]:
-        """The names of the groups that a connection is in."""
+        """Return the names of the groups that a connection is in."""
         return list(self._names.of(channel))
 
     def expire(self, before: int) -> Generator[None, None, list[tuple[str, Channel]]]:
@@ -239,15 +239,16 @@ class ProducerTable:
         return _expire(before, list(self._groups.items()), self.unregister)
 
     def clients(self, group: str) -> list[ClientChannel] | None:
-        """The clients of a group, None when it has none."""
+        """Return the clients of a group, None when it has none."""
         channels = self._groups.get(group)
         return list(channels.values()) if channels else None
 
     def available(
         self, group: str, admits: Callable[[ClientChannel], bool] | None = None
     ) -> ClientChannel | None:
-        """One connected client of a group, a different one each time, of those that `admits` is true for; None
-        when there is none."""
+        """Return one connected client of a group, a different one each time, of those that `admits` is true
+        for; None when there is none.
+        """
         clients = self._groups.get(group, {}).values()
         connected = [client for client in clients if not client.channel.closed]
         if admits is not None:
@@ -258,14 +259,16 @@ class ProducerTable:
         return connected[self._turns % len(connected)]
 
     def find(self, client_id: str) -> ClientChannel | None:
-        """The newest connection of a client, whatever its groups; another account does not take its place."""
+        """Return the newest connection of a client, whatever its groups; another account does not take its
+        place.
+        """
         return self._by_id.get(client_id)
 
     def groups(self) -> Mapping[str, list[ClientChannel]]:
         return {group: list(channels.values()) for group, channels in self._groups.items()}
 
     def _left(self, client: ClientChannel) -> None:
-        """Forgets the id of a client that left a group, unless another group or connection has it."""
+        """Forget the id of a client that left a group, unless another group or connection has it."""
         use = client.channel, client.client_id
         self._uses[use] -= 1
         if self._uses[use]:

@@ -11,12 +11,12 @@ ConfigT = TypeVar("ConfigT")
 
 
 def first_version(now_ms: Callable[[], int]) -> DataVersion:
-    """The version of what was never changed."""
+    """Return the version of what was never changed."""
     return DataVersion(timestamp=now_ms(), counter=0)
 
 
 def next_version(version: DataVersion, now_ms: Callable[[], int]) -> DataVersion:
-    """The version after one more change."""
+    """Return the version after one more change."""
     return DataVersion(timestamp=now_ms(), counter=version.counter + 1)
 
 
@@ -46,14 +46,14 @@ class ConfigTable(Generic[ConfigT]):
         return len(self._configs)
 
     def remove(self, name: str) -> bool:
-        """Forgets a config. False when there was none."""
+        """Forget a config. False when there was none."""
         if self._configs.pop(name, None) is None:
             return False
         self.renew_version()
         return True
 
     def replace_all(self, configs: Mapping[str, ConfigT], version: DataVersion) -> bool:
-        """Takes over the table of a master, unless it has that version already; True if it did."""
+        """Take over the table of a master, unless it has that version already; True if it did."""
         if version == self.version:
             return False
         self._configs.clear()
@@ -61,7 +61,7 @@ class ConfigTable(Generic[ConfigT]):
         return True
 
     def renew_version(self) -> None:
-        """Counts a change of what is registered, also of something outside the configs."""
+        """Count a change of what is registered, also of something outside the configs."""
         self.version = next_version(self.version, self._now_ms)
 
     def _put(self, name: str, config: ConfigT) -> None:

@@ -21,7 +21,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self._forbidden: dict[str, dict[str, int]] | None = None
 
     def find(self, group: str) -> tuple[SubscriptionGroupConfig | None, bool]:
-        """The config of a group, and True if this created it. None also when `name_problem` has one."""
+        """Return the config of a group, and True if this created it. None also when `name_problem` has one."""
         if name_problem(group) is not None:  # a saved table may have such a group: Java takes every name
             return None, False
         config = self._configs.get(group)
@@ -34,7 +34,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         return config, True
 
     def put(self, config: SubscriptionGroupConfig) -> None:
-        """Creates or overwrites a group."""
+        """Create or overwrites a group."""
         self._put(config.group_name, config)
 
     def wrapper(self) -> SubscriptionGroupWrapper:

@@ -27,7 +27,7 @@ class HalfCopies:
             self._newest[offset] = new
 
     def newest(self, offset: int) -> int:
-        """The place of the message that stood at `offset`; `offset` itself when it was not copied."""
+        """Return the place of the message that stood at `offset`; `offset` itself when it was not copied."""
         return self._newest.get(offset, offset)
 
     def forget(self, newest: int) -> None:

@@ -37,7 +37,7 @@ class LockTable:
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now: int
     ) -> list[MessageQueue]:
-        """Locks queues that are free, the client's own, or not renewed for 60 s; those that it now holds."""
+        """Lock queues that are free, the client's own, or not renewed for 60 s; those that it now holds."""
         if len(group) + len(client_id) > LONGEST_NAMES:
             return []
         held = self._groups.setdefault(group, {})
@@ -47,7 +47,7 @@ class LockTable:
         return locked
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Releases the client's own locks; those of others stay."""
+        """Release the client's own locks; those of others stay."""
         held = self._groups.get(group, {})
         for queue in queues:
             lock = held.get(queue)
@@ -55,7 +55,7 @@ class LockTable:
                 self._release(group, queue)
 
     def expire(self, now: int) -> Generator[None, None, None]:
-        """Releases what was not renewed for 60 s, in steps."""
+        """Release what was not renewed for 60 s, in steps."""
         for group in list(self._groups):
             for queue, lock in list(self._groups.get(group, {}).items()):
                 if now - lock.last_update > LOCK_LIVE_MS and self._groups.get(group, {}).get(queue) is lock:

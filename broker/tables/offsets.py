@@ -30,7 +30,7 @@ class OffsetTable:
         return self._count
 
     def replace(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Commits an offset in place of another; False, and nothing is changed, when there is none yet."""
+        """Commit an offset in place of another; False, and nothing is changed, when there is none yet."""
         queues = self._table.get(f"{topic}@{group}")
         if queues is None or queue_id not in queues:
             return False
@@ -47,38 +47,38 @@ class OffsetTable:
         self.dirty = True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The committed offset, -1 when the group committed none."""
+        """Return the committed offset, -1 when the group committed none."""
         queues = self._table.get(f"{topic}@{group}")
         return -1 if queues is None else queues.get(queue_id, -1)
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Notes the offset that a client asked for. It is not saved, nor kept without a committed one."""
+        """Note the offset that a client asked for. It is not saved, nor kept without a committed one."""
         key = f"{topic}@{group}"
         queues = self._table.get(key)
         if queues is not None and queue_id in queues:
             self._pulled.setdefault(key, {})[queue_id] = offset
 
     def pulled(self, group: str, topic: str, queue_id: int) -> int:
-        """The offset that was asked for last, -1 when none is known (5.x `queryPullOffset`)."""
+        """Return the offset that was asked for last, -1 when none is known (5.x `queryPullOffset`)."""
         return self._pulled.get(f"{topic}@{group}", {}).get(queue_id, -1)
 
     def queues(self, group: str, topic: str) -> Mapping[int, int]:
         return self._table.get(f"{topic}@{group}", {})
 
     def groups(self) -> set[str]:
-        """All groups that committed an offset."""
+        """Return all groups that committed an offset."""
         return set(self._topics)
 
     def topics_of(self, group: str) -> list[str]:
-        """The topics for which a group has offsets."""
+        """Return the topics for which a group has offsets."""
         return list(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
-        """The groups that have offsets for a topic."""
+        """Return the groups that have offsets for a topic."""
         return list(self._groups.get(topic, ()))
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Gives `target` the offsets that `source` has for a topic."""
+        """Give `target` the offsets that `source` has for a topic."""
         queues = self._table.get(f"{topic}@{source}")
         if queues is not None:
             self._set(f"{topic}@{target}", dict(queues))
@@ -105,11 +105,11 @@ class OffsetTable:
             self.dirty = True
 
     def wrapper(self) -> ConsumerOffsetSerializeWrapper:
-        """The table as it is saved. The offsets in it change with the table."""
+        """Return the table as it is saved. The offsets in it change with the table."""
         return ConsumerOffsetSerializeWrapper(offset_table=dict(self._table))
 
     def load(self, wrapper: ConsumerOffsetSerializeWrapper) -> None:
-        """Adds a saved table."""
+        """Add a saved table."""
         for key, queues in wrapper.offset_table.items():
             self._set(key, dict(queues))
         self.dirty = False
@@ -148,7 +148,7 @@ class DelayOffsets:
             self.dirty = True
 
     def levels(self) -> list[int]:
-        """The levels that have a state."""
+        """Return the levels that have a state."""
         return sorted(self._offsets)
 
     def wrapper(self) -> DelayOffsetSerializeWrapper:

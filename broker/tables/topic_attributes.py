@@ -19,7 +19,7 @@ UNCHANGEABLE = ("queue.type", "cleanup.policy")
 
 
 def parse_changes(text: str | None) -> dict[str, str]:
-    """The changes in a text such as `+message.type=FIFO,-queue.type`: signed key → value. ValueError."""
+    """Return the changes in a text such as `+message.type=FIFO,-queue.type`: signed key → value. ValueError."""
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
         key, equals, value = part.partition("=")
@@ -32,7 +32,7 @@ def parse_changes(text: str | None) -> dict[str, str]:
 
 
 def altered(current: Mapping[str, str] | None, changes: Mapping[str, str], *, is_new: bool) -> dict[str, str]:
-    """The attributes after the changes. ValueError, with Java's text where it has one."""
+    """Return the attributes after the changes. ValueError, with Java's text where it has one."""
     attributes = dict(current or {})
     for signed, value in changes.items():
         sign, key = signed[:1], signed[1:]

@@ -43,7 +43,9 @@ def system_topics(
     broker_topic: bool = True,
     trace_topic: str | None = None,
 ) -> list[TopicConfig]:
-    """The topics that a broker creates for itself; `trace_topic` is the name of that for traces, if any."""
+    """Return the topics that a broker creates for itself; `trace_topic` is the name of that for traces, if
+    any.
+    """
     inherit = int(Perm.INHERIT)
     topics = [
         _config(SystemTopic.SELF_TEST, 1),
@@ -80,7 +82,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         return topic in self._system or is_system_topic(topic)
 
     def system_names(self) -> list[str]:
-        """The topics that GET_SYSTEM_TOPIC_LIST_FROM_BROKER names."""
+        """Return the topics that GET_SYSTEM_TOPIC_LIST_FROM_BROKER names."""
         own = {
             SystemTopic.AUTO_CREATE,
             SystemTopic.TRANS_HALF,
@@ -91,13 +93,13 @@ class TopicTable(ConfigTable[TopicConfig]):
         return sorted(self._system | own)
 
     def put(self, config: TopicConfig) -> None:
-        """Creates or overwrites a topic."""
+        """Create or overwrites a topic."""
         self._put(config.topic_name, config)
 
     def inherit(
         self, topic: str, default_topic: str, queues: int, *, sys_flag: int = 0
     ) -> TopicConfig | None:
-        """Creates a topic like the default topic that its producer names; None if that is not inheritable.
+        """Create a topic like the default topic that its producer names; None if that is not inheritable.
 
         Without automatic topics none is: Java forgets those that are named after cluster and broker.
         """
@@ -113,7 +115,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         return config
 
     def ensure(self, topic: str, queues: int, *, sys_flag: int = 0) -> tuple[TopicConfig, bool]:
-        """The config of a retry or dead-letter topic, and True if this created it."""
+        """Return the config of a retry or dead-letter topic, and True if this created it."""
         config = self._configs.get(topic)
         if config is not None:
             return config, False
@@ -122,7 +124,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         return config, True
 
     def set_order_topics(self, ordered: Iterable[str]) -> bool:
-        """Marks exactly these topics as ordered (ORDER_TOPIC_CONFIG of name servers); True if one changed."""
+        """Mark exactly these topics as ordered (ORDER_TOPIC_CONFIG of name servers); True if one changed."""
         wanted = set(ordered)
         changed = False
         for name, config in list(self._configs.items()):
@@ -134,17 +136,19 @@ class TopicTable(ConfigTable[TopicConfig]):
         return changed
 
     def wrapper(self, topics: Iterable[TopicConfig] | None = None) -> TopicConfigSerializeWrapper:
-        """The table, or a part of it, as it is saved and registered."""
+        """Return the table, or a part of it, as it is saved and registered."""
         table = self._configs if topics is None else {config.topic_name: config for config in topics}
         return TopicConfigSerializeWrapper(data_version=self.version, topic_config_table=dict(table))
 
     def load(self, wrapper: TopicConfigSerializeWrapper) -> None:
-        """Adds a saved table, which wins over the configs that exist from the start."""
+        """Add a saved table, which wins over the configs that exist from the start."""
         self._load(wrapper.topic_config_table, wrapper.data_version)
 
 
 def describe_topic(config: TopicConfig) -> str:
-    """A config as Java prints it (`TopicConfig.toString`); it is part of the remark for a wrong queue id."""
+    """Return a config as Java prints it (`TopicConfig.toString`); it is part of the remark for a wrong queue
+    id.
+    """
     perm = "".join(letter if config.perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
     return (
         f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "

@@ -125,7 +125,7 @@ class SimulatedDisk(DurableFolders):
         """Bytes that other programs use."""
 
     def call(self, name: str) -> None:
-        """Counts a blocking operation."""
+        """Count a blocking operation."""
         self.calls[name] += 1
         (self.calls_in_loop if self._in_worker is None else self._in_worker)[name] += 1
         if self.on_call is not None:
@@ -136,14 +136,14 @@ class SimulatedDisk(DurableFolders):
         return self._capacity - self.used - PAGE * sum(len(file.blocks) for file in self._files.values())
 
     def allocate(self, file: File, pages: Iterable[int]) -> None:
-        """Gives pages of a file their blocks. OSError (ENOSPC) if there are not enough."""
+        """Give pages of a file their blocks. OSError (ENOSPC) if there are not enough."""
         wanted = file.blocks.union(pages)
         if self._capacity < CAPACITY and self._free < PAGE * len(wanted - file.blocks):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         file.blocks = wanted
 
     def unreserved_pages(self) -> dict[Path, list[int]]:
-        """The pages that were written through mappings and never reserved.
+        """Return the pages that were written through mappings and never reserved.
 
         On a full disk such a write ends the process.
         """
@@ -151,7 +151,7 @@ class SimulatedDisk(DurableFolders):
 
     @contextlib.contextmanager
     def worker(self) -> Iterator[Counter[str]]:
-        """A block that stands for a worker thread; counts its calls."""
+        """Yield a block that stands for a worker thread; counts its calls."""
         before, self._in_worker = self._in_worker, Counter()
         try:
             yield self._in_worker
@@ -296,27 +296,27 @@ class SimulatedDisk(DurableFolders):
     # --- what happens to a disk
 
     def set_modified(self, path: Path, modified_ms: int) -> None:
-        """Sets the modification time of a file. KeyError."""
+        """Set the modification time of a file. KeyError."""
         file = self._files[path]
         file.see()
         file.modified_ms = modified_ms
 
     def forget_pages(self) -> None:
-        """Empties the page cache: whatever is read next has to come from the disk."""
+        """Empty the page cache: whatever is read next has to come from the disk."""
         for file in self._files.values():
             file.cold.update(range(-(-len(file.buffer) // PAGE)))
 
     def make_sparse(self) -> None:
-        """Makes holes of all pages of zeros, as `cp --sparse=always` does in a copy."""
+        """Make holes of all pages of zeros, as `cp --sparse=always` does in a copy."""
         for file in self._files.values():
             file.make_sparse()
 
     def cold_pages(self, path: Path) -> frozenset[int]:
-        """The numbers of the pages of a file that are not in the page cache. KeyError."""
+        """Return the numbers of the pages of a file that are not in the page cache. KeyError."""
         return frozenset(self._files[path].cold)
 
     def killed(self) -> SimulatedDisk:
-        """The disk as the next process finds it after this one died: every write is there, no lock is."""
+        """Return the disk as the next process finds it after this one died: every write is there, no lock is."""
         after = SimulatedDisk(
             self._seed, now_ms=self._now_ms, loses_power=self._loses_power, capacity=self._capacity
         )
@@ -335,7 +335,7 @@ class SimulatedDisk(DurableFolders):
         return after
 
     def power_cut(self, journal: Journal = Journal.NONE) -> SimulatedDisk:
-        """The disk as it is after power was lost now. This one stays as it is."""
+        """Return the disk as it is after power was lost now. This one stays as it is."""
         rng = self._rng
         self._note_changes()
         kept = survivors(self._durable, self._changes, journal, rng)
@@ -352,16 +352,18 @@ class SimulatedDisk(DurableFolders):
         return after
 
     def _note_changes(self) -> None:
-        """Gives files that were written their times, before the disk is copied."""
+        """Give files that were written their times, before the disk is copied."""
         for file in self._files.values():
             self._note_change(file)
 
     def contents(self) -> dict[Path, bytes]:
-        """The content of every file as a program reads it."""
+        """Return the content of every file as a program reads it."""
         return {path: file.content() for path, file in self._files.items()}
 
     def synced(self) -> dict[Path, bytes]:
-        """The part of it that a power cut cannot take: of files whose names are durable, what was synced."""
+        """Return the part of it that a power cut cannot take: of files whose names are durable, what was
+        synced.
+        """
         folders = {Path("/")}
         found = {}
         for path, file in sorted(self._durable.items()):

@@ -44,14 +44,17 @@ class File:
         self.buffer = buffer
 
     def unreserved(self) -> list[int]:
-        """The numbers of pages that were written and have no block: a real disk may have had none left."""
+        """Return the numbers of pages that were written and have no block: a real disk may have had none
+        left.
+        """
         content = self.content()
         pages = range(-(-len(content) // PAGE))
         return [n for n in pages if n not in self.blocks and any(content[n * PAGE : (n + 1) * PAGE])]
 
     def data_pages(self, start: int, stop: int) -> Iterator[int]:
-        """The numbers of the pages of a range that a file system calls data: those that hold anything but zeros,
-        and of those that have blocks and nothing else, the ones in the page cache."""
+        """Yield the numbers of the pages of a range that a file system calls data: those that hold anything
+        but zeros, and of those that have blocks and nothing else, the ones in the page cache.
+        """
         warm = self.blocks - self.cold
         for at in range(start // PAGE * PAGE, stop, PIECE):
             pages = range(at // PAGE, -(-min(at + PIECE, stop) // PAGE))
@@ -62,7 +65,7 @@ class File:
         return _is_blank(self.buffer[number * PAGE : (number + 1) * PAGE])
 
     def make_sparse(self) -> None:
-        """Takes the blocks of pages of zeros."""
+        """Take the blocks of pages of zeros."""
         self.blocks = {number for number in self.blocks if not self._is_blank(number)}
 
     def content(self) -> bytes:
@@ -74,7 +77,7 @@ class File:
         self.dropped |= {number: new for number, (new, old) in enumerate(pages) if new != old}
 
     def see(self) -> bool:
-        """True if the content is another than when it was last seen; always False for a large file."""
+        """Return True if the content is another than when it was last seen; always False for a large file."""
         if len(self.buffer) > CHANGES_SEEN:
             return False
         before, self.checksum = self.checksum, zlib.crc32(self.buffer)
@@ -90,7 +93,7 @@ def copied(content: bytes, file: File, durable: bytes, *, keeps_dropped: bool = 
 
 
 def without_dropped(file: File) -> bytes:
-    """The content that a sync after a failed one leaves: pages not written since stay as they were."""
+    """Return the content that a sync after a failed one leaves: pages not written since stay as they were."""
     pages = []
     old = file.durable.ljust(len(file.buffer), b"\0")
     for number, new in enumerate(_pages(file.content())):

@@ -67,7 +67,7 @@ async def embedded(
     tls: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
-    """Runs a name server and a broker that is registered there inside the block. The store is closed cleanly.
+    """Run a name server and a broker that is registered there inside the block. The store is closed cleanly.
 
     `store` None is a temporary folder. `tls`: properties of TLS of both servers, by Java's names
     (`tls.server.certPath`). Raises ConfigError (an unknown setting), OSError (a port is in use).
@@ -85,7 +85,7 @@ async def embedded(
 
 
 def accepting(entries: Mapping[str, str] | None, **surroundings: Any) -> TlsAcceptor | None:
-    """An acceptor of TLS connections with these properties; None for plain ones only."""
+    """Return an acceptor of TLS connections with these properties; None for plain ones only."""
     return None if entries is None else TlsAcceptor(entries, is_alone=True, **surroundings)
 
 
@@ -93,7 +93,7 @@ def accepting(entries: Mapping[str, str] | None, **surroundings: Any) -> TlsAcce
 async def open_member(
     namesrv: str, root: Path, settings: dict[str, Any], *, disk: Disk = REAL, **surroundings: Any
 ) -> AsyncIterator[Cluster]:
-    """Runs a broker on the store folder `root` inside the block; `surroundings` as of `open_broker`."""
+    """Run a broker on the store folder `root` inside the block; `surroundings` as of `open_broker`."""
     fixed = {"namesrv_addr": namesrv, "store_path_root_dir": str(root)}
     own = ALONE | light_file_sizes(root, disk)
     config = checked_config({**own, **settings, **fixed})
@@ -103,7 +103,7 @@ async def open_member(
 
 @contextmanager
 def store_folder(store: str | Path | None) -> Iterator[Path]:
-    """The folder of a store; for None a temporary one, which is removed when the block ends."""
+    """Yield the folder of a store; for None a temporary one, which is removed when the block ends."""
     if store is not None:
         yield Path(store).absolute()
         return
@@ -126,7 +126,9 @@ def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:
 
 
 def checked_config(settings: dict[str, Any]) -> BrokerConfig:
-    """A configuration from snake_case settings. ConfigError for unknown names and values of a wrong kind."""
+    """Return a configuration from snake_case settings. ConfigError for unknown names and values of a wrong
+    kind.
+    """
     unknown = settings.keys() - set(BrokerConfig.__struct_fields__)
     if unknown:
         raise ConfigError(f"no broker property is called {', '.join(sorted(unknown))}")
@@ -139,7 +141,7 @@ def checked_config(settings: dict[str, Any]) -> BrokerConfig:
 
 @contextmanager
 def embedded_in_thread(**settings: Any) -> Iterator[Cluster]:
-    """Runs `embedded` in a thread until the block ends, for programs without trio; raises the same."""
+    """Run `embedded` in a thread until the block ends, for programs without trio; raise the same."""
     started: Future[tuple[Cluster, trio.lowlevel.TrioToken, trio.Event]] = Future()
     ended: Future[None] = Future()
     thread = threading.Thread(target=_run_in_thread, args=(settings, started, ended), name="rmq", daemon=True)

@@ -77,12 +77,12 @@ class MemoryCluster(Cluster):
         disk_seconds: float = 0.0,
         **settings: Any,
     ) -> AbstractAsyncContextManager[Cluster]:
-        """One more broker, until its block ends; give it a `broker_name` of its own. Settings as for
+        """Return one more broker, until its block ends; give it a `broker_name` of its own. Settings as for
         `embedded`, also `listen_port`, for one that comes back."""
         return _open(self.surroundings, store, disk, disk_seconds, settings)
 
     def cut(self, address: str, seconds: float = 0.0) -> None:
-        """Breaks all connections to a server ("host:port") and refuses new ones for `seconds`. KeyError."""
+        """Break all connections to a server ("host:port") and refuses new ones for `seconds`. KeyError."""
         host, _, port = address.rpartition(":")
         self.surroundings.network.cut(host, int(port), seconds)
 
@@ -99,7 +99,7 @@ async def embedded_in_memory(
     tls: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[MemoryCluster]:
-    """A name server, a broker that is registered there, and their network; all end with the block.
+    """Yield a name server, a broker that is registered there, and their network; all end with the block.
 
     `store` is a real folder; without it files are in memory, on `disk` (e.g. a SimulatedDisk) if one is
     given. `on_request` may see, delay, answer or lose requests (`broker.testing.memory_network`).
@@ -164,7 +164,7 @@ async def _open(
 
 
 def _in_place_of_threads(seconds: float, disk: Disk = REAL) -> InThread:
-    """Runs work at once: a virtual clock waits for no thread. On a simulated disk it counts as a worker's."""
+    """Run work at once: a virtual clock waits for no thread. On a simulated disk it counts as a worker's."""
 
     async def run(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
         await trio.sleep(seconds)

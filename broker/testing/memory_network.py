@@ -66,7 +66,7 @@ class MemoryListener:
         self._listeners.pop(self.address, None)
 
     def cut(self) -> None:
-        """Breaks every connection for both ends, like a cut cable."""
+        """Break every connection for both ends, like a cut cable."""
         for stream in list(self.streams):
             stream.send_stream.close()
             stream.receive_stream.close()
@@ -82,13 +82,13 @@ class MemoryNetwork:
         self._client_ports = itertools.count(FIRST_CLIENT_PORT)
 
     def listen(self, host: str, port: int, backlog: int = 0) -> MemoryListener:
-        """Binds an address. Raises OSError when it is in use. Port 0 is not supported."""
+        """Bind an address. Raises OSError when it is in use. Port 0 is not supported."""
         if (host, port) in self._listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         return MemoryListener((host, port), self._listeners)
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        """Connects to an address. ConnectionRefusedError without a listener, and for a time after `cut`."""
+        """Connect to an address. ConnectionRefusedError without a listener, and for a time after `cut`."""
         listener = self._listeners.get((host, port))
         if listener is None or listener.server is None or trio.current_time() < listener.refuses_until:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
@@ -107,14 +107,14 @@ class MemoryNetwork:
         return ours
 
     def cut(self, host: str, port: int, seconds: float) -> None:
-        """Breaks the connections to an address, and refuses new ones for `seconds`."""
+        """Break the connections to an address, and refuses new ones for `seconds`."""
         listener = self._listeners[host, port]
         listener.refuses_until = trio.current_time() + seconds
         listener.cut()
 
 
 async def _carry(work: Awaitable[None], source: MemoryStream, target: MemoryStream) -> None:
-    """Transfers in one direction; closes each end when the other closes."""
+    """Transfer in one direction; close each end when the other closes."""
     try:
         await work
     except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -142,7 +142,7 @@ async def _up(
 
 
 async def _down(server: MemoryStream, client: MemoryStream, speaking: trio.Lock) -> None:
-    """Transfers complete frames only: replies of `_up` are sent between them."""
+    """Transfer complete frames only: replies of `_up` are sent between them."""
     frames = _Frames()
     async for data in server:
         for frame in frames.feed(data):

@@ -60,7 +60,7 @@ class Changes:
         self._by_folder.setdefault(folder, []).append((self._last, change))
 
     def pop(self, folder: Path) -> list[Change]:
-        """Takes the operations in a folder, which is synced."""
+        """Take the operations in a folder, which is synced."""
         numbered = self._by_folder.pop(folder, [])
         self.synced = max(self.synced, *(number for number, _ in numbered), 0)
         return [change for _, change in numbered]
@@ -73,7 +73,7 @@ class Changes:
             yield from (file for file in change.values() if file is not None)
 
     def renamed(self, copies: Mapping[File | None, File | None]) -> Changes:
-        """The same operations on copies of the files."""
+        """Return the same operations on copies of the files."""
         other = Changes()
         other._last, other.synced = self._last, self.synced
         other._by_folder = {
@@ -110,7 +110,9 @@ def _kept(changes: Changes, journal: Journal, odds: float, rng: random.Random) -
 
 
 def _survived(file: File, journal: Journal, rng: random.Random, odds: float) -> bytes:
-    """The synced content with some of the pages that were written since, and the length of then or of now."""
+    """Return the synced content with some of the pages that were written since, and the length of then or of
+    now.
+    """
     now, durable = file.content(), file.durable
     if now == durable:
         return durable

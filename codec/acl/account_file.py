@@ -102,7 +102,7 @@ for _kind in ("int", "float", "bool", "timestamp", "binary"):
 
 
 def parse_file(path: str, content: bytes, loaded_ms: int = 0) -> AccountFile:
-    """The accounts in a file; an empty one has none. AclError names the file and what is wrong."""
+    """Return the accounts in a file; an empty one has none. AclError names the file and what is wrong."""
     try:
         return _file(path, _document(content), loaded_ms)
     except AclError as error:
@@ -138,7 +138,9 @@ def _loaded(text: bytes | str) -> Any:
 
 
 def _read(content: bytes) -> tuple[bytes | str, bool]:
-    """The text for the reader of YAML, which knows UTF-16. False if it is not UTF-8: comments need not be."""
+    """Return the text for the reader of YAML, which knows UTF-16. False if it is not UTF-8: comments need not
+    be.
+    """
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -148,7 +150,7 @@ def _read(content: bytes) -> tuple[bytes | str, bool]:
 
 
 def file_of(path: str, document: dict[str, Any]) -> AccountFile:
-    """The accounts of a document that is to be a file. AclError."""
+    """Return the accounts of a document that is to be a file. AclError."""
     try:
         return _file(path, document, 0)
     except AclError as error:
@@ -171,7 +173,7 @@ def _file(path: str, document: dict[str, Any], loaded_ms: int) -> AccountFile:
 
 
 def parse_account(members: Mapping[str, Any], name: str) -> Account:
-    """One account of a file. AclError, which says `name` or the access key."""
+    """Return one account of a file. AclError, which says `name` or the access key."""
     access_key, secret_key = _text(members, "accessKey", name), _text(members, "secretKey", name)
     if not access_key or len(access_key) < SHORTEST_KEY:
         raise AclError(f"{name}: accessKey has fewer than {SHORTEST_KEY} characters")
@@ -201,12 +203,12 @@ def parse_account(members: Mapping[str, Any], name: str) -> Account:
 
 
 def permission_of(text: str | None) -> Permission:
-    """The permission that a text of a file means."""
+    """Return the permission that a text of a file means."""
     return PERMISSIONS.get((text or "").strip(), Permission.DENY)
 
 
 def is_true(value: object, name: str) -> bool:
-    """The value of `admin`. AclError for anything but a truth value."""
+    """Return the value of `admin`. AclError for anything but a truth value."""
     if value is None or value is False or value is True:
         return bool(value)
     text = str(value).strip().lower()

@@ -62,7 +62,7 @@ class AddressRule(msgspec.Struct, frozen=True):
 
 
 def read_address(host: str) -> Address | None:
-    """The address of a peer, an IPv4 one if it was mapped into IPv6; None for a name."""
+    """Return the address of a peer, an IPv4 one if it was mapped into IPv6; None for a name."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -73,7 +73,7 @@ def read_address(host: str) -> Address | None:
 
 @lru_cache(maxsize=1024)
 def parse_rule(text: str) -> AddressRule:
-    """The rule of one expression. AclError for a malformed one. Aliases of a file repeat long ones."""
+    """Return the rule of one expression. AclError for a malformed one. Aliases of a file repeat long ones."""
     if text in EVERYTHING:
         return AddressRule(text, everything=True)
     if not text.strip():
@@ -88,7 +88,7 @@ def parse_rule(text: str) -> AddressRule:
 
 
 def parse_rules(text: str) -> list[AddressRule]:
-    """The rules of expressions that are separated by ';'. AclError for a malformed one."""
+    """Return the rules of expressions that are separated by ';'. AclError for a malformed one."""
     return [parse_rule(part.strip()) for part in text.split(";") if part.strip()]
 
 
@@ -131,7 +131,7 @@ def _range6(text: str) -> Range:
 
 
 def _head6(text: str, whole: str) -> tuple[int, ...]:
-    """The groups to the left of a range; `::` stands for as many zeros as are missing."""
+    """Return the groups to the left of a range; `::` stands for as many zeros as are missing."""
     left, gap, right = text.partition("::")
     if right.endswith(":"):
         raise _wrong(whole)

@@ -34,12 +34,12 @@ class Need(NamedTuple):
 
 
 def on_topic(name: str, permission: Permission) -> Need:
-    """The need of a permission for a topic."""
+    """Return the need of a permission for a topic."""
     return Need(name, permission)
 
 
 def on_group(name: str) -> Need:
-    """The need to consume as a group."""
+    """Return the need to consume as a group."""
     return Need(RETRY_PREFIX + name, Permission.SUB)
 
 
@@ -84,7 +84,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 def merged(files: Iterable[AccountFile]) -> Rules:
-    """The rules of files in their order: the first one that has an access key wins."""
+    """Return the rules of files in their order: the first one that has an access key wins."""
     white: list[tuple[AddressRule, str]] = []
     accounts: dict[str, tuple[Account, str]] = {}
     for file in files:
@@ -95,7 +95,7 @@ def merged(files: Iterable[AccountFile]) -> Rules:
 
 
 def duplicates(files: Iterable[AccountFile]) -> list[tuple[str, str]]:
-    """The access keys that a later file has again, with that file."""
+    """Return the access keys that a later file has again, with that file."""
     seen: dict[str, str] = {}
     pairs = [(account.access_key, file.path) for file in files for account in file.accounts]
     return [(key, path) for key, path in pairs if seen.setdefault(key, path) != path]
@@ -113,13 +113,13 @@ class Identified(NamedTuple):
 
 
 def decide(rules: Rules, attempt: Attempt) -> Decision:
-    """The decision about an attempt. Raises what `needs` raises."""
+    """Return the decision about an attempt. Raises what `needs` raises."""
     found = identify(rules, attempt)
     return found if isinstance(found, Decision) else permit(found, attempt.admin_code, attempt.needs())
 
 
 def identify(rules: Rules, attempt: Attempt) -> Decision | Identified:
-    """The first part of the decision: whose attempt it is, unless that is the decision."""
+    """Return the first part of the decision: whose attempt it is, unless that is the decision."""
     address, key = attempt.address, attempt.access_key
     if address is not None:
         for rule, path in rules.white:
@@ -140,7 +140,7 @@ def identify(rules: Rules, attempt: Attempt) -> Decision | Identified:
 
 
 def permit(found: Identified, admin_code: int | None, needs: tuple[Need, ...]) -> Decision:
-    """The second part: what the account may do. The same arguments give the same decision."""
+    """Return the second part: what the account may do. The same arguments give the same decision."""
     account, place = found
     if needs == (TRACE,):
         return Decision("", f"every account may send to {TRACE.name}")
@@ -163,7 +163,7 @@ def permit(found: Identified, admin_code: int | None, needs: tuple[Need, ...]) -
 
 
 def _owned(account: Account, need: Need) -> tuple[Permission, str]:
-    """The permission of an account for a resource, and the member that it is from."""
+    """Return the permission of an account for a resource, and the member that it is from."""
     is_group = need.name.startswith(RETRY_PREFIX)
     owned = account.permissions.get(need.name)
     if owned is not None:

@@ -29,7 +29,7 @@ class Unusual(Exception):
 
 
 def read_quickly(content: bytes | str) -> Any:
-    """The document with scalars as texts, but null as None. Unusual."""
+    """Return the document with scalars as texts, but null as None. Unusual."""
     if not yaml.__with_libyaml__:
         raise Unusual
     try:

@@ -17,8 +17,9 @@ EXPECTED: Final = "DENY, PUB, SUB, PUB|SUB or SUB|PUB"
 
 
 def with_account(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with an account, at the end of the list: members that are None stay as they were, but
-    `admin` is false then. AclError for what no file may have."""
+    """Return the document with an account, at the end of the list: members that are None stay as they were,
+    but `admin` is false then. AclError for what no file may have.
+    """
     key = given.get("accessKey") or ""
     _check(given)
     members = {name: value for name, value in given.items() if value is not None}
@@ -30,17 +31,17 @@ def with_account(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
 
 
 def without_account(document: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The document without an account."""
+    """Return the document without an account."""
     return {**document, _ACCOUNTS: [one for one in _accounts(document) if one.get("accessKey") != key]}
 
 
 def with_white(document: Mapping[str, Any], addresses: Collection[str]) -> dict[str, Any]:
-    """The document with other global white addresses."""
+    """Return the document with other global white addresses."""
     return {**document, "globalWhiteRemoteAddresses": list(addresses)}
 
 
 def file_text(document: Mapping[str, Any], version: FileVersion) -> bytes:
-    """The document as block YAML, as Java writes it, with its version at the end."""
+    """Return the document as block YAML, as Java writes it, with its version at the end."""
     members = {name: value for name, value in document.items() if name != "dataVersion"}
     if _ACCOUNTS in members:
         members[_ACCOUNTS] = [_typed(one) for one in _accounts(document)]
@@ -62,7 +63,7 @@ def _accounts(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check(given: Mapping[str, Any]) -> None:
-    """Refuses keys that are too short and unknown permissions, with Java's texts, but without the secret."""
+    """Refuse keys that are too short and unknown permissions, with Java's texts, but without the secret."""
     key, secret = given.get("accessKey") or "", given.get("secretKey") or ""
     if min(len(key), len(secret)) < SHORTEST_KEY:
         raise AclError(

@@ -46,7 +46,7 @@ _DECODERS = _Decoders()
 
 
 def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> T:
-    """Decodes the body of type `cls`, a body class or `list[…]` of one, from standard JSON or fastjson's.
+    """Decode the body of type `cls`, a body class or `list[…]` of one, from standard JSON or fastjson's.
     Raises BodyError."""
     decoder = None if _refers(data) else _DECODERS[cls]
     if decoder is not None:
@@ -62,7 +62,7 @@ def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> 
 
 
 def decode_plain(data: bytes | bytearray | memoryview) -> Any:
-    """Decodes standard JSON or fastjson's to plain values. Raises BodyError."""
+    """Decode standard JSON or fastjson's to plain values. Raises BodyError."""
     return loads_finite(data) if _refers(data) else read_json(data)
 
 
@@ -71,6 +71,6 @@ def _refers(data: bytes | bytearray | memoryview) -> bool:
 
 
 def encode_body(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> bytes:
-    """Encodes a body as UTF-8 JSON; `pretty` as Java writes its config files, which use the FASTJSON
+    """Encode a body as UTF-8 JSON; `pretty` as Java writes its config files, which use the FASTJSON
     dialect."""
     return dumps(value, dialect=dialect, pretty=pretty).encode()

@@ -18,7 +18,7 @@ class DataVersion(Body, frozen=True):
     state_version: Int64 | None = None
 
     def next(self, now_ms: int) -> DataVersion:
-        """The version after a change at `now_ms` (Java `nextVersion`)."""
+        """Return the version after a change at `now_ms` (Java `nextVersion`)."""
         return DataVersion(now_ms, self.counter + 1, self.state_version)
 
 

@@ -55,7 +55,7 @@ def _members(data: bytes) -> dict[str, msgspec.Raw]:
 def _value(
     cls: type[T], data: bytes, members: dict[str, msgspec.Raw], decode: Callable[[bytes], T]
 ) -> Generator[None, None, T]:
-    """An object, whose long lists are decoded in steps and all else by `decode`."""
+    """Return an object, whose long lists are decoded in steps and all else by `decode`."""
     lists: dict[str, list[Any]] = {}
     for name, wire, item in _lists(cls):
         text = bytes(members.get(wire, b""))
@@ -70,7 +70,7 @@ def _value(
 
 
 def _lists(cls: Any) -> list[tuple[str, str, Any]]:
-    """The names, wire names and item types of members that are lists; none where msgspec reads `cls`
+    """Return the names, wire names and item types of members that are lists; none where msgspec reads `cls`
     differently."""
     if not (issubclass(cls, msgspec.Struct) and is_plain(cls)):
         return []
@@ -83,7 +83,7 @@ def _lists(cls: Any) -> list[tuple[str, str, Any]]:
 
 
 def _list(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
-    """The items of a list."""
+    """Return the items of a list."""
     found: list[Any] = []
     start, last = 1, len(data) - 1
     while last - start > PIECE:
@@ -101,7 +101,7 @@ def _list(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
 
 
 def _end_of_items(data: bytes, start: int, end: int) -> int:
-    """An end of an item between two positions; 0 if none is found."""
+    """Return an end of an item between two positions; 0 if none is found."""
     for _ in range(_ENDS):
         end = data.rfind(_ITEM_END, start, end) + 1
         if not end:
@@ -113,7 +113,7 @@ def _end_of_items(data: bytes, start: int, end: int) -> int:
 
 
 def _long_items(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
-    """The items of a list, of which some are longer than a piece."""
+    """Return the items of a list, of which some are longer than a piece."""
     found: list[Any] = []
     has_lists, in_step = isinstance(item, type) and bool(_lists(item)), 0
     texts = msgspec.json.decode(data, type=list[msgspec.Raw])
@@ -133,7 +133,7 @@ def _long_items(item: Any, data: bytes) -> Generator[None, None, list[Any]]:
 
 
 def _items(item: Any, data: bytes) -> list[Any]:
-    """Decodes items at once, as tolerantly as `decode_body`."""
+    """Decode items at once, as tolerantly as `decode_body`."""
     text = b"[%b]" % data
     try:
         found: list[Any] = _decoder(item).decode(text)

@@ -29,30 +29,34 @@ _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The entries of a text, as `Properties.load` reads it."""
+    """Return the entries of a text, as `Properties.load` reads it."""
     matches = map(_ENTRY.fullmatch, filter(None, _logical_lines(text)))
     return {_unescape(match[1]): _unescape(match[2]) for match in matches if match}
 
 
 def format_properties(entries: Mapping[str, str]) -> str:
-    """One line for each entry, as `MixAll.properties2String` writes it: nothing is escaped or checked."""
+    """Return one line for each entry, as `MixAll.properties2String` writes it: nothing is escaped or checked."""
     return "".join(f"{name}={value}\n" for name, value in entries.items())
 
 
 def store_properties(entries: Mapping[str, str]) -> str:
-    """The text of a file, from which `parse_properties` reads exactly these entries, whatever they hold."""
+    """Return the text of a file, from which `parse_properties` reads exactly these entries, whatever they
+    hold.
+    """
     return "".join(
         f"{_IN_NAME.sub(_escape, name)}={_IN_VALUE.sub(_escape, value)}\n" for name, value in entries.items()
     )
 
 
 def load_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
-    """The entries of a body, as `Properties.load` reads it. Raises BodyError when it is not UTF-8."""
+    """Return the entries of a body, as `Properties.load` reads it. Raises BodyError when it is not UTF-8."""
     return parse_properties(_decoded(data))
 
 
 def load_properties_file(data: bytes) -> dict[str, str]:
-    """The entries of a file. Comments may be in any encoding. BodyError when a name or value is not UTF-8."""
+    """Return the entries of a file. Comments may be in any encoding. BodyError when a name or value is not
+    UTF-8.
+    """
     try:
         text = unmarked(data).decode("utf-8", "surrogateescape")
     except ValueError as error:
@@ -68,14 +72,14 @@ def load_properties_file(data: bytes) -> dict[str, str]:
 
 
 def decode_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
-    """The entries of a body that RocketMQ wrote. Raises BodyError when it is not UTF-8."""
+    """Return the entries of a body that RocketMQ wrote. Raises BodyError when it is not UTF-8."""
     text = _decoded(data)
     matches = (_RAW_ENTRY.fullmatch(line) for line in _lines(text) if not _is_comment(line))
     return {match[1]: match[2] for match in matches if match}
 
 
 def encode_properties_text(properties: Mapping[str, str]) -> bytes:
-    """The body of some entries. Raises ValueError for a name or value that could not be read back."""
+    """Return the body of some entries. Raises ValueError for a name or value that could not be read back."""
     for name, value in properties.items():
         if not name or re.search(r"[=:\s]|^[#!]", name) or re.search(r"[\r\n]", value):
             raise ValueError(f"property {name!r} cannot be written as a line of text")

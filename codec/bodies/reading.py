@@ -30,7 +30,7 @@ _INT32: Final = (-(1 << 31), (1 << 31) - 1)
 
 
 def read_json(data: bytes | bytearray | memoryview | str) -> Any:
-    """Reads plain values from standard JSON or fastjson's. Raises BodyError."""
+    """Read plain values from standard JSON or fastjson's. Raises BodyError."""
     try:
         return msgspec.json.decode(data)
     except BAD_JSON:
@@ -53,7 +53,7 @@ def _text(value: Any) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
-    """Reads an integer of any size; null and empty text give None."""
+    """Read an integer of any size; null and empty text give None."""
     if isinstance(value, str):
         text = value.strip()
         if text in {"", "null"}:
@@ -147,13 +147,13 @@ def _items(item: Reader, make: Callable[[Iterable[Any]], Any]) -> Reader:
 
 
 def _queue_key(key: Any) -> MessageQueue:
-    """Reads a MessageQueue from the text of a key, or from the object itself in an array of pairs."""
+    """Read a MessageQueue from the text of a key, or from the object itself in an array of pairs."""
     queue: MessageQueue | None = reader_of(MessageQueue)(read_json(key) if isinstance(key, str) else key)
     return _mismatch("a message queue", key) if queue is None else queue
 
 
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The entries of an object, or of an array of pairs as the Go client writes it."""
+    """Return the entries of an object, or of an array of pairs as the Go client writes it."""
     if isinstance(value, dict):
         return value.items()
     if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
@@ -212,7 +212,7 @@ def _struct(cls: Any) -> Reader:
 
 @cache
 def reader_of(hint: Any) -> Reader:
-    """The reader of values of the type `hint`; it raises BodyError and returns None for null."""
+    """Return the reader of values of the type `hint`; it raises BodyError and return None for null."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         bounds = hint.__metadata__[0]
@@ -230,7 +230,7 @@ def reader_of(hint: Any) -> Reader:
 
 @cache
 def is_plain(hint: Any) -> bool:
-    """True when msgspec reads the type as we do: it has no aliases and no message queues as keys."""
+    """Return True if msgspec reads the type as we do: it has no aliases and no message queues as keys."""
     if getattr(hint, "ALIASES", {}) or (get_origin(hint) is dict and get_args(hint)[0] is MessageQueue):
         return False
     if get_origin(hint) is not Annotated and get_args(hint):

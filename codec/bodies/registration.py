@@ -37,12 +37,12 @@ class RegisterBrokerBody(Body, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview, *, compressed: bool = False) -> RegisterBrokerBody:
-        """Decodes a body of either form. Raises BodyError."""
+        """Decode a body of either form. Raises BodyError."""
         return _from_sections(_Sections(_inflate(data))) if compressed else decode_body(cls, data)
 
     @classmethod
     def of_request(cls, data: bytes | memoryview, *, compressed: bool, version: int) -> RegisterBrokerBody:
-        """Decodes the body of a request of any version, which may be empty. Raises BodyError."""
+        """Decode the body of a request of any version, which may be empty. Raises BodyError."""
         if not data:
             return cls()
         if version < FULL_BODY_VERSION:
@@ -50,7 +50,7 @@ class RegisterBrokerBody(Body, frozen=True):
         return cls.decode(data, compressed=compressed)
 
     def encode(self, *, compressed: bool = False) -> bytes:
-        """Encodes a body; the compressed form omits the section of 5.x when it is empty."""
+        """Encode a body; the compressed form omits the section of 5.x when it is empty."""
         return zlib.compress(_to_sections(self), _BEST_COMPRESSION) if compressed else encode_body(self)
 
 

@@ -30,7 +30,7 @@ _NEVER_EMPTY: dict[Any, str] = {
 
 
 def decode_table(cls: Callable[..., T], data: bytes) -> T | None:
-    """Decodes the content of a file of type `cls`, a body class, as `decode_body` does. Raises BodyError.
+    """Decode the content of a file of type `cls`, a body class, as `decode_body` does. Raises BodyError.
 
     None for a file that holds nothing: a blank one, `{}`, or one without the topics or groups that every
     broker has.

@@ -1,4 +1,4 @@
-"""Records that are stored together, one after the other in the commit log, with their queue entries and
+"""Record that are stored together, one after the other in the commit log, with their queue entries and
 index items.
 
 A single message is a run of one. A record is written as Java's `CommitLog.DefaultAppendMessageCallback`

@@ -30,14 +30,16 @@ class BlockPart(NamedTuple):
 
 
 def encode_report(max_offset: int) -> bytes:
-    """The report of a slave whose commit log ends at an offset. LocalProtocolError if that is no offset."""
+    """Return the report of a slave whose commit log ends at an offset. LocalProtocolError if that is no
+    offset.
+    """
     if not 0 <= max_offset <= MAX_OFFSET:
         raise LocalProtocolError(f"a commit log cannot end at {max_offset}")
     return REPORT.pack(max_offset)
 
 
 def encode_block_header(offset: int, size: int) -> bytes:
-    """The header of `size` bytes of the commit log; with size 0 it is a heartbeat. LocalProtocolError."""
+    """Return the header of `size` bytes of the commit log; with size 0 it is a heartbeat. LocalProtocolError."""
     if not (0 <= offset <= MAX_OFFSET and 0 <= size <= MAX_BLOCK_SIZE):
         raise LocalProtocolError(f"no block has {size} bytes from offset {offset} on")
     return BLOCK_HEADER.pack(offset, size)
@@ -52,7 +54,7 @@ class ReportReader:
         self._rest = b""
 
     def feed(self, data: Buffer) -> int | None:
-        """The last whole report among the bytes so far; None if none was completed.
+        """Return the last whole report among the bytes so far; None if none was completed.
 
         Earlier ones are obsolete, and Java's master ignores them, too. RemoteProtocolError for a negative
         one.
@@ -78,7 +80,7 @@ class BlockReader:
         self._offset = self._missing = 0
 
     def feed(self, data: Buffer) -> list[BlockPart]:
-        """The heartbeats and parts of blocks that the bytes hold, in order.
+        """Return the heartbeats and parts of blocks that the bytes hold, in order.
 
         RemoteProtocolError for a negative offset or size, and for a block that ends behind the last offset.
         """

@@ -44,8 +44,9 @@ class RecordStream:
         return self._start + len(self._buffer) - self._skipped
 
     def feed(self, offset: int, data: Buffer) -> list[Run]:
-        """The records that are whole now. RemoteProtocolError where the bytes do not continue the log, or no
-        record can begin with them."""
+        """Return the records that are whole now. RemoteProtocolError where the bytes do not continue the log,
+        or no record can begin with them.
+        """
         if offset != self.next_offset:
             raise RemoteProtocolError(f"bytes from offset {offset} on came where {self.next_offset} is next")
         skipped = min(self._skipped, len(data))

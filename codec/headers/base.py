@@ -116,12 +116,12 @@ def _fields(cls: type[Header]) -> tuple[_Field, ...]:
 
 @cache
 def bool_names(cls: type[Header]) -> frozenset[str]:
-    """The wire names of the bool fields of a class."""
+    """Return the wire names of the bool fields of a class."""
     return frozenset(field.wire for field in _fields(cls) if field.parse is _parse_bool)
 
 
 def bool_attributes(cls: type[Header]) -> tuple[str, ...]:
-    """The names of the bool fields of a class."""
+    """Return the names of the bool fields of a class."""
     return tuple(field.name for field in _fields(cls) if field.parse is _parse_bool)
 
 
@@ -167,8 +167,9 @@ def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:
 
 
 def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
-    """The header of type `cls` in the ext fields of a command. Raises HeaderError, which names the wire
-    field at fault."""
+    """Return the header of type `cls` in the ext fields of a command. Raises HeaderError, which names the
+    wire field at fault.
+    """
     if ext is None:
         ext = {}
     bools = bool_names(cls)
@@ -187,7 +188,7 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
 
 
 def _text_of(value: Any) -> str:
-    """The text of a bool, or of an IntEnum or StrEnum by its value."""
+    """Return the text of a bool, or of an IntEnum or StrEnum by its value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return int.__repr__(value) if isinstance(value, int) else str.__str__(value)
@@ -195,7 +196,7 @@ def _text_of(value: Any) -> str:
 
 @cache
 def ext_encoder(cls: type[Header]) -> Callable[[Header], dict[str, str]]:
-    """Compiles `to_ext` for one class: a loop over its fields takes three times as long."""
+    """Compile `to_ext` for one class: a loop over its fields takes three times as long."""
     lines = ["def encode(header):", " ext = {}"]
     for field in _fields(cls):
         kind, text = ("str", "value") if field.parse is str else ("int", "f'{value}'")
@@ -211,5 +212,5 @@ def ext_encoder(cls: type[Header]) -> Callable[[Header], dict[str, str]]:
 
 
 def to_ext(header: Header) -> dict[str, str]:
-    """The ext fields of a header: None is left out, integers are decimal, bools `true` or `false`."""
+    """Return the ext fields of a header: None is left out, integers are decimal, bools `true` or `false`."""
     return ext_encoder(type(header))(header)

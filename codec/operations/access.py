@@ -49,7 +49,7 @@ class Access(msgspec.Struct, frozen=True):
     named_by: str = ""
 
     def names(self, header: object, body: object) -> Iterator[str]:
-        """The names of the resources that a request touches, in its order, without duplicates."""
+        """Yield the names of the resources that a request touches, in its order, without duplicates."""
         path = self.named_by.split(".")
         start = header if hasattr(header, path[0]) else body
         seen: set[str] = set()
@@ -60,22 +60,22 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def on_topic(*actions: Action, named_by: str = "topic") -> Access:
-    """A check of the topics at `named_by`."""
+    """Return a check of the topics at `named_by`."""
     return Access(ResourceKind.TOPIC, actions, named_by)
 
 
 def on_group(*actions: Action, named_by: str = "consumer_group") -> Access:
-    """A check of the consumer groups at `named_by`."""
+    """Return a check of the consumer groups at `named_by`."""
     return Access(ResourceKind.GROUP, actions, named_by)
 
 
 def on_cluster(*actions: Action) -> Access:
-    """A check of the broker's cluster."""
+    """Return a check of the broker's cluster."""
     return Access(ResourceKind.CLUSTER, actions)
 
 
 def on_message(*actions: Action, at: str) -> Access:
-    """A check of the topic of the message that `at` of the header names."""
+    """Return a check of the topic of the message that `at` of the header names."""
     return Access(ResourceKind.MESSAGE, actions, at)
 
 

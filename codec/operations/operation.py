@@ -90,22 +90,22 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
         return form if isinstance(form, type) and form is not bytes else None
 
     def encode_request(self, header: RequestT, body: RequestBodyT) -> tuple[dict[str, str] | None, bytes]:
-        """The ext fields and the body of a request."""
+        """Return the ext fields and the body of a request."""
         return _ext(header), _encode(self.request_body, body, self.request_dialect)
 
     def encode_reply(
         self, header: ReplyT | None, body: ReplyBodyT | None, dialect: JsonDialect | None = None
     ) -> tuple[dict[str, str] | None, bytes]:
-        """The ext fields and the body of a reply; `dialect` replaces the usual one."""
+        """Return the ext fields and the body of a reply; `dialect` replaces the usual one."""
         return _ext(header), _encode(self.reply_body, body, dialect or self.reply_dialect)
 
     def decode_header(self, command: RemotingCommand) -> RequestT:
-        """The header of a request, which the connection may have read already. Raises HeaderError."""
+        """Return the header of a request, which the connection may have read already. Raises HeaderError."""
         header: Any = command.header or _read_header(self.request, command)
         return header  # type: ignore[no-any-return]
 
     def decode_request(self, command: RemotingCommand) -> tuple[RequestT, RequestBodyT]:
-        """The header and the body of a request. Raises HeaderError or BodyError."""
+        """Return the header and the body of a request. Raises HeaderError or BodyError."""
         if self.request_body == PROPERTIES:
             body: Any = load_properties_text(command.body)
             return self.decode_header(command), body
@@ -117,7 +117,7 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
         return header  # type: ignore[no-any-return]
 
     def decode_reply(self, command: RemotingCommand) -> Answer[ReplyT, ReplyBodyT]:
-        """The header and the body of a reply. Raises HeaderError or BodyError."""
+        """Return the header and the body of a reply. Raises HeaderError or BodyError."""
         return Answer(self.decode_reply_header(command), _decode(self.reply_body, command.body))
 
 
@@ -125,7 +125,7 @@ AnyOperation = Operation[Any, Any, Any, Any]
 
 
 def optional(form: type[T]) -> type[T | None]:
-    """The form of a body that may be missing and is None then."""
+    """Return the form of a body that may be missing and is None then."""
     either: Any = form | None
     return either  # type: ignore[no-any-return]
 

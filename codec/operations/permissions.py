@@ -98,7 +98,7 @@ class Rule(NamedTuple):
 
 
 def permission_of(actions: tuple[Action, ...]) -> Permission:
-    """The permissions of which any is enough for a check, none for one of administrators."""
+    """Return the permissions of which any is enough for a check, none for one of administrators."""
     permission = Permission(0)
     for action in actions:
         permission |= _BITS.get(action, Permission(0))
@@ -106,7 +106,7 @@ def permission_of(actions: tuple[Action, ...]) -> Permission:
 
 
 def rule_of(operation: AnyOperation) -> Rule:
-    """The rule that the checks of an operation make."""
+    """Return the rule that the checks of an operation make."""
     fields: dict[str, str] = {}
     header: Any = operation.request
     if header is not None:

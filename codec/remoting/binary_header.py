@@ -58,7 +58,7 @@ _LENGTH32: Final = fused(Struct("length" / Int32ub))
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """Encodes the header. Raises struct.error for what is too large, UnicodeEncodeError for a lone
+    """Encode the header. Raises struct.error for what is too large, UnicodeEncodeError for a lone
     surrogate."""
     remark = command.remark.encode() if command.remark else b""
     head = _HEAD.pack(
@@ -69,7 +69,7 @@ def encode_binary_header(command: RemotingCommand) -> bytes:
 
 
 def binary_entry(name: str, value: str) -> bytes:
-    """One ext field as it is written. Raises what `encode_binary_header` raises."""
+    """Return one ext field as it is written. Raises what `encode_binary_header` raises."""
     return b"".join(_entry_parts({name: value}))
 
 
@@ -87,8 +87,9 @@ def pieces_between(command: RemotingCommand, names: Sequence[str]) -> list[bytes
 
 
 def lengthened(beginning: bytes, size: int, more: int) -> bytes:
-    """The beginning of a header without a remark, up to the value of an ext field that gets another `size`,
-    which is by `more` longer."""
+    """Return the beginning of a header without a remark, up to the value of an ext field that gets another
+    `size`, which is by `more` longer.
+    """
     (block,) = _LENGTH32.unpack_from(beginning, _HEAD.size)
     fields = beginning[_HEAD.size + _LENGTH32.size : -_LENGTH32.size]
     return b"".join((beginning[: _HEAD.size], _LENGTH32.pack(block + more), fields, _LENGTH32.pack(size)))

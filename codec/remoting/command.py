@@ -51,7 +51,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
         ext_fields: dict[str, str] | None = None,
         body: bytes | memoryview = b"",
     ) -> RemotingCommand:
-        """The response to this request, with its opaque number and kind of header."""
+        """Return the response to this request, with its opaque number and kind of header."""
         return RemotingCommand(
             code,
             ext_fields,

@@ -80,7 +80,7 @@ class Connection:
         direct: DirectReaders = NO_DIRECT,
         most: int = maxsize,
     ) -> None:
-        """Prepares a connection; a request that matches a reader of `direct` gets a typed `header`. About
+        """Prepare a connection; a request that matches a reader of `direct` gets a typed `header`. About
         `most` commands are decoded in one call, fewer if they have long headers."""
         self._max_frame = max_frame
         self._max_header = max_header
@@ -108,7 +108,7 @@ class Connection:
         return self._buffer.__alloc__() + (0 if self._body is None else self._body.held)
 
     def receive(self, data: bytes) -> list[RemotingCommand]:
-        """The commands that `data` completes, in order; ``b""`` means that the peer will send no more.
+        """Return the commands that `data` completes, in order; ``b""`` means that the peer will send no more.
 
         With `most`, `more` has to be called until it returns none before the next call.
 
@@ -120,7 +120,7 @@ class Connection:
         return self._read(bytes(data), 0)  # streams in memory give a bytearray
 
     def more(self) -> list[RemotingCommand]:
-        """The next commands of what was received; none when all were returned. Raises ReceiveError."""
+        """Return the next commands of what was received; none when all were returned. Raises ReceiveError."""
         if self._rest is None:
             return []
         data, position = self._rest
@@ -144,7 +144,7 @@ class Connection:
         return commands
 
     def _complete_buffered(self, data: bytes, commands: list[RemotingCommand]) -> int:
-        """Completes the buffered frame; returns the position in `data` after it."""
+        """Complete the buffered frame; return the position in `data` after it."""
         buffer = self._buffer
         taken = 0
         while self._body is None and taken < len(data):
@@ -166,7 +166,7 @@ class Connection:
         return taken if body is None else self._complete_body(body, data, taken, commands)
 
     def _is_whole(self) -> bool:
-        """True when the buffer has a whole frame. Of a long one it gets the head, then the header."""
+        """Return True if the buffer has a whole frame. Of a long one it gets the head, then the header."""
         length, mark = _read_head(self._buffer)
         self._check_header(mark, length)
         if length + _LENGTH_SIZE == self._wanted:
@@ -187,7 +187,7 @@ class Connection:
         return taken
 
     def _read_frames(self, data: bytes, position: int, commands: list[RemotingCommand]) -> None:
-        """Reads frames straight from `data` and keeps the rest as the beginning of the next one."""
+        """Read frames straight from `data` and keep the rest as the beginning of the next one."""
         direct = self._direct
         longest = self._max_frame - _LENGTH_SIZE
         frames, position, is_rest = split_frames(data, position, longest, self._max_header, self._most)
@@ -199,7 +199,7 @@ class Connection:
             self._begin(data, position)
 
     def _begin(self, data: bytes, position: int) -> None:
-        """Keeps the beginning of a frame; an invalid length is refused as soon as it is known."""
+        """Keep the beginning of a frame; an invalid length is refused as soon as it is known."""
         if len(data) - position >= _LENGTH_SIZE:
             length = self._frame_length(data, position)
             if len(data) - position >= _LENGTH_SIZE + length:
@@ -219,7 +219,7 @@ class Connection:
         return length
 
     def _check_header(self, mark: int, length: int) -> None:
-        """Raises RemoteProtocolError for a header that is too long, or longer than its frame."""
+        """Raise RemoteProtocolError for a header that is too long, or longer than its frame."""
         if (size := mark & 0xFFFFFF) > self._max_header:
             raise RemoteProtocolError(f"a header of {size} bytes: {self._max_header} are allowed")
         if _HEAD_SIZE + size > length + _LENGTH_SIZE:
@@ -243,7 +243,7 @@ class Connection:
         return self._waiting
 
     def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
-        """The frame of a numbered request; `match` returns `token` for its response. Raises
+        """Return the frame of a numbered request; `match` returns `token` for its response. Raises
         LocalProtocolError."""
         waiting = self._waiting
         opaque = self._next_opaque
@@ -257,7 +257,7 @@ class Connection:
         return frame
 
     def oneway(self, command: RemotingCommand) -> bytes:
-        """The frame of a numbered one-way request. Raises LocalProtocolError."""
+        """Return the frame of a numbered one-way request. Raises LocalProtocolError."""
         command.opaque = self._take_opaque()
         command.flag |= RPC_ONEWAY
         return encode_frame(command)
@@ -270,16 +270,16 @@ class Connection:
         return opaque
 
     def match(self, reply: RemotingCommand) -> object | None:
-        """Removes and returns the token of the request of this reply; None if it is late, unknown or no
+        """Remove and return the token of the request of this reply; None if it is late, unknown or no
         reply."""
         return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
 
     def forget(self, opaque: int) -> None:
-        """Drops a request that timed out; a late response then matches nothing."""
+        """Drop a request that timed out; a late response then matches nothing."""
         self._waiting.pop(opaque, None)
 
     def abandon(self) -> list[object]:
-        """Removes and returns all tokens, the oldest request first, when the connection is lost."""
+        """Remove and return all tokens, the oldest request first, when the connection is lost."""
         tokens = list(self._waiting.values())
         self._waiting.clear()
         return tokens

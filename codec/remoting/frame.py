@@ -82,14 +82,14 @@ _SHORT_REPLY: Final = b'{"code":%d,"extFields":%b' + end_of_header(RPC_RESPONSE)
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
-    """The frame with its length field. Raises LocalProtocolError for what the protocol cannot carry."""
+    """Return the frame with its length field. Raises LocalProtocolError for what the protocol cannot carry."""
     body = command.body
     head = encode_frame_head(command, len(body))
     return b"".join((head, body)) if body else head
 
 
 def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
-    """The frame up to its body of `body_length` bytes, which is sent separately (as memory views)."""
+    """Return the frame up to its body of `body_length` bytes, which is sent separately (as memory views)."""
     kind = command.serialize_type
     try:
         header = encode_binary_header(command) if kind else encode_json_header(command)
@@ -114,18 +114,18 @@ def encode_short_reply(code: int, ext_fields: dict[str, str], opaque: int) -> by
 
 
 def unsendable(error: Exception, kind: str = "JSON") -> LocalProtocolError:
-    """The error for a text or number that a header of this kind cannot hold."""
+    """Return the error for a text or number that a header of this kind cannot hold."""
     return LocalProtocolError(f"this header cannot be sent as {kind}: {error}")
 
 
 def too_long(size: int) -> LocalProtocolError:
-    """The error for a frame of `size` bytes, over the limit."""
+    """Return the error for a frame of `size` bytes, over the limit."""
     return LocalProtocolError(f"a frame of {size} bytes is over the limit of {MAX_FRAME}")
 
 
 def decode_frame(frame: bytes | bytearray | memoryview, direct: DirectReaders = NO_DIRECT) -> RemotingCommand:
-    """Reads a complete frame WITHOUT its 4-byte length; the body is copied. A request that `direct` reads gets a
-    typed `header`. Raises RemoteProtocolError for anything else.
+    """Read a complete frame WITHOUT its 4-byte length; the body is copied. A request that `direct` reads gets
+    a typed `header`. Raises RemoteProtocolError for anything else.
     """
     if len(frame) < _HEADER_AT:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes has no room for its header length")
@@ -137,7 +137,7 @@ def decode_frame(frame: bytes | bytearray | memoryview, direct: DirectReaders = 
 
 
 def decode_parts(mark: int, header: bytes, body: bytes, direct: DirectReaders) -> RemotingCommand:
-    """Reads the frame whose parts are known."""
+    """Read the frame whose parts are known."""
     if mark < _BINARY_MARK:
         reader = direct.json.get(header[:_BEGINNING_SIZE])
         return (reader and reader.decode(header, body)) or decode_json_header(header, body)

@@ -47,7 +47,7 @@ write_json: Final = msgspec.json.Encoder().encode
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    """The header as compact JSON. Raises UnicodeEncodeError when a text contains a lone surrogate."""
+    """Return the header as compact JSON. Raises UnicodeEncodeError when a text contains a lone surrogate."""
     ext_fields = command.ext_fields
     remark = command.remark
     return write_json(
@@ -65,7 +65,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 def end_of_header(flag: int) -> bytes:
-    """The part behind the ext fields in a header of our own, as a format of the opaque number."""
+    """Return the part behind the ext fields in a header of our own, as a format of the opaque number."""
     end = b',"flag":%d,"language":"%b","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
     return end % (flag, LanguageCode.PYTHON.name.encode(), CURRENT_VERSION)
 
@@ -159,7 +159,7 @@ class DirectReader(Generic[HeaderT]):
         self._flags = attrgetter(*flags, *flags) if flags else None
 
     def decode(self, header: bytes, body: bytes) -> RemotingCommand | None:
-        """The command, or None when only the tolerant pass can read the header."""
+        """Return the command, or None when only the tolerant pass can read the header."""
         try:
             read = self._read(header)
         except _BAD_JSON:

@@ -22,7 +22,7 @@ class LongBody:
         return getsizeof(self._bytes)
 
     def add(self, data: bytes, start: int) -> int:
-        """Takes what belongs to the body from `start` on; the number of bytes."""
+        """Take what belongs to the body from `start` on; the number of bytes."""
         with memoryview(data) as view:
             size = self._bytes.write(view[start : start + self.missing])
         self.missing -= size
@@ -30,5 +30,5 @@ class LongBody:
         return size
 
     def whole(self) -> bytes:
-        """The bytes in order."""
+        """Return the bytes in order."""
         return self._bytes.getvalue()

@@ -65,7 +65,7 @@ class _Signing:
         self._content = b"%%d%b%%b%b" % (between.replace(b"%", b"%%"), end.replace(b"%", b"%%"))
 
     def signature(self, born_timestamp: int, properties: str, body: bytes) -> bytes:
-        """The signature of one message. Raises UnicodeEncodeError for a lone surrogate."""
+        """Return the signature of one message. Raises UnicodeEncodeError for a lone surrogate."""
         return self._mac.base64(self._content % (born_timestamp, properties.encode()), body)
 
 
@@ -126,8 +126,9 @@ class SendReplyFrames:
         queue_id: int,
         queue_offset: int,
     ) -> list[bytes]:
-        """The frame of the reply to a batch, whose message ids are those of all `msg_ids` one after another:
-        they are not copied."""
+        """Return the frame of the reply to a batch, whose message ids are those of all `msg_ids` one after
+        another: they are not copied.
+        """
         texts = {"msgId": _PLACE, "queueId": str(queue_id), "queueOffset": str(queue_offset)}
         ext_fields = {**self._ext_fields, **texts}
         command = RemotingCommand(code, ext_fields, b"", opaque, RPC_RESPONSE, serialize_type=kind)

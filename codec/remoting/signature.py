@@ -43,7 +43,7 @@ class Mac:
         self._outer = hashlib.sha1(key.translate(_OUTER), usedforsecurity=False)
 
     def base64(self, content: bytes, body: bytes | memoryview) -> bytes:
-        """The signature of the common beginning, `content` and `body`."""
+        """Return the signature of the common beginning, `content` and `body`."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(content)
         inner.update(body)
@@ -51,7 +51,7 @@ class Mac:
         return b2a_base64(outer.digest(), newline=False)
 
     def base64_in_steps(self, content: bytes, body: bytes | memoryview) -> Generator[None, None, bytes]:
-        """The same for a long body; it yields after each PIECE."""
+        """Return the same for a long body; it yields after each PIECE."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(content)
         with memoryview(body) as view:
@@ -63,7 +63,7 @@ class Mac:
 
 
 def content_order(ext_fields: Mapping[str, str]) -> list[str]:
-    """The names of the signed fields in Java's order, by UTF-16 code units."""
+    """Return the names of the signed fields in Java's order, by UTF-16 code units."""
     names = [name for name in ext_fields if name != SIGNATURE]
     if all(map(str.isascii, names)):
         return sorted(names)
@@ -71,7 +71,7 @@ def content_order(ext_fields: Mapping[str, str]) -> list[str]:
 
 
 def signed_content(ext_fields: Mapping[str, str]) -> bytes:
-    """The signed bytes in front of the body."""
+    """Return the signed bytes in front of the body."""
     return _bytes("".join([ext_fields[name] for name in content_order(ext_fields)]))
 
 
@@ -88,10 +88,10 @@ class Signer:
         self._mac = Mac(secret_key)
 
     def sign(self, command: RemotingCommand) -> None:
-        """Sets the ext fields of a finished request; a signature that it has is replaced.
+        """Set the ext fields of a finished request; a signature that it has is replaced.
 
         Takes out what receivers do not agree on: UNIQUE_KEY_QUERY, which only limits the number of results,
-        and empty values in a binary header, which Java reads as null and checks as the text "null".
+        and empty values in a binary header, which Java reads as null and check as the text "null".
         """
         fields = {**(command.ext_fields or {}), **self.ext_fields}
         fields.pop(UNIQUE_KEY_QUERY, None)
@@ -107,7 +107,7 @@ class Signer:
 
 
 def is_signed_with(secret_key: str, command: RemotingCommand) -> bool:
-    """Checks the signature of a received request as a server of 4.9.8 does, in constant time."""
+    """Check the signature of a received request as a server of 4.9.8 does, in constant time."""
     return is_signed(Mac(secret_key), command)
 
 
@@ -118,14 +118,14 @@ def is_signed(mac: Mac, command: RemotingCommand, ext_fields: Mapping[str, str] 
 
 
 def is_signed_in_steps(mac: Mac, command: RemotingCommand) -> Generator[None, None, bool]:
-    """The same for a long body; it yields after each PIECE."""
+    """Return the same for a long body; it yields after each PIECE."""
     content, given = _checked_parts(command)
     expected = yield from mac.base64_in_steps(content, command.body)
     return hmac.compare_digest(expected, given)
 
 
 def received_ext_fields(command: RemotingCommand) -> dict[str, str]:
-    """The ext fields of a request; those of a typed header, if it has one, in their usual texts."""
+    """Return the ext fields of a request; those of a typed header, if it has one, in their usual texts."""
     if command.ext_fields is not None:
         return command.ext_fields
     return {} if command.header is None else to_ext(command.header)
@@ -134,7 +134,7 @@ def received_ext_fields(command: RemotingCommand) -> dict[str, str]:
 def _checked_parts(
     command: RemotingCommand, ext_fields: Mapping[str, str] | None = None
 ) -> tuple[bytes, bytes]:
-    """The signed bytes in front of the body, as a server reads them, and the signature that came."""
+    """Return the signed bytes in front of the body, as a server reads them, and the signature that came."""
     fields = received_ext_fields(command) if ext_fields is None else ext_fields
     given = _bytes(fields.get(SIGNATURE, ""))
     has_null = command.serialize_type is SerializeType.ROCKETMQ and "" in fields.values()
@@ -148,7 +148,7 @@ def _checked_parts(
 
 @cache
 def _order_of(header: type[Header]) -> tuple[str, ...]:
-    """The names of the signed fields of a header, none of which is UNIQUE_KEY_QUERY, in Java's order."""
+    """Return the names of the signed fields of a header, none of which is UNIQUE_KEY_QUERY, in Java's order."""
     return tuple(content_order(dict.fromkeys(header.__struct_encode_fields__, "")))
 
 

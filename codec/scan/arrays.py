@@ -13,19 +13,19 @@ NAME_END, PAIR_END = ord(NAME_VALUE_SEPARATOR), ord(PROPERTY_SEPARATOR)
 
 
 def windows(data: Any, size: int, step: int = 1) -> Array:
-    """Views a buffer as overlapping items of `size` bytes, one every `step` bytes; indexing copies items."""
+    """View a buffer as overlapping items of `size` bytes, one every `step` bytes; indexing copies items."""
     return np.ndarray((memoryview(data).nbytes - size) // step + 1, f"V{size}", data, strides=(step,))
 
 
 def bytes_at(data: Any, starts: Array, size: int) -> Array:
-    """Copies `size` bytes from each start into the rows of a table."""
+    """Copy `size` bytes from each start into the rows of a table."""
     if size == 0:
         return np.empty((len(starts), 0), dtype=np.uint8)
     return windows(data, size)[starts].view(np.uint8).reshape(-1, size)
 
 
 def distinct(numbers: Array) -> list[int]:
-    """Returns each of some small numbers, none below 0, once and in order.
+    """Return each of some small numbers, none below 0, once and in order.
 
     numpy.unique takes ten times as long.
     """
@@ -34,7 +34,7 @@ def distinct(numbers: Array) -> list[int]:
 
 
 def ends_of(lengths: Array, dtype: Any = np.int32) -> Array:
-    """Returns where each of adjacent pieces begins, and the end of the last."""
+    """Return where each of adjacent pieces begins, and the end of the last."""
     ends = np.zeros(len(lengths) + 1, dtype)
     np.cumsum(lengths, out=ends[1:])
     return ends

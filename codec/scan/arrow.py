@@ -47,7 +47,7 @@ def scan_batches(
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records that start in start:end, up to a filler record or zeros; memory is bounded by one
+    """Yield the records that start in start:end, up to a filler record or zeros; memory is bounded by one
     batch.
 
     With `encoded`, batches have the encoded schema, and large bodies are views that keep the buffer
@@ -87,7 +87,7 @@ def to_arrow(
     decompress: bool = True,
     encoded: bool = False,
 ) -> pa.RecordBatch:
-    """Returns the records at these ascending positions as rows. Raises CorruptionError at a damaged one."""
+    """Return the records at these ascending positions as rows. Raises CorruptionError at a damaged one."""
     if (np.diff(positions) <= 0).any():
         raise ValueError("the positions of the records must ascend")
     rows, damage = _good_rows(buffer, positions, check_crc)
@@ -141,7 +141,7 @@ def _coalesce(column: pa.Array, others: pa.Array) -> pa.Array:
 def _good_rows(
     buffer: Buffer, positions: Array, check_crc: bool
 ) -> tuple[FixedColumns, CorruptionError | None]:
-    """Returns the records before the first damage, and that damage."""
+    """Return the records before the first damage, and that damage."""
     damage = None
     while True:
         try:
@@ -170,7 +170,7 @@ def _texts(data: pa.Array) -> pa.Array:
 
 
 def _keys(properties: PropertyColumns) -> pa.Array:
-    """Returns the non-empty, blank-separated keys of each record; without keys an empty list."""
+    """Return the non-empty, blank-separated keys of each record; without keys an empty list."""
     texts = properties.column(PropertyName.KEYS)
     if texts.null_count == 0 and b" " not in bytes(texts.buffers()[2] or b""):
         return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)

@@ -14,7 +14,7 @@ from codec.scan.arrays import Array, windows
 
 
 def pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.BinaryArray:
-    """Returns copies of data[start:end].
+    """Return copies of data[start:end].
 
     When lengths differ, the buffer serves as the data of an array that alternates between wanted pieces and
     the gaps between them, from which Arrow takes every second item.
@@ -29,7 +29,7 @@ def pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.BinaryArray:
 
 
 def of_one_width(items: Array, kind: pa.DataType) -> pa.Array:
-    """Returns an array of texts or bytes from items of one width without gaps."""
+    """Return an array of texts or bytes from items of one width without gaps."""
     ends = np.arange(0, items.nbytes + 1, items.itemsize, dtype=np.int32)
     return pa.Array.from_buffers(kind, len(items), [None, pa.py_buffer(ends), pa.py_buffer(items)])
 
@@ -40,7 +40,7 @@ def dictionary(column: pa.StringArray) -> pa.DictionaryArray:
 
 
 def always(value: str | None, count: int) -> pa.DictionaryArray:
-    """Returns a dictionary array with one value, or null, in every row."""
+    """Return a dictionary array with one value, or null, in every row."""
     indices = pa.nulls(count, pa.int32()) if value is None else pa.array(np.zeros(count, dtype=np.int32))
     return pa.DictionaryArray.from_arrays(indices, pa.array([] if value is None else [value], pa.string()))
 
@@ -66,7 +66,7 @@ REACH = 2**31 - 1
 
 
 def views(data: pa.Buffer, starts: Array, ends: Array, reach: int = REACH) -> pa.Array:
-    """Returns views of data[start:end] for ascending starts; copies if they span over `reach` bytes."""
+    """Return views of data[start:end] for ascending starts; copies if they span over `reach` bytes."""
     if len(starts) == 0 or ends[-1] - starts[0] > reach:
         return pieces(data, starts, ends).cast(pa.binary_view())
     found = np.zeros(len(starts), _VIEW)
@@ -81,7 +81,7 @@ def views(data: pa.Buffer, starts: Array, ends: Array, reach: int = REACH) -> pa
 
 
 def select(batch: pa.RecordBatch, rows: Array) -> pa.RecordBatch:
-    """Takes these rows of a record batch, one of whose columns may be views."""
+    """Take these rows of a record batch, one of whose columns may be views."""
     places = [place for place, kind in enumerate(batch.schema.types) if kind == pa.binary_view()]
     if not places:
         return batch.take(pa.array(rows))
@@ -92,7 +92,7 @@ def select(batch: pa.RecordBatch, rows: Array) -> pa.RecordBatch:
 
 
 def size_of(batch: pa.RecordBatch) -> int:
-    """Returns the bytes of all columns; a view counts as the bytes that it shows."""
+    """Return the bytes of all columns; a view counts as the bytes that it shows."""
     return sum(
         int(_items(column)["length"].sum()) if column.type == pa.binary_view() else column.nbytes
         for column in batch.columns

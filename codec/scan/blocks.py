@@ -32,7 +32,7 @@ def sound_blocks(
     max_rows: int = BLOCK_RECORDS,
     start: int = 0,
 ) -> Iterator[RecordBlock]:
-    """Yields blocks from byte `start` up to commit-log offset `end_offset`, or to the first one for scalar
+    """Yield blocks from byte `start` up to commit-log offset `end_offset`, or to the first one for scalar
     readers.
     """
     end = start
@@ -50,7 +50,7 @@ def sound_blocks(
 def blocks_backwards(
     data: memoryview, base: int | None, positions: Array, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[RecordBlock]:
-    """Yields blocks of these records, the last first. Raises CorruptionError at an unusual record."""
+    """Yield blocks of these records, the last first. Raises CorruptionError at an unusual record."""
     for stop in range(len(positions), 0, -max_rows):
         places = positions[max(stop - max_rows, 0) : stop]
         rows = placed_columns(data, base, places)
@@ -65,7 +65,7 @@ Bounds = tuple[int | None, int | None]
 
 
 def in_range(rows: FixedColumns, offsets: Bounds, times: Bounds) -> Array:
-    """Returns a mask of the records in a range of commit-log offsets and a range of store times (ms)."""
+    """Return a mask of the records in a range of commit-log offsets and a range of store times (ms)."""
     mask = np.ones(len(rows), dtype=bool)
     for name, (begin, end) in (("physical_offset", offsets), ("store_timestamp", times)):
         if begin is not None:

@@ -68,7 +68,7 @@ class FixedColumns:
 
 
 def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
-    """Reads the records at these positions. Raises CorruptionError(position) at the first damaged one."""
+    """Read the records at these positions. Raises CorruptionError(position) at the first damaged one."""
     data = np.frombuffer(buffer, dtype=np.uint8)
     layout = PREFIXES[0]
     cut = "a record is cut short"
@@ -85,7 +85,7 @@ def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
 
 
 def placed_columns(buffer: Buffer, base: int | None, positions: Array) -> FixedColumns | None:
-    """Reads the records of a file that starts at commit-log offset `base`, None for that of the first record.
+    """Read the records of a file that starts at commit-log offset `base`, None for that of the first record.
     Returns None when a record is damaged or states another offset.
     """
     try:
@@ -97,7 +97,7 @@ def placed_columns(buffer: Buffer, base: int | None, positions: Array) -> FixedC
 
 
 def host_widths(rows: FixedColumns) -> tuple[Array, Array]:
-    """Returns the bytes of the packed born hosts and store hosts: 8 or 20."""
+    """Return the bytes of the packed born hosts and store hosts: 8 or 20."""
     flags = rows["sys_flag"]
     born, store = (np.where(flags & bit, HOST_V6_SIZE, HOST_V4_SIZE) for bit in (BORN_HOST_V6, STORE_HOST_V6))
     return born, store
@@ -110,7 +110,7 @@ def _gather(data: Array, positions: Array, dtype: Any) -> Array:
 
 
 def _widened(data: Array, positions: Array, bits: Array) -> Array:
-    """Reads prefixes with hosts of different widths, all into the widest layout."""
+    """Read prefixes with hosts of different widths, all into the widest layout."""
     found = np.zeros(len(positions), PREFIXES[HOST_BITS].dtype())
     for value in distinct(bits):
         layout = PREFIXES[value]
@@ -165,7 +165,7 @@ def _refuse(positions: Array, wrong: Array, message: str) -> None:
 
 
 def find_bad_crc(buffer: Buffer, rows: FixedColumns) -> list[int]:
-    """Returns the numbers of the records whose body does not match the stored CRC. As in Java, an empty body
+    """Return the numbers of the records whose body does not match the stored CRC. As in Java, an empty body
     is not checked.
 
     zstandard cuts the bodies from an array of numbers, without a slice or memoryview for each: 0.14 instead

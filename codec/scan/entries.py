@@ -41,7 +41,7 @@ class LogViews(Protocol):
 
 
 def entry_columns(data: Buffer, begin: int = 0, end: int | None = None) -> EntryColumns:
-    """Reads the entries [begin, end) of a file, by default up to the last whole one."""
+    """Read the entries [begin, end) of a file, by default up to the last whole one."""
     stop = len(data) // ENTRY.size if end is None else end
     raw = np.frombuffer(data, ENTRY.dtype(), stop - begin, begin * ENTRY.size)
     # Sizes first: an entry that a broker writes meanwhile then counts as missing, not as one that leads to
@@ -51,7 +51,7 @@ def entry_columns(data: Buffer, begin: int = 0, end: int | None = None) -> Entry
 
 
 def by_file(views: LogViews, offsets: Array, chosen: Array) -> Iterator[tuple[Array, memoryview, int]]:
-    """Yields (part of `chosen`, file's bytes, base) for each commit log file that entries point into."""
+    """Yield (part of `chosen`, file's bytes, base) for each commit log file that entries point into."""
     files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
     for file in distinct(files[files >= 0]):
         yield chosen[files == file], views.view(file), views.bases[file]

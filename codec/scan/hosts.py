@@ -17,7 +17,7 @@ _LOW = 0xFFFFFFFF
 
 
 def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
-    """Returns the `ip:port` texts of `born_host` or `store_host`; equal hosts are formatted once."""
+    """Return the `ip:port` texts of `born_host` or `store_host`; equal hosts are formatted once."""
     packed = _packed_v4(rows, name)
     if packed is None:
         widths = host_widths(rows)[name == "store_host"]
@@ -33,7 +33,7 @@ def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
 
 
 def offset_msg_ids(rows: FixedColumns) -> pa.Array:
-    """Returns packed store host and commit-log offset in hexadecimal digits."""
+    """Return packed store host and commit-log offset in hexadecimal digits."""
     packed = _packed_v4(rows, "store_host")
     if packed is None:
         return _mixed_offset_msg_ids(rows)
@@ -51,7 +51,7 @@ def _is_one(numbers: Array) -> bool:
 
 
 def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
-    """Returns the hosts as numbers; None when one of them is IPv6."""
+    """Return the hosts as numbers; None when one of them is IPv6."""
     column = rows[name]
     if column.dtype.itemsize > 8:
         bit = STORE_HOST_V6 if name == "store_host" else BORN_HOST_V6

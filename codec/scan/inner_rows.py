@@ -19,7 +19,7 @@ _DECODED = ("body", "properties", "tags", "keys", "msg_id")
 
 
 def inner_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the rows of all messages. A record whose body is no batch stays one row."""
+    """Return the rows of all messages. A record whose body is no batch stays one row."""
     flags = batch["sys_flag"].to_numpy()
     items = {
         int(row): found

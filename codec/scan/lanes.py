@@ -39,7 +39,7 @@ class LaneWalk(NamedTuple):
 
 
 def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[int], int]:
-    """Walks at most `rows` records that start before `stop` (0.2 µs each); also returns the byte after."""
+    """Walk at most `rows` records that start before `stop` (0.2 µs each); also returns the byte after."""
     limit = len(buffer)
     stop = min(stop, limit - MIN_RECORD_SIZE + 1)
     positions: list[int] = []
@@ -55,7 +55,7 @@ def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[in
 
 
 def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
-    """Walks over the records that start in start:stop. A record must start at `start`; `stop` must lie
+    """Walk over the records that start in start:stop. A record must start at `start`; `stop` must lie
     MIN_RECORD_SIZE or more before the end.
     """
     starts = np.array(_entrances(buffer, start, stop), dtype=np.int64)
@@ -76,7 +76,7 @@ def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
 
 
 def _entrances(buffer: Buffer, start: int, stop: int) -> list[int]:
-    """Returns places where a record may start, one in each lane that has any."""
+    """Return places where a record may start, one in each lane that has any."""
     found = [start]
     width = (stop - start) // _LANES
     reach = min(width, _SEARCH_BYTES)
@@ -88,7 +88,7 @@ def _entrances(buffer: Buffer, start: int, stop: int) -> list[int]:
 
 
 def _run(data: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
-    """Steps all lanes; returns a row of positions for each step, the steps of each lane, and its place."""
+    """Step all lanes; returns a row of positions for each step, the steps of each lane, and its place."""
     limit = len(data)
     heads = windows(data, 8)
     places = starts

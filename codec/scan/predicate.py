@@ -50,7 +50,7 @@ def candidate_records(
     chosen: RecordFilter,
     max_rows: int = BLOCK_RECORDS,
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yields, for each block of a file, the byte after it and the positions of the records that may be
+    """Yield, for each block of a file, the byte after it and the positions of the records that may be
     chosen. Blocks end at the first unusual record, from which on the scalar readers take over.
     """
     tests = list(tests_of(chosen))
@@ -61,7 +61,7 @@ def candidate_records(
 def last_candidates(
     data: memoryview, base: int | None, positions: Array, chosen: RecordFilter, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[list[int]]:
-    """Yields the positions, of these ascending ones, where records may be chosen: block by block from the
+    """Yield the positions, of these ascending ones, where records may be chosen: block by block from the
     last, each block in order. Raises CorruptionError at an unusual record.
     """
     tests = list(tests_of(chosen))
@@ -70,7 +70,7 @@ def last_candidates(
 
 
 def candidate_entries(raw: memoryview, views: LogViews, chosen: RecordFilter) -> list[int]:
-    """Returns the numbers of the queue entries in `raw` whose records may be chosen, or cannot be read.
+    """Return the numbers of the queue entries in `raw` whose records may be chosen, or cannot be read.
     Fillers, and entries whose records retention removed, are left out.
     """
     tests = list(tests_of(chosen))
@@ -103,7 +103,7 @@ def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[
 
 
 def tests_of(chosen: RecordFilter) -> Iterator[Test]:
-    """Yields the tests that a chosen record must pass, as far as columns can tell."""
+    """Yield the tests that a chosen record must pass, as far as columns can tell."""
     if chosen.queue_id is not None:
         yield _compared("queue_id", Operator.EQUAL, chosen.queue_id)
     found = (
@@ -116,7 +116,7 @@ def tests_of(chosen: RecordFilter) -> Iterator[Test]:
 
 
 def _node(node: Node | None) -> Test | None:
-    """Returns what must hold for a condition to be TRUE; None when columns cannot tell."""
+    """Return what must hold for a condition to be TRUE; None when columns cannot tell."""
     compiler = _NODES.get(type(node))
     return None if compiler is None else compiler(node)
 
@@ -181,7 +181,7 @@ def _topic(texts: Iterable[str]) -> Test | None:
 
 
 def _equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array:
-    """Returns a mask of the texts data[start:end] that equal `text`."""
+    """Return a mask of the texts data[start:end] that equal `text`."""
     equal: Array = ends - starts == len(text)
     here = np.flatnonzero(equal)
     if len(here):

@@ -30,7 +30,7 @@ class PropertyColumns(NamedTuple):
     """Columns whose values have one width in all records, an item for each record."""
 
     def column(self, name: str) -> pa.StringArray:
-        """Returns the value of one property in each record, null where it is missing."""
+        """Return the value of one property in each record, null where it is missing."""
         if name in self.columns:
             return of_one_width(np.ascontiguousarray(self.columns[name]), pa.string())
         code = self.names.dictionary.index(name).as_py()
@@ -45,13 +45,13 @@ class PropertyColumns(NamedTuple):
         return self.values.take(pa.array(places - 1, mask=places == 0))
 
     def map_array(self, *, encoded: bool = False) -> pa.MapArray:
-        """Returns the pairs as a map column; with `encoded` the names stay a dictionary array."""
+        """Return the pairs as a map column; with `encoded` the names stay a dictionary array."""
         names = self.names if encoded else self.names.dictionary_decode()
         return pa.MapArray.from_arrays(pa.array(self.offsets), names, self.values)
 
 
 def split_properties(data: pa.Buffer, starts: Array, ends: Array) -> PropertyColumns:
-    """Splits each text data[start:end]; a byte must precede each. Invalid UTF-8 is read as U+FFFD."""
+    """Split each text data[start:end]; a byte must precede each. Invalid UTF-8 is read as U+FFFD."""
     alike = split_alike(np.frombuffer(data, dtype=np.uint8), starts, ends)
     if len(alike.rows) == len(starts):
         return _alike_columns(alike)
@@ -74,7 +74,7 @@ def _alike_columns(pairs: AlikePairs) -> PropertyColumns:
 
 
 def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> PropertyColumns:
-    """Merges two groups of records; `order` numbers the records of both, the second after the first, in
+    """Merge two groups of records; `order` numbers the records of both, the second after the first, in
     their final order.
     """
     begins = np.concatenate((some.offsets[:-1], others.offsets[:-1] + some.offsets[-1]))[order]
@@ -87,7 +87,7 @@ def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> Pro
 
 
 def _split_texts(texts: pa.BinaryArray) -> PropertyColumns:
-    """Splits texts whose first byte is a placeholder."""
+    """Split texts whose first byte is a placeholder."""
     data, offsets = _after_separators(texts)
     whole = pa.BinaryArray.from_buffers(
         pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -138,7 +138,7 @@ def _split(data: Array, offsets: Array) -> PropertyColumns:
 def _strings(
     data: Array, starts: Array, name_ends: Array, ends: Array
 ) -> tuple[pa.DictionaryArray, pa.StringArray]:
-    """Returns names and values: first and third of each pair's pieces (name, separator, value, gap)."""
+    """Return names and values: first and third of each pair's pieces (name, separator, value, gap)."""
     cuts = np.empty((len(starts), 4), dtype=np.int32)
     cuts[:, 0] = starts
     cuts[:, 1] = name_ends
@@ -152,7 +152,7 @@ def _strings(
 
 
 def _last_of_equal(firsts: Array, codes: Array, names: int) -> Array | None:
-    """Returns which pairs to keep when a record repeats a name; None when no record does."""
+    """Return which pairs to keep when a record repeats a name; None when no record does."""
     if len(codes) == 0:
         return None
     counts = np.diff(firsts)

@@ -50,7 +50,7 @@ class ShapedTexts(NamedTuple):
     values: Array
 
     def column(self, name: bytes) -> Array | None:
-        """Returns the value of one name in each text as a row of bytes; None if they do not have it."""
+        """Return the value of one name in each text as a row of bytes; None if they do not have it."""
         if name not in self.shape.names:
             return None
         number = self.shape.names.index(name)
@@ -75,7 +75,7 @@ class AlikePairs(NamedTuple):
 
 
 def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
-    """Splits those of the texts data[start:end] that have a common shape."""
+    """Split those of the texts data[start:end] that have a common shape."""
     groups = list(shaped_texts(data, starts, ends - starts))
     if len(groups) == 1 and len(groups[0].rows) == len(starts):
         return _of_one_shape(*groups[0])
@@ -87,7 +87,7 @@ def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
 
 
 def shaped_texts(data: Array, starts: Array, lengths: Array) -> Iterator[ShapedTexts]:
-    """Yields the texts data[start : start + length] that have a common shape."""
+    """Yield the texts data[start : start + length] that have a common shape."""
     common = np.flatnonzero(np.bincount(lengths) >= LEAST_ROWS).tolist()
     if len(common) > _MOST_LENGTHS:
         return
@@ -173,7 +173,7 @@ def _of_one_shape(shape: _Shape, rows: Array, values: Array) -> AlikePairs:
 
 
 def _joined(groups: list[ShapedTexts], rows: Array, numbers: Array) -> AlikePairs:
-    """Joins groups; `numbers` holds the group of each row."""
+    """Join groups; `numbers` holds the group of each row."""
     names = list(dict.fromkeys(name for group in groups for name in group.shape.names))
     counts = np.array([len(group.shape.names) for group in groups], dtype=np.int64)
     sizes = np.array([sum(group.shape.widths) for group in groups], dtype=np.int64)

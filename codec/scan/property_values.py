@@ -56,7 +56,7 @@ class JoinedProperties(NamedTuple):
 
 
 def join_properties(data: memoryview, rows: Rows) -> JoinedProperties:
-    """Joins the properties texts of these records."""
+    """Join the properties texts of these records."""
     starts, ends = rows["properties_start"], rows["properties_end"]
     text = b"\x02".join([*cut(data, starts, ends), b""])
     joined = np.frombuffer(text, dtype=np.uint8)
@@ -70,7 +70,7 @@ def join_properties(data: memoryview, rows: Rows) -> JoinedProperties:
 
 
 def cut(data: memoryview, starts: Array, ends: Array) -> Iterator[bytes]:
-    """Yields the bytes of ranges of a file."""
+    """Yield the bytes of ranges of a file."""
     # Slicing the mapping costs half of slicing a view of it.
     source: Any = data.obj if len(data) == len(data.obj) else data  # type: ignore[arg-type]
     return map(source.__getitem__, map(slice, starts.tolist(), ends.tolist()))

@@ -14,7 +14,7 @@ _ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 
 @cache
 def schema(*, encoded: bool = False, views: bool = False) -> pa.Schema:
-    """Returns the columns of an export; `msg_id` is the UNIQ_KEY, else the offset message id.
+    """Return the columns of an export; `msg_id` is the UNIQ_KEY, else the offset message id.
 
     With `encoded`, columns of few texts, and names of properties, are dictionary arrays. With `views`, bodies
     are views of the scanned buffer.

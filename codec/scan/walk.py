@@ -60,7 +60,7 @@ def scan_positions(
     max_rows: int = _NO_LIMIT,
     max_bytes: int = _NO_LIMIT,
 ) -> Walk:
-    """Walks over the records that start in start:end; the last may extend past `end`, but not past the
+    """Walk over the records that start in start:end; the last may extend past `end`, but not past the
     buffer.
 
     Stops after `max_rows` records, or with the one that reaches `max_bytes`.
@@ -81,7 +81,7 @@ def scan_positions(
 
 
 def _pieces(buffer: Buffer, position: int, bound: int, rows: int) -> Iterator[tuple[int, Array]]:
-    """Yields pieces of positions, each with the byte after its last record; the last piece may exceed
+    """Yield pieces of positions, each with the byte after its last record; the last piece may exceed
     `rows`.
 
     A sample of sizes tells how long a stretch to walk. After a stretch whose lanes did not meet, as many

@@ -28,7 +28,7 @@ class BloomFilter:
 
     @classmethod
     def of(cls, error_rate: int, expected: int) -> BloomFilter:
-        """Makes a filter for an error rate in percent (1 to 99) and a number of names (from 1). Raises
+        """Make a filter for an error rate in percent (1 to 99) and a number of names (from 1). Raises
         ValueError."""
         if not 1 <= error_rate <= 99:
             raise ValueError(f"an error rate of {error_rate} %; it must be from 1 to 99")
@@ -45,18 +45,18 @@ class BloomFilter:
         return self.bits // 8
 
     def positions(self, name: str) -> tuple[int, ...]:
-        """The positions of the bits of a name; one may occur twice."""
+        """Return the positions of the bits of a name; one may occur twice."""
         digest = murmur3_128(name.encode("utf-8", "replace"))
         low, high = _int32(digest), _int32(digest >> 32)
         steps = (_int32(low + step * high) for step in range(1, self.hashes + 1))
         return tuple((~step if step < 0 else step) % self.bits for step in steps)
 
     def data(self, name: str) -> BloomFilterData:
-        """The positions of a name in the form of consumerFilter.json."""
+        """Return the positions of a name in the form of consumerFilter.json."""
         return BloomFilterData(bit_pos=self.positions(name), bit_num=self.bits)
 
     def owns(self, data: BloomFilterData | None) -> bool:
-        """True for positions of an equal filter, each of which is then in the bit map."""
+        """Return True for positions of an equal filter, each of which is then in the bit map."""
         return (
             data is not None
             and data.bit_num == self.bits
@@ -65,7 +65,7 @@ class BloomFilter:
         )
 
     def bit_map(self, names: Iterable[BloomFilterData]) -> bytes:
-        """The bit map with the bits of these names."""
+        """Return the bit map with the bits of these names."""
         bits = bytearray(self.size)
         for data in names:
             for position in data.bit_pos:
@@ -73,7 +73,7 @@ class BloomFilter:
         return bytes(bits)
 
     def may_hold(self, bit_map: bytes, data: BloomFilterData) -> bool:
-        """False when the name is certainly not in the bit map."""
+        """Return False if the name is certainly not in the bit map."""
         return all(bit_map[position >> 3] >> (position & 7) & 1 for position in data.bit_pos)
 
 
@@ -87,7 +87,7 @@ def _int32(value: int) -> int:
 
 
 def murmur3_128(data: bytes) -> int:
-    """The first half of MurmurHash3 x64 128 with seed 0, unsigned (Guava's `murmur3_128().asLong()`)."""
+    """Return the first half of MurmurHash3 x64 128 with seed 0, unsigned (Guava's `murmur3_128().asLong()`)."""
     first = second = 0
     whole = len(data) - len(data) % BLOCK
     for at in range(0, whole, BLOCK):

@@ -23,7 +23,7 @@ _hexadecimal = re.compile(
 
 
 def java_integer(text: str) -> int:
-    """Reads an int32. Raises ValueError."""
+    """Read an int32. Raises ValueError."""
     value = _whole(text)
     if not -0x80000000 <= value <= 0x7FFFFFFF:
         raise ValueError(f"not an int: {text!r}")
@@ -31,7 +31,7 @@ def java_integer(text: str) -> int:
 
 
 def java_long(text: str) -> int:
-    """Reads an int64. Raises ValueError."""
+    """Read an int64. Raises ValueError."""
     value = _whole(text)
     if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
         raise ValueError(f"not a long: {text!r}")
@@ -46,7 +46,7 @@ def _whole(text: str) -> int:
 
 
 def java_double(text: str) -> float:
-    """Reads a decimal or hexadecimal number, with or without exponent and final f or d, NaN or Infinity.
+    """Read a decimal or hexadecimal number, with or without exponent and final f or d, NaN or Infinity.
     Raises ValueError."""
     if _is_plain(text):
         return float(text)
@@ -64,12 +64,12 @@ def java_double(text: str) -> float:
 
 
 def java_boolean(text: str) -> bool:
-    """True for `true` in any case, else False."""
+    """Return True for `true` in any case, else False."""
     return text.lower() == "true"
 
 
 def order_of_doubles(left: float, right: float) -> int:
-    """Returns -1, 0 or 1 as `Double.compareTo`: NaN equals itself and is above all, -0.0 is below 0.0."""
+    """Return -1, 0 or 1 as `Double.compareTo`: NaN equals itself and is above all, -0.0 is below 0.0."""
     if left < right:
         return -1
     if left > right:
@@ -79,7 +79,7 @@ def order_of_doubles(left: float, right: float) -> int:
 
 
 def _rank(value: float) -> float:
-    """Orders values that are neither below nor above each other, or not comparable."""
+    """Order values that are neither below nor above each other, or not comparable."""
     if math.isnan(value):
         return 2.0
     return math.copysign(1.0, value) if value == 0 else 0.0

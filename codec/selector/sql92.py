@@ -49,7 +49,7 @@ class Predicate:
     tree: Node | None = field(default=None, repr=False, compare=False)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """True when the filter selects a message with these properties."""
+        """Return True if the filter selects a message with these properties."""
         try:
             return self.evaluate(properties) is True
         except ValueError:
@@ -58,7 +58,7 @@ class Predicate:
 
 @lru_cache(maxsize=CACHED)
 def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = False) -> Predicate:
-    """Compiles a filter. Raises SelectorError, one line, for an invalid text; with `whole` also for text
+    """Compile a filter. Raises SelectorError, one line, for an invalid text; with `whole` also for text
     after an expression."""
     from codec.selector.sql92_parser import parse_tree
 

@@ -93,7 +93,7 @@ def _any(node: Or) -> Evaluation:
 
 
 def _chain(operands: tuple[Evaluation, ...], *, decisive: bool) -> Evaluation:
-    """Evaluates operands up to the first that is `decisive`; without one the result is unknown if any was
+    """Evaluate operands up to the first that is `decisive`; without one the result is unknown if any was
     unknown."""
     otherwise = not decisive
 
@@ -150,7 +150,7 @@ def _comparison(node: Comparison) -> Evaluation:
 def _property_and_constant(
     how: Operator, left: Node, right: Node, *, missing: bool | None
 ) -> Evaluation | None:
-    """Compares a property with a number or string; None for any other comparison."""
+    """Compare a property with a number or string; None for any other comparison."""
     if not isinstance(left, Property):
         return None
     name, compare = left.name, _COMPARE[how]
@@ -175,7 +175,7 @@ def _property_and_constant(
 
 
 def _values(node: Comparison) -> Evaluation:
-    """Compares any two values."""
+    """Compare any two values."""
     left, right = compile_tree(node.left), compile_tree(node.right)
     compare = _COMPARE[node.operator]
     if node.operator is Operator.EQUAL:
@@ -201,14 +201,14 @@ def _values(node: Comparison) -> Evaluation:
 
 
 def _order_of_numbers(left: Kind, right: Kind) -> Order:
-    """The comparison of values of two kinds, where two strings are compared as doubles."""
+    """Return the comparison of values of two kinds, where two strings are compared as doubles."""
     if left is right is Kind.STRING:
         return _converted(java_double, java_double, order_of_doubles)
     return _order(left, right)
 
 
 def _order(left: Kind, right: Kind) -> Order:
-    """The comparison of values of two kinds, neither of them null."""
+    """Return the comparison of values of two kinds, neither of them null."""
     return _ORDERS.get((left, right), _mismatch)
 
 
@@ -233,7 +233,7 @@ def _same(value: Any) -> Any:
 
 
 def _finite_double(text: str) -> float:
-    """Reads the number of a text. A literal is finite, so NaN (the greatest for Java) compares with it like
+    """Read the number of a text. A literal is finite, so NaN (the greatest for Java) compares with it like
     infinity."""
     value = java_double(text)
     return math.inf if value != value else value  # noqa: PLR0124  the quickest test for NaN

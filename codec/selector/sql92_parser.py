@@ -51,7 +51,7 @@ TRUTHS = Comparison | IsNull | In | TextTest | Not | And | Or | Truth
 
 
 def parse_tree(text: str, keywords: frozenset[str], *, whole: bool = False) -> Node:
-    """Returns the tree of a filter, always of truth kind. Raises SelectorError, one line, with the place or
+    """Return the tree of a filter, always of truth kind. Raises SelectorError, one line, with the place or
     the reason; with `whole` also for text after the expression."""
     state = _grammar().parse_interactive()
     for word in scan(text, keywords):
@@ -70,7 +70,7 @@ _REFUSED = object()
 
 
 def _feed(state: InteractiveParser, kind: str, text: str) -> Any:
-    """The tree after END, else None; _REFUSED when the word cannot follow (the next one still may)."""
+    """Return the tree after END, else None; _REFUSED when the word cannot follow (the next one still may)."""
     try:
         return state.feed_token(Token(kind, text))
     except UnexpectedToken:
@@ -93,7 +93,7 @@ def _listed(expected: set[str]) -> str:
 
 
 def _short(text: str) -> str:
-    """The text in one line."""
+    """Return the text in one line."""
     line = repr(str(text))[1:-1]
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
 
@@ -105,7 +105,7 @@ def _grammar() -> Lark:
 
 
 def _above(*nodes: Node) -> int:
-    """The depth of a node over these. Raises SelectorError over MAX_NESTING."""
+    """Return the depth of a node over these. Raises SelectorError over MAX_NESTING."""
     depth = 1 + max(node.depth for node in nodes)
     if depth > MAX_NESTING:
         raise SelectorError(f"nested more than {MAX_NESTING} levels deep")
@@ -141,7 +141,7 @@ def _check_equal(node: Node) -> None:
 
 
 def _check_ordered(node: Node) -> None:
-    """Refuses all but numbers and properties, which alone can be below or above each other."""
+    """Refuse all but numbers and properties, which alone can be below or above each other."""
     constant = isinstance(node, Constant) and node.kind not in NUMBERS
     if constant or isinstance(node, TRUTHS):
         raise SelectorError(f"{_describe(node)} cannot be compared with <, <=, >, >= or BETWEEN")

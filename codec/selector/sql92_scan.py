@@ -65,7 +65,7 @@ class Word(NamedTuple):
 
 
 def scan(text: str, keywords: Set[str]) -> Iterator[Word]:
-    """Yields the words, then END for ever. Raises SelectorError at a character that begins no word."""
+    """Yield the words, then END for ever. Raises SelectorError at a character that begins no word."""
     last_line_end = max(text.rfind("\n"), text.rfind("\r"))
     at = 0
     while at < len(text):
@@ -99,5 +99,5 @@ def _unreadable(text: str, at: int) -> str:
 
 
 def display(kind: str) -> str:
-    """The name of a kind of word in error messages."""
+    """Return the name of a kind of word in error messages."""
     return _DISPLAY.get(kind) or kind.lstrip("_")

@@ -139,7 +139,7 @@ class Number(NamedTuple):
 
 
 def number_of(node: Node) -> Number | None:
-    """The value of a constant number, with its minus signs applied; None for any other node."""
+    """Return the value of a constant number, with its minus signs applied; None for any other node."""
     sign = 1
     while isinstance(node, Negate):
         node = node.operand
@@ -151,7 +151,7 @@ def number_of(node: Node) -> Number | None:
 
 
 def kind_of(node: Node) -> Kind:
-    """The kind of a node's value, unless it is null."""
+    """Return the kind of a node's value, unless it is null."""
     if isinstance(node, Property):
         return Kind.STRING
     if isinstance(node, Constant):
@@ -163,7 +163,7 @@ def kind_of(node: Node) -> Kind:
 
 
 def property_names(node: Node) -> Iterator[str]:
-    """Yields the names of the properties in a tree; one may occur several times."""
+    """Yield the names of the properties in a tree; one may occur several times."""
     below: list[object] = [node]
     while below:
         one = below.pop()

@@ -16,8 +16,9 @@ ALL = "*"
 
 
 def parse_tags(expression: str | None) -> frozenset[str]:
-    """The tags of an expression; an empty set selects every message. Raises SelectorError for separators
-    alone."""
+    """Return the tags of an expression; an empty set selects every message. Raises SelectorError for
+    separators alone.
+    """
     if not expression or expression == ALL:
         return frozenset()
     if not expression.replace("||", ""):
@@ -26,23 +27,24 @@ def parse_tags(expression: str | None) -> frozenset[str]:
 
 
 def tag_codes(tags: Set[str]) -> frozenset[int]:
-    """The hashes of tags, as in consume-queue entries."""
+    """Return the hashes of tags, as in consume-queue entries."""
     return frozenset(map(tags_code, tags))
 
 
 def accepts_tag(tags: Set[str], tag: str | None) -> bool:
-    """True when a message with this TAGS value is selected."""
+    """Return True if a message with this TAGS value is selected."""
     return not tags or tag in tags
 
 
 def accepts_code(codes: Set[int], code: int) -> bool:
-    """True when a queue entry with this tags code may be selected."""
+    """Return True if a queue entry with this tags code may be selected."""
     return not codes or code in codes
 
 
 def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:
-    """The subscription that a client sends for a tag expression; of two, the one with the higher `version`
-    (ms) wins."""
+    """Return the subscription that a client sends for a tag expression; of two, the one with the higher
+    `version` (ms) wins.
+    """
     tags = sorted(parse_tags(expression))
     return SubscriptionData(
         topic=topic,

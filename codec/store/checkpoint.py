@@ -81,7 +81,7 @@ class SafePoint(NamedTuple):
 
 
 def encode_checkpoint(checkpoint: Checkpoint, safe_point: SafePoint | None = None) -> bytes:
-    """The whole file. The times of the safe point are those of the checkpoint."""
+    """Return the whole file. The times of the safe point are those of the checkpoint."""
     content = CHECKPOINT.pack(*checkpoint).ljust(FILE_SIZE, b"\0")
     if safe_point is None:
         return content
@@ -91,7 +91,7 @@ def encode_checkpoint(checkpoint: Checkpoint, safe_point: SafePoint | None = Non
 
 
 def decode_checkpoint(data: Buffer) -> Checkpoint:
-    """Reads the numbers. Raises CorruptionError when the file is too short for them."""
+    """Read the numbers. Raises CorruptionError when the file is too short for them."""
     try:
         return Checkpoint._make(CHECKPOINT.unpack_from(data, 0))
     except struct.error:
@@ -99,7 +99,7 @@ def decode_checkpoint(data: Buffer) -> Checkpoint:
 
 
 def decode_safe_point(data: bytes) -> SafePoint | None:
-    """Reads the safe point; None if there is none. Raises CorruptionError when its CRC is wrong."""
+    """Read the safe point; None if there is none. Raises CorruptionError when its CRC is wrong."""
     packed = data[SAFE_POINT_AT : SAFE_POINT_AT + SAFE_POINT.size]
     if not any(packed):
         return None

@@ -46,7 +46,7 @@ class ExtensionEntry(NamedTuple):
 
 
 def encode_extension_entry(entry: ExtensionEntry) -> bytes:
-    """Encodes an entry. Raises LocalProtocolError when the bit map or a number is too large."""
+    """Encode an entry. Raises LocalProtocolError when the bit map or a number is too large."""
     try:
         return (
             HEAD.pack(entry.size, entry.tags_code, entry.store_timestamp, len(entry.bit_map)) + entry.bit_map
@@ -56,7 +56,7 @@ def encode_extension_entry(entry: ExtensionEntry) -> bytes:
 
 
 def decode_extension_entry(buffer: Buffer, position: int = 0) -> ExtensionEntry:
-    """Reads the entry at a position. Raises CorruptionError when it is cut short or its sizes disagree."""
+    """Read the entry at a position. Raises CorruptionError when it is cut short or its sizes disagree."""
     try:
         size, tags_code, store_timestamp, bit_map_size = HEAD.unpack_from(buffer, position)
     except struct.error:
@@ -68,12 +68,12 @@ def decode_extension_entry(buffer: Buffer, position: int = 0) -> ExtensionEntry:
 
 
 def is_address(tags_code: int) -> bool:
-    """True when the tags code of a consume-queue entry is an address."""
+    """Return True if the tags code of a consume-queue entry is an address."""
     return tags_code <= HIGHEST_ADDRESS
 
 
 def address_of(offset: int) -> int:
-    """The tags code that stands for the extension entry at a byte offset."""
+    """Return the tags code that stands for the extension entry at a byte offset."""
     return offset + LOWEST_ADDRESS
 
 

@@ -20,14 +20,14 @@ class DelayLevels:
     __slots__ = ("delays_ms", "highest")
 
     def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
-        """Raises ValueError for anything other than blank-separated numbers with the units s, m, h and d."""
+        """Raise ValueError for anything other than blank-separated numbers with the units s, m, h and d."""
         self.delays_ms = tuple(map(_delay_ms, text.split()))
         self.highest = len(self.delays_ms)
         if not self.delays_ms:
             raise ValueError("messageDelayLevel has no level")
 
     def delay_ms(self, level: int) -> int:
-        """The delay of a level in ms; a level above the highest counts as the highest."""
+        """Return the delay of a level in ms; a level above the highest counts as the highest."""
         return self.delays_ms[min(level, self.highest) - 1]
 
 

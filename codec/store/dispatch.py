@@ -41,7 +41,7 @@ class DispatchedEntry(NamedTuple):
 
 
 def has_queue_entry(sys_flag: int) -> bool:
-    """True for normal and committed messages; rolled-back ones also have the bit of prepared ones.
+    """Return True for normal and committed messages; rolled-back ones also have the bit of prepared ones.
 
     For an array of sys flags this and `has_index_items` give a mask.
     """
@@ -49,17 +49,17 @@ def has_queue_entry(sys_flag: int) -> bool:
 
 
 def has_place(topic: str, queue_id: int, queue_offset: int) -> bool:
-    """True if a queue can hold an entry; records of a damaged or hostile log may name any other."""
+    """Return True if a queue can hold an entry; records of a damaged or hostile log may name any other."""
     return 0 <= queue_offset < MAX_OFFSET // ENTRY_SIZE and is_queue_folder(topic, queue_id)
 
 
 def has_index_items(sys_flag: int) -> bool:
-    """True for all messages but rolled-back ones."""
+    """Return True for all messages but rolled-back ones."""
     return sys_flag & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
 
 
 def delivery_time(properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels) -> int | None:
-    """The time (ms) when a message of SCHEDULE_TOPIC_XXXX is due; None without a delay level above 0."""
+    """Return the time (ms) when a message of SCHEDULE_TOPIC_XXXX is due; None without a delay level above 0."""
     level = delay_level(properties)
     return store_timestamp + levels.delay_ms(level) if level else None
 
@@ -67,7 +67,7 @@ def delivery_time(properties: Mapping[str, str], store_timestamp: int, levels: D
 def entry_tags_code(
     topic: str, properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels = DEFAULT_LEVELS
 ) -> int:
-    """The tags code of a record's queue entry, or its delivery time in SCHEDULE_TOPIC_XXXX."""
+    """Return the tags code of a record's queue entry, or its delivery time in SCHEDULE_TOPIC_XXXX."""
     due = delivery_time(properties, store_timestamp, levels) if topic == SystemTopic.SCHEDULE else None
     return tags_code(properties.get(PropertyName.TAGS)) if due is None else due
 
@@ -75,7 +75,7 @@ def entry_tags_code(
 def queue_entries(
     record: RecordScan, properties: Mapping[str, str], levels: DelayLevels = DEFAULT_LEVELS
 ) -> Iterator[DispatchedEntry]:
-    """Yields the queue entries of a record: its own queue first, then those of INNER_MULTI_DISPATCH."""
+    """Yield the queue entries of a record: its own queue first, then those of INNER_MULTI_DISPATCH."""
     if not has_queue_entry(record.sys_flag):
         return
     topic = str(record.topic, "utf-8", "replace")
@@ -87,7 +87,7 @@ def queue_entries(
 
 
 def further_queues(properties: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """Yields topics and queue offsets of INNER_MULTI_DISPATCH; none when there are more or fewer offsets.
+    """Yield topics and queue offsets of INNER_MULTI_DISPATCH; none when there are more or fewer offsets.
 
     Queues that no broker can keep are left out: those without a name, with a slash in it (5.x refuses it,
     too), or with an impossible offset.
@@ -102,7 +102,7 @@ def further_queues(properties: Mapping[str, str]) -> Iterator[tuple[str, int]]:
 
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
-    """The keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
+    """Return the keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
     return keys_of(properties.get(_UNIQ_KEY), properties.get(_KEYS))
 
 

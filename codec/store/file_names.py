@@ -24,19 +24,19 @@ MAX_QUEUE_ID = 2**31 - 1
 
 @lru_cache(maxsize=4096)
 def is_queue_folder(topic: str, queue_id: int) -> bool:
-    """True if a queue can have a folder, in one of its topic: other names would lead elsewhere."""
+    """Return True if a queue can have a folder, in one of its topic: other names would lead elsewhere."""
     is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
     return is_name and len(topic.encode("utf-8", "replace")) <= LONGEST_FOLDER and queue_id >= 0
 
 
 def is_queue_id(name: str) -> bool:
-    """True for the name of a folder of a queue."""
+    """Return True for the name of a folder of a queue."""
     is_number = name.isascii() and name.isdigit() and len(name) <= len(str(MAX_QUEUE_ID))
     return is_number and name == str(int(name)) and int(name) <= MAX_QUEUE_ID
 
 
 def file_name(offset: int) -> str:
-    """The name of the commit-log or consume-queue file that starts at a byte offset."""
+    """Return the name of the commit-log or consume-queue file that starts at a byte offset."""
     return f"{offset:020d}"
 
 
@@ -49,7 +49,7 @@ def is_index_file_name(name: str) -> bool:
 
 
 def index_file_name(created_ms: int, tz: tzinfo | None = None) -> str:
-    """The name of an index file created at a moment (ms); `tz` None means the local zone."""
+    """Return the name of an index file created at a moment (ms); `tz` None means the local zone."""
     created = datetime.fromtimestamp(created_ms // 1000, tz)
     return f"{created:%Y%m%d%H%M%S}{created_ms % 1000:03d}"
 

@@ -76,19 +76,19 @@ def index_file_size(slots: int = FILE_SLOTS, items: int = FILE_ITEMS) -> int:
 
 
 def is_index_file_size(size: int) -> bool:
-    """True if there are numbers of slots and items that make this size in bytes."""
+    """Return True if there are numbers of slots and items that make this size in bytes."""
     return size >= index_file_size(1, 1) and (size - HEADER.size) % SLOT.size == 0
 
 
 def time_difference(begin_timestamp: int, store_timestamp: int) -> int:
-    """The time (s) that an item holds for a store time (ms); 0 while the file has no begin."""
+    """Return the time (s) that an item holds for a store time (ms); 0 while the file has no begin."""
     if begin_timestamp <= 0:
         return 0
     return min(max((store_timestamp - begin_timestamp) // 1000, 0), MAX_TIME_DIFF)
 
 
 def decode_header(buffer: Buffer) -> IndexHeader:
-    """Reads the header. Raises CorruptionError when the file is shorter than 40 bytes."""
+    """Read the header. Raises CorruptionError when the file is shorter than 40 bytes."""
     try:
         return IndexHeader._make(HEADER.unpack_from(buffer, 0))
     except struct.error:
@@ -96,7 +96,7 @@ def decode_header(buffer: Buffer) -> IndexHeader:
 
 
 def decode_item(buffer: Buffer, slots: int, item: int) -> IndexItem:
-    """Reads an item by its number. Raises CorruptionError when the file ends before it."""
+    """Read an item by its number. Raises CorruptionError when the file ends before it."""
     position = item_position(slots, item)
     try:
         return IndexItem._make(ITEM.unpack_from(buffer, position))

@@ -26,7 +26,7 @@ _MOST_GUESSES = 1 << 20
 
 
 def slots_of(data: memoryview, size: int, slots: int | None = None) -> int:
-    """Finds the number of slots of a file of `size` bytes. CorruptionError if none fits, or `slots` does not."""
+    """Find the number of slots of a file of `size` bytes. CorruptionError if none fits, or `slots` does not."""
     header = decode_header(data)
     fitting: Iterator[int] = filter(partial(_fits, data, header), iter((slots,)) if slots else _guesses(size))
     first = next(fitting, None)
@@ -38,7 +38,7 @@ def slots_of(data: memoryview, size: int, slots: int | None = None) -> int:
 
 
 def _guesses(size: int) -> Iterator[int]:
-    """Yields numbers of slots to try: by the ratio of Java's defaults, the default, then every other."""
+    """Yield numbers of slots to try: by the ratio of Java's defaults, the default, then every other."""
     usual = (size - HEADER.size) // (SLOT.size + ITEM.size * _ITEMS_A_SLOT)
     every = range(
         (size - HEADER.size) // SLOT.size % (ITEM.size // SLOT.size),
@@ -49,7 +49,7 @@ def _guesses(size: int) -> Iterator[int]:
 
 
 def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
-    """Returns True if whole items follow the slots, and the slots of the newest items lead to these items."""
+    """Return True if whole items follow the slots, and the slots of the newest items lead to these items."""
     room = len(data) - item_position(slots, 0)
     if slots <= 0 or room < ITEM.size or room % ITEM.size:
         return False
@@ -68,7 +68,7 @@ def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
 
 
 def _agrees(data: memoryview, header: IndexHeader, slots: int) -> bool:
-    """Returns True if the first item is where the header begins, and the newest where it ends."""
+    """Return True if the first item is where the header begins, and the newest where it ends."""
     if header.index_count <= 1:
         return True
     first, newest = (decode_item(data, slots, number) for number in (1, header.index_count - 1))

@@ -42,7 +42,7 @@ class RecordHead(NamedTuple):
 
 
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
-    """The total size and magic, unchecked. Raises CorruptionError when fewer than 8 bytes are left."""
+    """Return the total size and magic, unchecked. Raises CorruptionError when fewer than 8 bytes are left."""
     try:
         return RecordHead._make(_unpack_head(buffer, position))
     except struct.error:
@@ -50,7 +50,7 @@ def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
 
 
 def store_timestamp_at(buffer: Buffer, position: int = 0) -> int:
-    """A record's store timestamp (ms), unchecked. Raises CorruptionError when it is cut short."""
+    """Return a record's store timestamp (ms), unchecked. Raises CorruptionError when it is cut short."""
     try:
         fields = _unpack_v4(buffer, position)
         offset = _STORE_TIMESTAMP[fields[_SYS_FLAG] & HOST_BITS]
@@ -66,7 +66,7 @@ def decode_record(
     check_crc: bool = False,
     decompress: bool = False,
 ) -> MessageExt:
-    """Decodes the message at a position. With `decompress` the body is plain; the sys flag stays as stored.
+    """Decode the message at a position. With `decompress` the body is plain; the sys flag stays as stored.
 
     Raises CorruptionError for anything but a whole V1 or V2 record, and with `check_crc` for a wrong CRC.
     """
@@ -94,7 +94,7 @@ def decode_records(buffer: Buffer, broker_name: str = "", *, check_crc: bool = F
 def scan_record(
     buffer: Buffer, position: int = 0, end: int | None = None, *, check_crc: bool = False
 ) -> RecordScan:
-    """Checks the record at a position as Java's `checkMessageAndReturnSize` does; its texts stay bytes.
+    """Check the record at a position as Java's `checkMessageAndReturnSize` does; its texts stay bytes.
 
     A filler is no more than its size and magic: nobody reads what follows, up to the end of the file.
     Raises CorruptionError for zeros, an unknown magic, lengths that do not add up, a record that extends

@@ -33,7 +33,7 @@ class Explanation(NamedTuple):
 
 
 def explain_record(buffer: Buffer, position: int = 0) -> Explanation:
-    """Explains a record up to the first impossible field. Raises CorruptionError for fewer than 8 bytes."""
+    """Explain a record up to the first impossible field. Raises CorruptionError for fewer than 8 bytes."""
     declaration = HEAD.declaration if peek_record(buffer, position).magic == MAGIC_FILLER else RECORD
     fields: list[ExplainedField] = []
     known: dict[str, Any] = {}
@@ -56,7 +56,7 @@ def explain_record(buffer: Buffer, position: int = 0) -> Explanation:
 
 
 def explain_fixed(layout: FixedLayout, buffer: Buffer, position: int = 0) -> list[ExplainedField]:
-    """Explains a layout of fixed size. Raises CorruptionError when the buffer is too short."""
+    """Explain a layout of fixed size. Raises CorruptionError when the buffer is too short."""
     data = bytes(buffer[position : position + layout.size])
     if len(data) < layout.size:
         raise CorruptionError(f"{len(data)} bytes where {layout.size} are needed", position)

@@ -84,7 +84,7 @@ class RecordFilter(NamedTuple):
         return self.asks_only()
 
     def asks_only(self, *names: str) -> bool:
-        """True when no field but these is set."""
+        """Return True if no field but these is set."""
         given = {name for name, value in self._asdict().items() if value not in (None, frozenset())}
         return given.issubset(names)
 
@@ -103,7 +103,7 @@ class RecordFilter(NamedTuple):
 
 
 def condition(text: str) -> Predicate:
-    """Parses an SQL92 condition. Raises SelectorError, which quotes a short condition, for any other text."""
+    """Parse an SQL92 condition. Raises SelectorError, which quotes a short condition, for any other text."""
     try:
         return parse_sql92(text, Dialect.V5, whole=True)
     except SelectorError as error:
@@ -118,6 +118,6 @@ def record_filter(
     where: str | None = None,
     topics: Iterable[str] | None = None,
 ) -> RecordFilter:
-    """Builds a filter. Raises SelectorError for a tag expression or condition that does not parse."""
+    """Build a filter. Raises SelectorError for a tag expression or condition that does not parse."""
     meets = None if where is None else condition(where)
     return RecordFilter(key, parse_tags(tag), queue_id, meets, frozenset(topics or ()))

@@ -41,7 +41,7 @@ class Histogram:
         return int(self._times.total_count)
 
     def percentile(self, percent: float) -> int | None:
-        """Microseconds that `percent` of the times did not exceed; None without any."""
+        """Return the microseconds that `percent` of the times did not exceed; None without any."""
         value = min(self._times.get_value_at_percentile(percent), self._times.max_value)
         return int(value) if self.count else None
 
@@ -53,7 +53,7 @@ class Histogram:
         return {"min": low, "mean": mean, **percentiles, "max": high}
 
     def buckets(self) -> list[Bucket]:
-        """All buckets that are not empty, in order."""
+        """Return all buckets that are not empty, in order."""
         recorded = self._times.get_recorded_iterator() if self.count else ()
         return [
             Bucket(

@@ -19,7 +19,7 @@ class Pace:
     seconds: float | None = None
 
     def due(self, number: int) -> float:
-        """The time at which operation `number` (from 0) is due."""
+        """Return the time at which operation `number` (from 0) is due."""
         return number / self.rate
 
     @property

@@ -62,7 +62,7 @@ async def opened(admin: Admin, place: Place, perm: Perm = Perm.WRITE) -> AsyncIt
 
 
 def of_creation(topic: str, error: ClientError) -> ClientError | str:
-    """A broker that did not answer may still make the topic."""
+    """Return a broker that did not answer may still make the topic."""
     if not isinstance(error, (ConnectionLost, RequestTimeout)):
         return error
     return f"{error}; it may still make the topic: rmq topic delete {topic}"

@@ -33,7 +33,7 @@ def asks_for_help(words: Sequence[str]) -> bool:
 
 
 def _names_a_command(words: Sequence[str], valued: Collection[str]) -> bool:
-    """True if a word is neither an option nor the value of one of `valued`."""
+    """Return True if a word is neither an option nor the value of one of `valued`."""
     left = iter(words)
     for word in left:
         if word in valued:

@@ -74,7 +74,7 @@ def _found(kind: str, words: Sequence[str]) -> Iterable[str]:
 
 
 def _place(kind: str, words: Sequence[str]) -> tuple[Path, Settings]:
-    """The file of the cache, and the settings of the command line."""
+    """Return the file of the cache, and the settings of the command line."""
     from rmqcli.cli import name_cache
     from rmqcli.cli.settings import Given, Settings
 

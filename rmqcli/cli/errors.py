@@ -157,7 +157,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """True for Ctrl-C, alone or in a group."""
+    """Return True for Ctrl-C, alone or in a group."""
     return any(map(_is_interrupt, leaves(error)))
 
 
@@ -182,7 +182,7 @@ def report(error: BaseException, settings: Settings | None = None) -> ExitCode:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """True for Ctrl-C, and for errors raised while it was handled."""
+    """Return True for Ctrl-C, and for errors raised while it was handled."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

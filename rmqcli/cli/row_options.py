@@ -14,7 +14,7 @@ PANEL = "Rows"
 
 
 class Rows(Enum):
-    """What a command that prints rows prints as JSON."""
+    """The JSON of a command that prints rows."""
 
     LIST = 1
     """A list of rows, or a row a line."""

@@ -198,7 +198,7 @@ class Settings:
         return self.given.timeout if self.given.timeout or profile is None else profile.timeout
 
     def tls(self, endpoint: Endpoint) -> Tls | None:
-        """The TLS of connections, None for plain ones. Says once if servers are not checked."""
+        """Return the TLS of connections, None for plain ones. Says once if servers are not checked."""
         from rmqcli.cli.tls import is_unchecked, tls_of, warn_unchecked
 
         found = tls_of(self.given, endpoint.profile)
@@ -207,7 +207,7 @@ class Settings:
         return found
 
     def group(self, given: str | None) -> str | None:
-        """The consumer group of a command: that of its option, else that of the profile."""
+        """Return the consumer group of a command: that of its option, else that of the profile."""
         profile = self.endpoint.profile if given is None else None
         return given if profile is None else profile.group
 

@@ -91,7 +91,7 @@ def resolved(given: Given, profile: Profile | None) -> dict[str, Any]:
 
 
 def is_on(found: Mapping[str, Any], java: Mapping[str, str] = {}) -> bool:
-    """True if connections use TLS, by the fields that are set and Java's file."""
+    """Return True if connections use TLS, by the fields that are set and Java's file."""
     if "tls" in found:
         return bool(found["tls"])
     if java.get("tls.enable", "").strip().lower() == "false":
@@ -126,7 +126,7 @@ def warn_unchecked() -> None:
 
 
 def is_unchecked(given: Given, profile: Profile | None, tls: Tls | None) -> bool:
-    """True if servers are not checked and nobody has accepted that."""
+    """Return True if servers are not checked and nobody has accepted that."""
     return tls is not None and not tls.check and not resolved(given, profile).get("tls_insecure")
 
 

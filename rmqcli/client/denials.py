@@ -83,7 +83,9 @@ def _of_user(found: re.Match[str], request: str) -> str:
 
 
 def denial(code: int, remark: str, request: str) -> str | None:
-    """The missing permission, for a refusal by access control of the request of this name; None for any other."""
+    """Return the missing permission, for a refusal by access control of the request of this name; None for
+    any other.
+    """
     if code not in (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION):
         return None
     for pattern, explain in _REMARKS:
@@ -93,6 +95,6 @@ def denial(code: int, remark: str, request: str) -> str | None:
 
 
 def cleaned(remark: str | None) -> str:
-    """The remark without the names of Java's class and method."""
+    """Return the remark without the names of Java's class and method."""
     line = (remark or "").strip().partition("\n")[0]
     return _FRAME.sub("", line.replace(_PREFIX, ""))

@@ -239,7 +239,7 @@ class TopicNotFound(NotFound):
 
 
 def topic_remedy(topic: str) -> str:
-    """The advice to create a topic, unless brokers create it themselves, or none accepts its name."""
+    """Return the advice to create a topic, unless brokers create it themselves, or none accepts its name."""
     if topic.startswith(RETRY_PREFIX):
         return f"brokers create it when a member of group {topic.removeprefix(RETRY_PREFIX)} starts"
     if topic.startswith(DLQ_PREFIX):
@@ -313,7 +313,7 @@ _REFUSALS: dict[int, type[BrokerRefused]] = {
 
 
 def valid(function: Callable[..., Result], *arguments: object) -> Result:
-    """The result of a function of codec, whose ValueError is raised as InvalidRequest."""
+    """Return the result of a function of codec, whose ValueError is raised as InvalidRequest."""
     try:
         return function(*arguments)
     except ValueError as error:

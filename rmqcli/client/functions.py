@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """True if the function is async, also behind a partial or as `__call__` of an object."""
+    """Return True if the function is async, also behind a partial or as `__call__` of an object."""
     inner = function.func if isinstance(function, partial) else function
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(type(inner), "__call__", None)  # noqa: B004  an object whose call is async
@@ -25,14 +25,14 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 async def called(function: Callable[..., Any], *arguments: object, abandon: bool = False) -> Any:
-    """Calls a function, a plain one in a thread; with `abandon`, a cancellation does not wait for it."""
+    """Call a function, a plain one in a thread; with `abandon`, a cancellation does not wait for it."""
     if is_async(function):
         return await function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=abandon)
 
 
 async def for_each(function: Callable[[Item], Awaitable[object]], items: Iterable[Item]) -> None:
-    """Calls the function for all items concurrently."""
+    """Call the function for all items concurrently."""
     async with trio.open_nursery() as nursery:
         for item in items:
             nursery.start_soon(function, item)
@@ -41,6 +41,6 @@ async def for_each(function: Callable[[Item], Awaitable[object]], items: Iterabl
 async def for_each_broker(
     function: Callable[[list[MessageQueue]], Awaitable[object]], queues: Iterable[MessageQueue]
 ) -> None:
-    """Calls the function concurrently with the queues of each broker."""
+    """Call the function concurrently with the queues of each broker."""
     name = attrgetter("broker_name")
     await for_each(function, [list(group) for _, group in groupby(sorted(queues, key=name), name)])

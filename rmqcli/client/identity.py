@@ -22,7 +22,7 @@ def client_id(ip: str, instance_name: str, unit_name: str | None) -> str:
 
 
 def check_group_name(group: str, forbidden: str) -> None:
-    """Raises InvalidRequest for an invalid name, and for the one that Java's clients refuse."""
+    """Raise InvalidRequest for an invalid name, and for the one that Java's clients refuse."""
     if group == forbidden:
         raise InvalidRequest(f"the group name {forbidden} is not allowed")
     valid(check_group, group)

@@ -177,7 +177,7 @@ class ClientInstance:
     async def _shelter(
         self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keeps tasks and connections running in a cancelled block: leaving sends requests to brokers."""
+        """Keep tasks and connections running in a cancelled block: leaving sends requests to brokers."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 task_status.started(nursery)
@@ -193,7 +193,7 @@ class ClientInstance:
         self.client_id = self.lasting_id
 
     def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope:
-        """Starts a background task and returns a scope that cancels it."""
+        """Start a background task and return a scope that cancels it."""
         scope = trio.CancelScope()
 
         async def run() -> None:
@@ -216,7 +216,7 @@ class ClientInstance:
         timeout: float | None = None,
         ok: Iterable[int] | None = (ResponseCode.SUCCESS,),
     ) -> RemotingCommand:
-        """The reply of a broker; BrokerRefused when its code is not in `ok` (None: any code)."""
+        """Return the reply of a broker; BrokerRefused when its code is not in `ok` (None: any code)."""
         ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
         reply = await self.pool.request(address, command(code, ext, body), self._limit(timeout))
         if ok is not None and reply.code not in ok:
@@ -232,7 +232,7 @@ class ClientInstance:
         *,
         timeout: float | None = None,
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """The typed answer; None stands for a header or body that the operation does not have.
+        """Return the typed answer; None stands for a header or body that the operation does not have.
 
         BrokerRefused for an error code, UnexpectedReply for an answer that cannot be read, and what
         `Link.request` raises.
@@ -281,13 +281,13 @@ class ClientInstance:
         timeout: float | None = None,
         remark: str | None = None,
     ) -> None:
-        """Writes a request that gets no answer."""
+        """Write a request that gets no answer."""
         request = request_of(operation, header, None)
         request.remark = remark
         await self.pool.oneway(address, request, self._limit(timeout))
 
     async def route(self, topic: str, *, create: bool = False, timeout: float | None = None) -> Route:
-        """The route of a topic, from the cache if possible."""
+        """Return the route of a topic, from the cache if possible."""
         return await self.routes.find(topic, self._limit(timeout), create=create)
 
     async def broker_addresses(self, queue: MessageQueue, *, prefer: int = MASTER_ID) -> list[str]:
@@ -319,7 +319,7 @@ class ClientInstance:
         prefer: int = MASTER_ID,
         ok: Iterable[int] = (ResponseCode.SUCCESS,),
     ) -> RemotingCommand:
-        """The reply of the broker of a queue, or of a slave when the master cannot be reached."""
+        """Return the reply of the broker of a queue, or of a slave when the master cannot be reached."""
         addresses = await self.broker_addresses(queue, prefer=prefer)
         while True:
             try:

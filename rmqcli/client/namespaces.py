@@ -30,13 +30,13 @@ def _is_system(name: str) -> bool:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """The prefix (`%RETRY%`, `%DLQ%` or none) and the rest of a name."""
+    """Return the prefix (`%RETRY%`, `%DLQ%` or none) and the rest of a name."""
     prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
     return prefix, name[len(prefix) :]
 
 
 def without_namespace(name: str) -> str:
-    """The short name of any namespace."""
+    """Return the short name of any namespace."""
     prefix, rest = _parts(name)
     before, separator, short = rest.partition(SEPARATOR)
     return prefix + short if separator and before and not _is_system(name) else name
@@ -55,14 +55,14 @@ class Namespace:
         return bool(self.name)
 
     def wrap(self, name: str) -> str:
-        """The long name; a long name is returned unchanged."""
+        """Return the long name; a long name is returned unchanged."""
         if not self.name or not name or _is_system(name):
             return name
         prefix, rest = _parts(name)
         return name if rest.startswith(self._start) else f"{prefix}{self._start}{rest}"
 
     def unwrap(self, name: str) -> str:
-        """The short name; a name of another namespace is returned unchanged."""
+        """Return the short name; a name of another namespace is returned unchanged."""
         if not self.name or not _parts(name)[1].startswith(self._start):
             return name
         return without_namespace(name)
@@ -80,7 +80,9 @@ class Namespace:
         return [self.unwrap_queue(queue) for queue in queues]
 
     def wrap_message(self, message: Message, *, in_batch: bool) -> Message:
-        """The message to send, with the namespace in INSTANCE_ID, which a batch has for all its messages."""
+        """Return the message to send, with the namespace in INSTANCE_ID, which a batch has for all its
+        messages.
+        """
         instance = {} if in_batch else {PropertyName.INSTANCE_ID: self.name}
         properties = dict(message.properties) | instance
         # The reply topic belongs to the cluster, not to a namespace
@@ -94,7 +96,7 @@ class Namespace:
                 force_setattr(message, "topic", self.unwrap(message.topic))
 
     def wrap_selector(self, selector: QueueSelector, message: Message) -> QueueSelector:
-        """A selector that receives short names, of the queues and of `message`."""
+        """Return a selector that receives short names, of the queues and of `message`."""
 
         def select(queues: Sequence[MessageQueue], wrapped: Message) -> MessageQueue:
             return self.wrap_queue(selector(self.unwrap_queues(queues), message))

@@ -28,7 +28,7 @@ class Outages:
         self._queues: dict[MessageQueue, str] = {}
 
     def failed(self, what: str, queue: MessageQueue, error: ClientError) -> None:
-        """Notes that `what` of a queue failed, e.g. "pulling"."""
+        """Note that `what` of a queue failed, e.g. "pulling"."""
         name, lost = queue.broker_name, queue.broker_name in self._brokers
         if isinstance(error, UNREACHED) or (isinstance(error, NotFound) and error.concluded):
             if not lost:
@@ -42,7 +42,7 @@ class Outages:
         log.info("%s %s: %s", what, queue, _fact(error))
 
     def works(self, queue: MessageQueue) -> None:
-        """Notes that the broker of a queue answers, and the queue works."""
+        """Note that the broker of a queue answers, and the queue works."""
         if not (self._brokers or self._queues):
             return
         self._queues.pop(queue, None)
@@ -53,10 +53,10 @@ class Outages:
 
 
 def _is_new_to(error: ClientError) -> bool:
-    """True if a broker that has come back does not know the group until the next heartbeat."""
+    """Return True if a broker that has come back does not know the group until the next heartbeat."""
     return isinstance(error, BrokerRefused) and error.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
 def _fact(error: ClientError) -> str:
-    """The error without its remedy: who lost a broker creates no topic."""
+    """Return the error without its remedy: who lost a broker creates no topic."""
     return str(error.fact if isinstance(error, BrokerRefused) else error)

@@ -65,8 +65,9 @@ class ProfileOptions(OptionGroup):
     protected: ProtectedOption = None
 
     def given(self, settings: Settings) -> dict[str, Any]:
-        """The fields of Profile to change. `--map`, `--timeout`, `--tls…` and the account are those of the
-        program."""
+        """Return the fields of Profile to change. `--map`, `--timeout`, `--tls…` and the account are those of
+        the program.
+        """
         from rmqcli.cli.account import kept
 
         fields = {

@@ -125,7 +125,7 @@ def _read(settings: Settings, what: str, board: Board) -> Reading:
 
 
 def _client_options(settings: Settings) -> dict[str, Any]:
-    """A broker that is lost delays the others by the time limit, so it is short."""
+    """Return a broker that is lost delays the others by the time limit, so it is short."""
     return {"timeout": _LIMIT_S} | settings.client_options
 
 

@@ -16,7 +16,7 @@ Check = Callable[[Survey], Iterable[Finding]]
 
 
 def detailed_group(survey: Survey) -> Iterable[Finding]:
-    """The group of the survey, with its clients and queues."""
+    """Return the group of the survey, with its clients and queues."""
     found = None if survey.group is None else survey.group.members
     return () if found is None else detailed(found)
 
@@ -36,7 +36,7 @@ def lagging_groups(survey: Survey) -> Iterator[Finding]:
 
 
 def core(_: Survey) -> Iterator[Finding]:
-    """The form in which the core of the codec runs here. Interpreted it is slower, and not wrong."""
+    """Yield the form in which the core of the codec runs here. Interpreted it is slower, and not wrong."""
     yield Finding(Status.OK, "core", f"rmq {__version__}", core_form())
 
 

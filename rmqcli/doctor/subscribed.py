@@ -65,7 +65,7 @@ def _can_read(queues: QueueData) -> bool:
 
 
 def settings(found: Members) -> Iterator[Finding]:
-    """The settings of the group let its clients consume, on all brokers alike."""
+    """Yield the settings of the group let its clients consume, on all brokers alike."""
     for name, one in sorted(found.settings.items()):
         for status, text, fix in _troubles(found, name, one):
             yield Finding(status, "settings", found.group, f"{name}: {text}", fix)

@@ -20,7 +20,7 @@ def explained(queue: object, last: LastRow) -> str:
 
 
 def is_another(last: LastRow, queue_offset: int, commit_log_offset: int) -> bool:
-    """Returns True if a record at a queue offset up to that of `last` is of another life."""
+    """Return True if a record at a queue offset up to that of `last` is of another life."""
     if queue_offset == last.queue_offset:
         return commit_log_offset != last.commit_log_offset
     return commit_log_offset > last.commit_log_offset

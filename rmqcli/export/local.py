@@ -43,7 +43,7 @@ _PARTS = 8
 def export_store(
     store: Path, out: Path, rows: RowFilter, progress: Progress = lambda count: None, **options: Any
 ) -> ExportSummary:
-    """Exports the records of a store's commit log that `rows` accepts: `export_stores` with one."""
+    """Export the records of a store's commit log that `rows` accepts: `export_stores` with one."""
     return export_stores([StoreRows(store, rows)], out, progress, **options)
 
 
@@ -57,7 +57,7 @@ def export_stores(
     workers: Workers | None = None,
     part_bytes: int | None = None,
 ) -> ExportSummary:
-    """Exports the records of stores' commit logs that the filters accept.
+    """Export the records of stores' commit logs that the filters accept.
 
     `progress` receives bytes of commit log. `workers` are processes, each of which writes its own files, from
     parts of `part_bytes`. With `resume` only what the export under `out` is missing is added. Raises
@@ -79,7 +79,7 @@ def write_stores(
     workers: Workers | None = None,
     part_bytes: int | None = None,
 ) -> ExportSummary:
-    """Adds to a destination what it is missing, as `export_stores` does."""
+    """Add to a destination what it is missing, as `export_stores` does."""
 
     def write(number: int, one: StoreRows) -> list[str]:
         output = Output(into.place, one.path, into.layout, prefix=f"{into.prefix}store-{number:03d}")
@@ -104,7 +104,7 @@ class _Writer(NamedTuple):
     part_bytes: int | None
 
     def write(self, places: QueuePlaces | None) -> list[str]:
-        """Writes the files and returns their names."""
+        """Write the files and return their names."""
         output = self.output if places is None else self.output._replace(prefix=f"{self.output.prefix}-queue")
         # Without topics only whole files can be read by queues.
         if self.workers is not None and (places is None or self.rows.topics):
@@ -153,7 +153,7 @@ class _Task(NamedTuple):
 
 
 def _write_task(task: _Task) -> list[str] | CorruptionError | UnsoundQueue:
-    """Returns the names of the task's files, or the error that kept it from writing them."""
+    """Return the names of the task's files, or the error that kept it from writing them."""
     try:
         with task.output.open() as files:
             for batch in scan(task.part, task.rows, task.places, encoded=True):
@@ -176,7 +176,7 @@ async def export_topic(
     batch_messages: int = BATCH_MESSAGES,
     asked: str | None = None,
 ) -> ExportSummary:
-    """Exports queue ranges of topics, pulled from brokers. `progress` receives messages.
+    """Export queue ranges of topics, pulled from brokers. `progress` receives messages.
 
     A queue that cannot be read after some tries is in `failed` of the summary, and its messages up to there
     are exported. Raises the first ClientError if no queue can be read.
@@ -193,7 +193,7 @@ async def write_topic(
     *,
     batch_messages: int = BATCH_MESSAGES,
 ) -> ExportSummary:
-    """Adds to a destination what it is missing, as `export_topic` does."""
+    """Add to a destination what it is missing, as `export_topic` does."""
     started = time.perf_counter()
     limit, writing = trio.CapacityLimiter(QUEUES_AT_ONCE), trio.Lock()
     ends: list[QueueEnd] = []

@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 def task_bytes(total: int, most: int, cores: int) -> int:
-    """Returns the size of tasks for `total` bytes: at most `most`, a task a core if they are worth it."""
+    """Return the size of tasks for `total` bytes: at most `most`, a task a core if they are worth it."""
     return max(1, min(most, max(SMALL_TASK_BYTES, -(-total // cores))))
 
 
 def packed(
     items: Iterable[T], cost: Callable[[T], int], cut: Callable[[T, int], Sequence[T]], size: int
 ) -> list[list[T]]:
-    """Returns tasks that cost about `size` at most, in the order of the items.
+    """Return tasks that cost about `size` at most, in the order of the items.
 
     `cut(item, count)` divides an item that costs more; each of its pieces is a task of its own.
     """
@@ -48,5 +48,5 @@ def packed(
 
 
 def own_cores() -> int:
-    """Returns the cores that this process may use."""
+    """Return the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

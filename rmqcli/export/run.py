@@ -65,7 +65,7 @@ def _summary(into: Destination, added: Sequence[FileEntry], started: float) -> E
 
 
 def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
-    """Returns the origin of rows of store folders; topics, queue and tags are the same for all."""
+    """Return the origin of rows of store folders; topics, queue and tags are the same for all."""
     stores = tuple(sorted((StoreEntry(one.path, one.rows.broker_name) for one in wanted), key=str))
     rows = wanted[0].rows
     topics = wanted[0].asked or ",".join(sorted(rows.topics)) or None
@@ -75,8 +75,8 @@ def stores_origin(wanted: Sequence[StoreRows]) -> Origin:
 def run_stores_export(
     wanted: Sequence[StoreRows], into: Destination, write: Callable[[int, StoreRows], Iterable[str]]
 ) -> ExportSummary:
-    """Exports with `write`, which writes files of the rows of one store, of this number, that are not there yet,
-    and returns their names.
+    """Export with `write`, which writes files of the rows of one store, of this number, that are not there
+    yet, and return their names.
 
     A damaged store is left out if there are others. Raises its CorruptionError if there are none; with
     `check_crc` it is one, too, when a consume queue has more entries than there are records.
@@ -102,7 +102,7 @@ def run_stores_export(
 def _add_store(
     wanted: StoreRows, into: Destination, write: Callable[[StoreRows], Iterable[str]]
 ) -> tuple[list[FileEntry], int | None]:
-    """Returns the files of a store's rows, and the commit-log offset at which the next export continues."""
+    """Return the files of a store's rows, and the commit-log offset at which the next export continues."""
     store = wanted.store
     rows = wanted.rows.after(into.previous, wanted.path)
     require_same_lives(store, rows, into.previous)
@@ -118,7 +118,7 @@ def _add_store(
 
 
 def _continued(previous: Manifest | None, rows: RowFilter) -> int:
-    """Returns the end of what an earlier export has of a store, at least where this one begins."""
+    """Return the end of what an earlier export has of a store, at least where this one begins."""
     if previous is None:
         return rows.begin_commit_log
     own = (file for file in previous.files if len(previous.stores) == 1 or _is_of(file, rows))
@@ -130,7 +130,7 @@ def _is_of(file: FileEntry, rows: RowFilter) -> bool:
 
 
 def topic_origin(ranges: Sequence[QueueRange], asked: str | None = None) -> Origin:
-    """Returns the origin of rows of a cluster; `asked`: the topics as the user named them, with patterns."""
+    """Return the origin of rows of a cluster; `asked`: the topics as the user named them, with patterns."""
     return Origin((), asked or ",".join(sorted({wanted.queue.topic for wanted in ranges})))
 
 
@@ -170,7 +170,7 @@ def commit_topic(
     started: float,
     lost: Sequence[str] = (),
 ) -> ExportSummary:
-    """Commits the files of these names; raises the first ClientError if nothing was read of any queue."""
+    """Commit the files of these names; raise the first ClientError if nothing was read of any queue."""
     entries = into.measure(names)
     failed = sorted((end for end in ends if end.error is not None), key=lambda end: end.wanted.queue)
     if failed and len(failed) == len(ends) and not entries and failed[0].error is not None:

@@ -39,7 +39,7 @@ async def read_versions(admin: Admin, seats: Mapping[str, str], failures: dict[s
 
 
 def _files(label: str, header: GetBrokerAclConfigResponseHeader) -> list[list[Any]]:
-    """The files of a broker, or its default file alone if it names none."""
+    """Return the files of a broker, or its default file alone if it names none."""
     files = json.loads(header.all_acl_file_version or "{}") or {"": json.loads(header.version)}
     return [
         [label, path, found.get("counter"), found.get("timestamp")] for path, found in sorted(files.items())

@@ -69,7 +69,9 @@ def _nearby(rooms: Mapping[str, str]) -> Allocate:
 
 
 def _fixed(mine: Mapping[str, set[tuple[str, int]]]) -> Allocate:
-    """The queues that are given to each client (Java `AllocateMessageQueueByConfig`, one for each client)."""
+    """Return the queues that are given to each client (Java `AllocateMessageQueueByConfig`, one for each
+    client).
+    """
 
     def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
         own = mine.get(client, set())

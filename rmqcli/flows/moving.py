@@ -79,7 +79,7 @@ async def carry_out(admin: Admin, plan: Plan, *, force: bool = False) -> None:
 
 
 async def _ends(admin: Admin, topic: str, brokers: Collection[str]) -> dict[tuple[str, int], int]:
-    """The ends of the queues of brokers, by broker and ID, as they number them themselves.
+    """Return the ends of the queues of brokers, by broker and ID, as they number them themselves.
 
     `admin.topics.stats` would ask for queues that are left out by number, which for a static topic is that of
     the whole cluster. It has as many read queues as write queues, so none is left out.

@@ -25,12 +25,12 @@ class Ping(NamedTuple):
     error: ClientError | None
 
     def percentile(self, part: float) -> float | None:
-        """The time that a part (0 to 1) of the sends did not exceed (nearest rank); None without any."""
+        """Return the time that a part (0 to 1) of the sends did not exceed (nearest rank); None without any."""
         return self.times[max(0, ceil(part * len(self.times)) - 1)] if self.times else None
 
 
 async def queues_of(producer: Producer, topic: str) -> dict[str, list[MessageQueue]]:
-    """The writable queues of a topic by broker."""
+    """Return the writable queues of a topic by broker."""
     found: dict[str, list[MessageQueue]] = {}
     for queue in await producer.message_queues(topic):
         found.setdefault(queue.broker_name, []).append(queue)
@@ -38,7 +38,7 @@ async def queues_of(producer: Producer, topic: str) -> dict[str, list[MessageQue
 
 
 def own_queues(brokers: Sequence[str]) -> dict[str, list[MessageQueue]]:
-    """The queue that every broker has of its own, in the topic of its name."""
+    """Return the queue that every broker has of its own, in the topic of its name."""
     return {name: [MessageQueue(name, name, 0)] for name in brokers}
 
 
@@ -50,7 +50,7 @@ async def ping(
     size: int,
     interval: float = 0.0,
 ) -> dict[str, Ping]:
-    """Sends `count` messages of `size` bytes to each broker, one after another, `interval` seconds apart.
+    """Send `count` messages of `size` bytes to each broker, one after another, `interval` seconds apart.
 
     One more message is sent first, which opens the connection and is not measured.
     """

@@ -93,7 +93,7 @@ async def reader_gone(descriptor: int) -> None:
 
 
 def _resized(descriptor: int) -> bool:
-    """True if the capacity is one page now: only on Linux, with at most so much data in the pipe."""
+    """Return True if the capacity is one page now: only on Linux, with at most so much data in the pipe."""
     resize = getattr(fcntl, "F_SETPIPE_SZ", None)
     with contextlib.suppress(OSError):
         return resize is not None and fcntl.fcntl(descriptor, resize, PAGE) == PAGE

@@ -134,7 +134,7 @@ def moved(topic: str, mapped: Mapped, brokers: Collection[str], every: Collectio
 
 
 def _shares(count: int, load: Counter[str], brokers: Collection[str]) -> dict[str, int]:
-    """The number of queues of each broker; those that have more now get one more where it is not even."""
+    """Return the number of queues of each broker; those that have more now get one more where it is not even."""
     share, rest = divmod(count, len(brokers))
     ordered = sorted(brokers, key=lambda name: (-load[name], name))
     return {name: share + (place < rest) for place, name in enumerate(ordered)}
@@ -184,7 +184,7 @@ def _empty(topic: str, broker: str) -> TopicConfigAndQueueMapping:
 def _appended(
     config: TopicConfigAndQueueMapping, number: int, before: Ranges, first: int
 ) -> TopicConfigAndQueueMapping:
-    """The settings with one more queue, to which a logical queue is written from now on."""
+    """Return the settings with one more queue, to which a logical queue is written from now on."""
     detail = config.mapping_detail
     item = LogicQueueMappingItem(
         gen=before[-1].gen + 1 if before else 0,

@@ -55,12 +55,12 @@ class OffsetRange:
         return (self.begin, self.end), (self.begin_time, self.end_time)
 
     def holds_time(self, store_timestamp: int) -> bool:
-        """True if the times of the range include this store time."""
+        """Return True if the times of the range include this store time."""
         after = self.begin_time is None or store_timestamp >= self.begin_time
         return after and (self.end_time is None or store_timestamp < self.end_time)
 
     def holds_offset(self, offset: int) -> bool:
-        """True if the offsets of the range include this one."""
+        """Return True if the offsets of the range include this one."""
         after = self.begin is None or offset >= self.begin
         return after and (self.end is None or offset < self.end)
 

@@ -58,7 +58,7 @@ _COLUMNS: Mapping[str, _Kind] = {
 
 
 def wanted_columns(schema: Any) -> list[str]:
-    """Returns a file's message columns; InputError for a wrong type, or when the body is missing."""
+    """Return a file's message columns; InputError for a wrong type, or when the body is missing."""
     found = [name for name in _COLUMNS if name in schema.names]
     if not {"body", "body_text"} & set(found):
         raise InputError("column body is missing")
@@ -74,7 +74,7 @@ def _check(name: str, kind: Any) -> None:
 
 
 def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a batch, times in milliseconds, without nulls."""
+    """Yield the rows of a batch, times in milliseconds, without nulls."""
     columns = {name: _values(batch[name], _COLUMNS[name]) for name in batch.schema.names}
     for values in zip(*columns.values(), strict=True):
         yield {name: value for name, value in zip(columns, values, strict=True) if value is not None}

@@ -46,7 +46,7 @@ class Progress:
     """A context manager for the progress file of an import; a path of None keeps nothing."""
 
     def __init__(self, path: Path | None, source: Path, topic: str, *, resume: bool) -> None:
-        """Raises InputError if the file exists without `resume`, or belongs to another import."""
+        """Raise InputError if the file exists without `resume`, or belongs to another import."""
         self._path = path
         self._head = _Head(str(source.resolve()), topic)
         self._sent: dict[str, list[tuple[int, int]]] = {}
@@ -90,7 +90,7 @@ class Progress:
         return place > 0 and number < rows[place - 1][1]
 
     def sent(self, file: str, numbers: Iterable[int]) -> None:
-        """Records rows that the broker has acknowledged."""
+        """Record rows that the broker has acknowledged."""
         if self._descriptor < 0 or self._path is None:
             return
         rows = _joined((number, number + 1) for number in numbers)

@@ -44,7 +44,7 @@ class ImportRow(NamedTuple):
 
 
 def import_files(path: Path) -> list[tuple[str, Path]]:
-    """Returns the files to read with their names below `path`, in the order of the manifest, else sorted.
+    """Return the files to read with their names below `path`, in the order of the manifest, else sorted.
 
     Names that start with `_` or `.` are not data, as for all readers of Parquet. Raises InputNotFound when
     there are none.
@@ -70,7 +70,7 @@ def _is_data(file: Path, root: Path) -> bool:
 
 
 def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
-    """Returns the number of rows by the footers; None if a file has lines, or cannot be read."""
+    """Return the number of rows by the footers; None if a file has lines, or cannot be read."""
     if any(path.suffix not in _PARQUET for _, path in files):
         return None
     import pyarrow as pa
@@ -84,7 +84,7 @@ def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
 
 
 def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
-    """Yields the rows of a file, for `topic`; a last one holds the error that kept it from its end.
+    """Yield the rows of a file, for `topic`; a last one holds the error that kept it from its end.
 
     Raises InputError if its name is not one of a Parquet or JSON-lines file.
     """

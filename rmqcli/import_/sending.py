@@ -140,7 +140,7 @@ class Importer:
         self._feeding = trio.CancelScope()
 
     async def run(self, rows: Iterator[ImportRow]) -> ImportTally:
-        """Sends all rows that were not sent yet."""
+        """Send all rows that were not sent yet."""
         async with trio.open_nursery() as nursery:
             with self._feeding:
                 await self._feed(rows, nursery)
@@ -207,7 +207,7 @@ class Importer:
     async def _send(
         self, target: ImportTarget, queue: MessageQueue, items: list[_Item]
     ) -> ClientError | None:
-        """Sends one request; if refused, each message by itself, so that only the bad ones are left out."""
+        """Send one request; if refused, each message by itself, so that only the bad ones are left out."""
         try:
             await _to_the_end(target, queue, [item.message for item in items])
         except ClientError as error:
@@ -242,7 +242,7 @@ class Importer:
 
 
 async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[Message]) -> None:
-    """Lets an interrupt wait for the response, at most the timeout, so that these rows count as sent."""
+    """Let an interrupt wait for the response, at most the timeout, so that these rows count as sent."""
     await trio.lowlevel.checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         if len(messages) == 1:
@@ -252,7 +252,7 @@ async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[
 
 
 def _is_of_queue(error: ClientError) -> bool:
-    """Returns True if the error is not the fault of the messages, so that others would fail as well."""
+    """Return True if the error is not the fault of the messages, so that others would fail as well."""
     refused = isinstance(error, (BrokerRefused, InvalidRequest))
     return not refused or isinstance(error, (NotFound, NotPermitted))
 

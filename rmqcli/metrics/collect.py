@@ -96,7 +96,7 @@ def _is_of(one: LostBroker, brokers: Collection[str]) -> bool:
 
 
 async def _seats(admin: Admin, info: ClusterInfo, brokers: Collection[str]) -> dict[str, str]:
-    """The chosen ones that are registered: one that is not may come back."""
+    """Return the chosen ones that are registered: one that is not may come back."""
     known = [name for name in brokers if name in info.broker_addr_table]
     if (brokers and not known) or not info.broker_addr_table:
         return {}
@@ -157,7 +157,7 @@ async def _groups(admin: Admin, survey: Survey) -> tuple[list[BrokerLag], dict[s
 
 
 async def _topics(admin: Admin, survey: Survey, samples: list[Sample]) -> dict[str, Sequence[str]]:
-    """Adds the offsets of all topics. Returns the brokers of those that applications send to."""
+    """Add the offsets of all topics. Returns the brokers of those that applications send to."""
     names = await admin.topics.names()
     answers, _ = await gather(names, lambda name: admin.topics.stats(name, failures=survey.failures))
     for topic, places in answers.items():

@@ -77,8 +77,8 @@ async def _lag_of(
 
 
 async def brokers(admin: Admin, expected: int = 0, gone: Sequence[LostBroker] = ()) -> Measured:
-    """The number of registered brokers that do not answer, and of those that are missing: from the expected
-    number, or without one of those that were registered before (`gone`), and of the masters.
+    """Return the number of registered brokers that do not answer, and of those that are missing: from the
+    expected number, or without one of those that were registered before (`gone`), and of the masters.
     """
     found = await admin.brokers.summaries()
     lost = {f"{one.broker_name} {one.address}": str(one.error) for one in found if one.error is not None}
@@ -103,7 +103,7 @@ def with_gone(found: Measured, gone: Sequence[LostBroker], now_ms: int) -> Measu
 
 
 async def disk(admin: Admin, names: Collection[str] = ()) -> Measured:
-    """The used part of the fullest disk of each broker, in percent."""
+    """Return the used part of the fullest disk of each broker, in percent."""
     if names:
         await admin.brokers.masters(brokers=names)  # NotFound for an unknown one
     summaries = await admin.brokers.summaries()
@@ -120,7 +120,7 @@ async def disk(admin: Admin, names: Collection[str] = ()) -> Measured:
 
 
 async def stuck(admin: Admin, groups: Collection[str] = ()) -> Measured:
-    """The seconds for which a queue of each group has not moved while messages wait, 0 if all of them
+    """Return the seconds for which a queue of each group has not moved while messages wait, 0 if all of them
     move.
 
     Without names, the groups with running clients and messages to consume. A client that does not report
@@ -175,7 +175,7 @@ async def dlq(admin: Admin, groups: Collection[str] = ()) -> Measured:
 
 
 async def send(admin: Admin, names: Collection[str] = (), topic: str | None = None) -> Measured:
-    """The time of a send to each master, in milliseconds; a send that fails is critical."""
+    """Return the time of a send to each master, in milliseconds; a send that fails is critical."""
     masters = await admin.brokers.masters(brokers=names)
     if topic is not None:
         await admin.topics.route(topic)  # a producer would create it

@@ -54,12 +54,12 @@ class Bounds(NamedTuple):
     not_queues: frozenset[int] = frozenset()
 
     def takes_queue(self, queue_id: int) -> bool:
-        """Returns False if no row of a queue can be accepted."""
+        """Return False if no row of a queue can be accepted."""
         return queue_id in self.queue_id and queue_id not in self.not_queues
 
 
 def bounds_of(filter: Any | None, topics: Collection[str]) -> Bounds | None:
-    """Returns the bounds of the rows of these topics; None if no row of them can be accepted."""
+    """Return the bounds of the rows of these topics; None if no row of them can be accepted."""
     if filter is None:
         return Bounds(frozenset(topics))
     possible = _possible_topics(filter, topics)
@@ -85,7 +85,7 @@ def _impossible_queues(filter: Any, bounds: Interval) -> frozenset[int]:
 
 
 def _possible(filter: Any, guarantees: list[Any]) -> list[int]:
-    """Returns the numbers of the guarantees under which the filter can be true."""
+    """Return the numbers of the guarantees under which the filter can be true."""
     fragments = [
         _FORMAT.make_fragment(str(number), _FILES, partition_expression=one)
         for number, one in enumerate(guarantees)
@@ -95,7 +95,7 @@ def _possible(filter: Any, guarantees: list[Any]) -> list[int]:
 
 
 def _interval(filter: Any, name: str) -> Interval | None:
-    """Returns None if the filter is never true."""
+    """Return None if the filter is never true."""
     column, kind = ds.field(name), schema().field(name).type
     width = 8 * kind.byte_width - 1
     least, most = -(1 << width), (1 << width) - 1
@@ -120,7 +120,7 @@ def _interval(filter: Any, name: str) -> Interval | None:
 
 
 def _first(holds: Callable[[int], bool], least: int, most: int) -> int | None:
-    """Returns the least number for which a statement holds, which then holds for all above; None if it holds
+    """Return the least number for which a statement holds, which then holds for all above; None if it holds
     for all.
     """
     if holds(least):

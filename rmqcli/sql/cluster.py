@@ -51,7 +51,7 @@ class ClusterTopics:
         return name in self.names or self._portal.call(partial(_has_route, name))
 
     def scan(self, bounds: Bounds, check: Callable[[], None]) -> Iterator[Any]:
-        """Yields record batches with the rows of the topics of `bounds` within it, and perhaps others of these
+        """Yield record batches with the rows of the topics of `bounds` within it, and perhaps others of these
         topics. `check` is called for every batch; its exceptions end the scan.
         """
         waiting = [(wanted, wanted.begin) for wanted in self._portal.call(partial(_ranges, bounds))]
@@ -62,7 +62,7 @@ class ClusterTopics:
             yield from batches
 
     def cancel(self) -> None:
-        """Ends the calls that are under way."""
+        """End the calls that are under way."""
         self._portal.cancel()
 
 
@@ -110,7 +110,7 @@ def _range(bounds: Bounds) -> OffsetRange:
 async def _step(
     waiting: Sequence[tuple[QueueRange, int]], consumer: PullConsumer
 ) -> tuple[list[Any], list[tuple[QueueRange, int]]]:
-    """Reads one batch of each range; returns them, and the ranges that go on."""
+    """Read one batch of each range; return them, and the ranges that go on."""
     batches: list[Any] = []
     following: list[tuple[QueueRange, int]] = []
 

@@ -44,11 +44,11 @@ class Engine:
         self._folder.cleanup()
 
     def interrupt(self) -> None:
-        """Ends what runs, from any thread."""
+        """End what runs, from any thread."""
         self._duckdb.interrupt()
 
     def check(self, statement: str) -> None:
-        """Raises InvalidQuery if a text is not one statement, or one that does not only read."""
+        """Raise InvalidQuery if a text is not one statement, or one that does not only read."""
         kind = self._kind(statement)
         if kind not in _READING:
             raise InvalidQuery(
@@ -62,7 +62,7 @@ class Engine:
         return str(found[0].type.name)
 
     def add(self, name: str, table: TopicTable, statement: str) -> None:
-        """Adds a topic as the statement wants it."""
+        """Add a topic as the statement wants it."""
         self._duckdb.register(_BASE + name, table)
         aliases = [f"{column} AS {short}" for short, column in _ALIASES.items() if short in statement.lower()]
         columns = ", ".join(["*", *aliases])
@@ -75,7 +75,7 @@ class Engine:
         self._duckdb.unregister(_BASE + name)
 
     def open(self, statement: str) -> Any:
-        """Returns a reader of record batches."""
+        """Return a reader of record batches."""
         try:
             relation = self._duckdb.sql(statement)
         except duckdb.Error:
@@ -84,7 +84,7 @@ class Engine:
         return relation.to_arrow_reader(BATCH_ROWS)
 
     def _bind(self, statement: str) -> None:
-        """Raises SqlError, with the place that a relation leaves out, if a statement cannot be bound."""
+        """Raise SqlError, with the place that a relation leaves out, if a statement cannot be bound."""
         prefix = "" if self._kind(statement) == "EXPLAIN" else _PREPARE
         try:
             self._duckdb.execute(prefix + statement)

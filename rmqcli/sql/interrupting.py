@@ -24,7 +24,7 @@ class Worker:
         threading.Thread(target=_work, args=(self._jobs,), name="rmq sql", daemon=True).start()
 
     def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
-        """Returns what `work` returns, or raises its error. Ctrl-C calls `cancel` and raises KeyboardInterrupt;
+        """Return what `work` returns, or raise its error. Ctrl-C calls `cancel` and raises KeyboardInterrupt;
         so does a signal whose handler raises SystemExit.
 
         What is run next waits for work that did not end.
@@ -43,7 +43,7 @@ class Worker:
         return cast(T, found)
 
     def end(self) -> None:
-        """Ends the thread after its work."""
+        """End the thread after its work."""
         self._jobs.put(None)
 
 

@@ -63,7 +63,7 @@ class Portal(Generic[T]):
             await self._end.wait()
 
     def call(self, function: Callable[[T], Awaitable[R]]) -> R:
-        """Returns what `function` returns. Called from a thread without trio. Raises Cancelled."""
+        """Return what `function` returns. Called from a thread without trio. Raises Cancelled."""
         return trio.from_thread.run(self._call, function, trio_token=self._token)
 
     async def _call(self, function: Callable[[T], Awaitable[R]]) -> R:
@@ -76,7 +76,7 @@ class Portal(Generic[T]):
         raise Cancelled
 
     def cancel(self) -> None:
-        """Cancels all calls that are under way."""
+        """Cancel all calls that are under way."""
 
         def cancel() -> None:
             for scope in tuple(self._scopes):

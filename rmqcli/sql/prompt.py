@@ -20,12 +20,13 @@ _ENDS = frozenset((".quit", ".exit", "quit", "exit"))
 
 
 def history_path() -> Path:
-    """Returns the file in the user's state folder, or in the one that RMQ_STATE_DIR names."""
+    """Return the file in the user's state folder, or in the one that RMQ_STATE_DIR names."""
     return state_folder() / "sql_history"
 
 
 def converse(execute: Callable[[str], None]) -> None:
-    """Passes statements to `execute` until the input ends. KeyboardInterrupt, also of `execute`, ends a statement.
+    """Pass statements to `execute` until the input ends. KeyboardInterrupt, also of `execute`, ends a
+    statement.
 
     The terminal must be standard input and output.
     """
@@ -55,7 +56,7 @@ def _read(execute: Callable[[str], None]) -> None:
 
 
 def _take(begun: str, line: str, execute: Callable[[str], None]) -> str:
-    """Executes what is complete with this line; returns the begun statement."""
+    """Execute what is complete with this line; return the begun statement."""
     if not begun and line.strip() == ".help":
         note(HELP)
         return ""

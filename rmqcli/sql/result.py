@@ -20,13 +20,13 @@ class Result:
         self._batches = batches
 
     def batches(self) -> Iterator[Any]:
-        """Yields record batches of at most `engine.BATCH_ROWS` rows."""
+        """Yield record batches of at most `engine.BATCH_ROWS` rows."""
         for batch in self._batches:
             self.begun = True
             yield batch.rename_columns(self.schema.names)
 
     def rows(self, *, lines: bool = False) -> Iterator[Sequence[Any]]:
-        """Yields rows of values as they are shown: in JSON, or in tables and `lines`."""
+        """Yield rows of values as they are shown: in JSON, or in tables and `lines`."""
         for batch in self.batches():
             yield from rows_of(batch, lines=lines)
 

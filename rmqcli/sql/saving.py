@@ -19,7 +19,7 @@ ROW_GROUP_BYTES = 1 << 26
 
 
 def save(out: Path, result: Result) -> tuple[int, int]:
-    """Writes the rows, batch by batch; returns their number and the size of the file in bytes.
+    """Write the rows, batch by batch; return their number and the size of the file in bytes.
 
     An error leaves an older file as it was, and no other one.
     """

@@ -62,7 +62,7 @@ class Session:
         self._engine.close()
 
     def run(self, statement: str, show: Show) -> None:
-        """Runs one statement and passes its result to `show`. Ctrl-C ends it at once.
+        """Run one statement and passes its result to `show`. Ctrl-C ends it at once.
 
         Raises InvalidQuery, UnknownTable, SqlError, and what the source raises.
         """
@@ -94,7 +94,7 @@ class Session:
 
     @contextmanager
     def _answer(self, statement: str) -> Iterator[Any]:
-        """Yields the reader of a statement's rows. Its topics are tables as long."""
+        """Yield the reader of a statement's rows. Its topics are tables as long."""
         topics: list[str] = []
         try:
             reader = self._opened(statement, topics)
@@ -107,7 +107,7 @@ class Session:
                 self._engine.remove(name)
 
     def _opened(self, statement: str, topics: list[str]) -> Any:
-        """Returns the reader; adds the topics that are asked for until the statement can be bound."""
+        """Return the reader; add the topics that are asked for until the statement can be bound."""
         while True:
             try:
                 return self._call(lambda: self._engine.open(statement), statement)
@@ -136,7 +136,7 @@ class Session:
             yield batch
 
     def _scan(self, topic: str | None, filter: Any | None) -> Iterator[Any]:
-        """Yields batches for a table; DuckDB would make texts of errors, so they are kept."""
+        """Yield batches for a table; DuckDB would make texts of errors, so they are kept."""
         cancelled = self._cancelled
 
         def check() -> None:
@@ -154,7 +154,8 @@ class Session:
             raise
 
     def _call(self, work: Callable[[], T], statement: str = "") -> T:
-        """Returns what `work` returns; it uses DuckDB or the source. Raises KeyboardInterrupt soon after Ctrl-C.
+        """Return what `work` returns; it uses DuckDB or the source. Raises KeyboardInterrupt soon after
+        Ctrl-C.
 
         An error of a scan is raised as it was; one of the operating system, too.
         """

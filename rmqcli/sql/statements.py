@@ -18,7 +18,7 @@ _PIECES = re.compile(
 
 
 def split(text: str) -> tuple[list[str], str]:
-    """Returns the statements that a semicolon ends, without it, and the begun one, "" if there is none."""
+    """Return the statements that a semicolon ends, without it, and the begun one, "" if there is none."""
     found: list[str] = []
     begin = 0
     for piece in _PIECES.finditer(text):

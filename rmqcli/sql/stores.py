@@ -56,7 +56,7 @@ class Stores:
     """
 
     def __init__(self, sources: Sequence[StoreSource], *, verify: bool = True, walk: bool = False) -> None:
-        """Raises FileNotFoundError for a folder without a commit log."""
+        """Raise FileNotFoundError for a folder without a commit log."""
         for source in sources:
             CommitLogFiles(source.path)
         self._sources = sources
@@ -70,7 +70,7 @@ class Stores:
         return sorted(name for name in found if not is_system_topic(name))
 
     def has(self, name: str) -> bool:
-        """Returns True if there is a topic of this name; a store without consume queues may have any."""
+        """Return True if there is a topic of this name; a store without consume queues may have any."""
         try:
             check_topic(name)
         except ValueError:
@@ -79,7 +79,7 @@ class Stores:
         return is_stored and any(has_topic(source.path, name) for source in self._sources)
 
     def scan(self, bounds: Bounds, check: Callable[[], None]) -> Iterator[Any]:
-        """Yields record batches with the rows of the topics of `bounds` within it, and perhaps others of these
+        """Yield record batches with the rows of the topics of `bounds` within it, and perhaps others of these
         topics. `check` is called often; its exceptions end the scan.
 
         Raises CorruptionError at damage, ReadAgain.
@@ -93,7 +93,7 @@ class Stores:
                 yield from (_only(batch, bounds.topics) for batch in batches) if walked else batches
 
     def cancel(self) -> None:
-        """Does nothing: a scan calls its `check` often enough."""
+        """Do nothing: a scan calls its `check` often enough."""
 
     def _read(self, source: StoreSource, rows: RowFilter) -> Iterator[Any]:
         expected = count_entries(source.path, rows) if self._verify else {}

@@ -32,7 +32,7 @@ class TopicTable(ds.Dataset):  # type: ignore[misc]
     def scanner(
         self, columns: Sequence[str] | None = None, filter: Any | None = None, **options: Any
     ) -> _Scan:
-        """Returns what DuckDB reads; options of Arrow's own scans, such as batch sizes, do not apply."""
+        """Return what DuckDB reads; options of Arrow's own scans, such as batch sizes, do not apply."""
         return _Scan(self._batches, schema().names if columns is None else list(columns), filter)
 
 

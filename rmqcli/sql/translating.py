@@ -20,7 +20,7 @@ _NOT_THE_QUERY = frozenset(("Out of Memory", "INTERNAL", "FATAL", "IO", "INTERRU
 
 
 def failure_of(error: Exception, statement: str, before: int = 0) -> SqlError:
-    """Returns the error of a statement as one of ours; `before`: bytes that DuckDB got in front of it."""
+    """Return the error of a statement as one of ours; `before`: bytes that DuckDB got in front of it."""
     found = _document(str(error))
     text = str(found.get("exception_message", error)).strip()
     if found.get("type") == "Table" and "name" in found:
@@ -43,7 +43,7 @@ def _document(text: str) -> Mapping[str, Any]:
 
 
 def _place(position: str | None, statement: str, before: int) -> str:
-    """Returns `line 1, column 8: `, counted from 1, or "" for an unknown byte."""
+    """Return `line 1, column 8: `, counted from 1, or "" for an unknown byte."""
     if position is None or not position.isdigit():
         return ""
     text = statement.encode()[: max(0, int(position) - before)].decode("utf-8", "ignore")

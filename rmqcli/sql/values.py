@@ -20,7 +20,7 @@ _MILLISECONDS = re.compile(r"(\.\d{3})000(?=\D|$)")
 
 
 def rows_of(batch: Any, *, lines: bool = False) -> Iterator[Sequence[Any]]:
-    """Yields the rows of a record batch; for tables and `lines`, objects and nested lists are JSON."""
+    """Yield the rows of a record batch; for tables and `lines`, objects and nested lists are JSON."""
     return zip(*(_values(column, lines) for column in batch.columns), strict=True)
 
 
@@ -55,7 +55,7 @@ def _moment(text: str) -> str:
 
 
 def _reader(kind: Any) -> Callable[[Any], Any]:
-    """Returns the function for values of an Arrow type; `_same` if they need none."""
+    """Return the function for values of an Arrow type; `_same` if they need none."""
     if any(is_one(kind) for is_one in _PLAIN):
         return _same
     if pa.types.is_map(kind):

@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """Returns the number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -59,7 +59,7 @@ class _Ends:
         self._ends[:] = [0, count]
 
     def take_front(self, number: int) -> bool:
-        """Claims a task for a worker; False if the calling process has it."""
+        """Claim a task for a worker; False if the calling process has it."""
         with self._ends:
             if number >= self._ends[1]:
                 return False
@@ -99,7 +99,7 @@ class Workers:
     def run(
         self, function: Callable[[One], Result], tasks: Sequence[One], progress: Progress
     ) -> list[Result]:
-        """Returns results in order of the tasks; `progress` receives finished costs. Raises WorkerKilled."""
+        """Return results in order of the tasks; `progress` receives finished costs. Raises WorkerKilled."""
         if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_with_progress(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))
@@ -130,7 +130,7 @@ ALONE = Workers()
 
 
 def _context() -> BaseContext:
-    """Forks when that is safe, which it is only without other threads: a fork starts at once."""
+    """Fork when that is safe, which it is only without other threads: a fork starts at once."""
     alone = threading.active_count() == 1
     forks = alone and "fork" in multiprocessing.get_all_start_methods()
     return multiprocessing.get_context("fork" if forks else "spawn")
@@ -153,12 +153,12 @@ class _Caller:
 
 
 def _unless_claimed(function: Callable[[One], Result], number: int, task: One) -> list[Result]:
-    """Runs a task unless the calling process has claimed it."""
+    """Run a task unless the calling process has claimed it."""
     return [function(task)] if _Caller.ends.take_front(number) else []
 
 
 def _serve(caller: int, ends: _Ends) -> None:
-    """Prepares a worker: it ignores Ctrl-C, and ends when the calling process is killed."""
+    """Prepare a worker: it ignores Ctrl-C, and end when the calling process is killed."""
     _Caller.ends = ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(caller,), daemon=True).start()

@@ -27,7 +27,7 @@ class Row(NamedTuple):
     lost_at: float | None = None
 
     def value(self, column: str) -> Any:
-        """The value to sort by, None if it is unknown."""
+        """Return the value to sort by, None if it is unknown."""
         return {
             "name": self.name,
             "in": self.rate_in,

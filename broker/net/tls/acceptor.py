@@ -85,18 +85,18 @@ class TlsAcceptor:
         return bool(self._files)
 
     async def load(self) -> None:
-        """Reads settings and files at the start. ConfigError."""
+        """Read settings and files at the start. ConfigError."""
         if self._entries:
             await self._in_thread(self._load)
 
     async def watch(self) -> None:
-        """The service: loads files again when they change."""
+        """Run the service: loads files again when they change."""
         while True:
             await trio.sleep(WATCH_SECONDS)
             await self._in_thread(self._follow)
 
     async def secured(self, transport: Transport, data: bytes) -> TlsTransport:
-        """The transport of a connection whose first bytes, `data`, open a TLS handshake.
+        """Return the transport of a connection whose first bytes, `data`, open a TLS handshake.
 
         RemoteProtocolError: TLS is not accepted, the handshake failed or took too long.
         """
@@ -117,7 +117,7 @@ class TlsAcceptor:
         raise RemoteProtocolError(f"its TLS handshake made room: {self._handshakes.most} were unfinished")
 
     async def _in_turn(self, step: Any) -> Any:
-        """One at a time in a worker: a step takes up to some milliseconds."""
+        """Return one at a time in a worker: a step takes up to some milliseconds."""
         async with self._one:
             return await self._in_thread(step)
 

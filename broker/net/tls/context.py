@@ -38,7 +38,7 @@ _CLIENT = _Names(*(f"tls.client.{name}" for name in ("certPath", "keyPath", "key
 
 
 def server_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
-    """The context of a server: TLS 1.2 and 1.3, no renegotiation; None without a certificate. Blocks.
+    """Return the context of a server: TLS 1.2 and 1.3, no renegotiation; None without a certificate. Blocks.
 
     ConfigError, also for a server that accepts only TLS and has no certificate.
     """
@@ -57,7 +57,7 @@ def server_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
 
 
 def peer_context(config: TlsConfig, disk: Disk) -> ssl.SSLContext | None:
-    """The context of connections to name servers; None for plain ones. Blocks; ConfigError.
+    """Return the context of connections to name servers; None for plain ones. Blocks; ConfigError.
 
     Host names are not compared, as in Java: brokers name servers by address.
     """
@@ -86,7 +86,7 @@ def _context(protocol: int) -> ssl.SSLContext:
 
 
 def _ask_clients(context: ssl.SSLContext, config: TlsConfig, disk: Disk) -> None:
-    """Requests certificates of clients. They are always verified: one that nobody checks proves nothing."""
+    """Request certificates of clients. They are always verified: one that nobody checks proves nothing."""
     if config.need_client_auth == "none":
         return
     if config.trust_cert_path:
@@ -110,7 +110,7 @@ def _load_pair(
     key: str | None,
     password: str | None,
 ) -> None:
-    """Loads a certificate, with its chain, and its key: PKCS#8 or PKCS#1, encrypted or not."""
+    """Load a certificate, with its chain, and its key: PKCS#8 or PKCS#1, encrypted or not."""
     if not certificate or not key:
         missing, other = (names.certificate, key) if not certificate else (names.key, certificate)
         raise ConfigError(f"{missing} is not set, it belongs to {other}")
@@ -160,7 +160,7 @@ def _pem(disk: Disk, name: str, path: str, mark: bytes, what: str) -> bytes:
 
 @contextmanager
 def _as_path(content: bytes) -> Iterator[str]:
-    """A path under which this process reads `content`. Where the system allows, it is on no disk."""
+    """Yield a path under which this process reads `content`. Where the system allows, it is on no disk."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("rmq-tls", os.MFD_CLOEXEC)
         try:

@@ -42,7 +42,7 @@ class TlsTransport:
         self._ended = False
 
     async def handshake(self, data: bytes, in_thread: InThread) -> None:
-        """Shakes hands with a peer that sent `data`. RemoteProtocolError; OSError and trio's as the inner.
+        """Shake hands with a peer that sent `data`. RemoteProtocolError; OSError and trio's as the inner.
 
         All steps are done by `in_thread`: by what the peer chooses, any may sign, agree on a key or check a
         certificate.
@@ -113,7 +113,7 @@ class TlsTransport:
             await self._inner.send_some(own)
 
     async def _alert(self) -> None:
-        """Sends the alert of a failed handshake, and reads on until the peer has it: closing a connection with
+        """Send the alert of a failed handshake, and read on until the peer has it: closing a connection with
         unread bytes would reset it, and the peer would not learn the reason."""
         await self._send_own()
         received = 0
@@ -122,7 +122,7 @@ class TlsTransport:
                 received += len(data)
 
     def _send_last(self) -> None:
-        """Sends an alert, if the kernel accepts it now."""
+        """Send an alert, if the kernel accepts it now."""
         if self._outgoing.pending:
             with contextlib.suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
                 self._inner.send_now([self._outgoing.read()])
@@ -144,7 +144,7 @@ class TlsTransport:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _answer_peer(self) -> None:
-        """Sends, now or with the next bytes, what the TLS layer answers by itself."""
+        """Send, now or with the next bytes, what the TLS layer answers by itself."""
         self._encrypted.append(self._outgoing.read())
         if sum(map(len, self._encrypted)) > UNSENT_BYTES:
             raise RemoteProtocolError("TLS: it does not read the answers that it asks for")
@@ -163,7 +163,7 @@ class TlsTransport:
         self._encrypted.append(self._outgoing.read())
 
     def _done(self, buffers: list[Buffer]) -> int:
-        """Removes the buffers whose bytes have left, once all of them have."""
+        """Remove the buffers whose bytes have left, once all of them have."""
         if self._encrypted:
             return 0
         taken, self._taken = self._taken, 0
@@ -172,12 +172,12 @@ class TlsTransport:
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """The reason in words: OpenSSL's is in capitals, with underscores."""
+    """Return the reason in words: OpenSSL's is in capitals, with underscores."""
     return getattr(error, "verify_message", None) or (error.reason or str(error)).replace("_", " ").lower()
 
 
 def broken_reason(error: trio.BrokenResourceError) -> str:
-    """The reason for which a TLS stream of trio broke."""
+    """Return the reason for which a TLS stream of trio broke."""
     cause = error.__cause__
     if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
         return reason_of(cause)

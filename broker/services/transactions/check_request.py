@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 def request_check(
     broker: BrokerContext, half: MessageExt, properties: dict[str, str], copy: AppendResult
 ) -> None:
-    """Sends the request, if a producer is connected. `copy` is the newest copy of the half message."""
+    """Send the request, if a producer is connected. `copy` is the newest copy of the half message."""
     group = properties.get(PropertyName.PGROUP, "")
     access, place = broker.access, real_place(properties)
     may_send = None if access is None or place is None else partial(access.may_send, topic=place[0])

@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 async def check_transactions(broker: BrokerContext) -> None:
-    """Scans the half queue at each interval until cancelled."""
+    """Scan the half queue at each interval until cancelled."""
     while True:
         interval = broker.config.transaction_check_interval / 1000
         await trio.sleep(max(interval, SHORTEST_INTERVAL_SECONDS))
@@ -61,7 +61,7 @@ async def check_transactions(broker: BrokerContext) -> None:
 
 
 async def check_half_messages(broker: BrokerContext) -> None:
-    """Scans the half queue once."""
+    """Scan the half queue once."""
     await _Scan(broker).run()
 
 
@@ -93,7 +93,7 @@ class _Scan:
         return self._broker.now_ms() - self._started <= SCAN_LIMIT_MS
 
     def _step(self) -> bool:
-        """Handles one half message, writes or reads a few op messages. Returns False at the end of the scan."""
+        """Handle one half message, write or read a few op messages. Returns False at the end of the scan."""
         if ends := self._broker.unrecorded_ends:
             are_taken = record_ends(self._broker)
             if not are_taken:
@@ -162,7 +162,7 @@ class _Scan:
         return self._give_up(half, half.properties) if copy is None else self._moved(copy)
 
     def _copy(self, half: MessageExt, properties: dict[str, str]) -> AppendResult | None:
-        """Copies a half message; None when its properties or the message have become too large."""
+        """Copy a half message; None when its properties or the message have become too large."""
         with suppress(LocalProtocolError):
             copy = half_again(self._broker, half, properties)
             if copy.status is not PutStatus.MESSAGE_ILLEGAL:
@@ -194,7 +194,7 @@ def _save(broker: BrokerContext, topic: str, offset: int) -> None:
 
 
 def _number(half: MessageExt, name: str) -> int:
-    """A numeric property; -1 when it is missing or not a number."""
+    """Return a numeric property; -1 when it is missing or not a number."""
     text = half.properties.get(name, "")
     return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else _NO_NUMBER
 

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> None:
-    """Turns a message that requests it into a half message. Raises Refusal when it is invalid or transactions
+    """Turn a message that requests it into a half message. Raises Refusal when it is invalid or transactions
     are off.
 
     A retried message (attempts and a delay level) keeps TRAN_MSG from its first send and is stored as a
@@ -69,17 +69,17 @@ def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> 
 
 
 def half_again(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Copies a half message to the end of the half queue. LocalProtocolError: too long properties."""
+    """Copy a half message to the end of the half queue. LocalProtocolError: too long properties."""
     return _put_system(broker, half, properties, SystemTopic.TRANS_HALF)
 
 
 def retire(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Copies a half message that is given up to TRANS_CHECK_MAX_TIME_TOPIC. Raises LocalProtocolError."""
+    """Copy a half message that is given up to TRANS_CHECK_MAX_TIME_TOPIC. Raises LocalProtocolError."""
     return _put_system(broker, half, properties, SystemTopic.TRANS_CHECK_MAX_TIME)
 
 
 def final_message(half: MessageExt) -> StoreMessage | None:
-    """The message that a commit stores; None when the half message names no valid topic and queue."""
+    """Return the message that a commit stores; None when the half message names no valid topic and queue."""
     properties = dict(half.properties)
     place = real_place(properties)
     if place is None:
@@ -94,14 +94,14 @@ def final_message(half: MessageExt) -> StoreMessage | None:
 
 
 def end_half(broker: BrokerContext, queue_offset: int) -> None:
-    """Ends a half message, by its offset in the half queue, and its newest copy: writes their op messages."""
+    """End a half message, by its offset in the half queue, and its newest copy: writes their op messages."""
     for offset in (queue_offset, broker.half_copies.newest(queue_offset)):
         broker.unrecorded_ends[offset] = None
     record_ends(broker)
 
 
 def record_ends(broker: BrokerContext) -> bool:
-    """Writes the first of the op messages that are not stored yet. False if the store refuses one.
+    """Write the first of the op messages that are not stored yet. False if the store refuses one.
 
     What is refused, or waits for the disk (NotReady), is written by a later call: a half message that has
     ended and has no op message would be checked, and committed again.
@@ -117,7 +117,7 @@ def record_ends(broker: BrokerContext) -> bool:
 
 
 async def record_all_ends(broker: BrokerContext) -> None:
-    """Writes the op messages that are left, before the store closes, if it takes them."""
+    """Write the op messages that are left, before the store closes, if it takes them."""
     ends = broker.unrecorded_ends
     with suppress(OSError):
         are_taken = True

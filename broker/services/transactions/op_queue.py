@@ -36,7 +36,7 @@ class OpQueue:
         self._open: dict[int, int] = {}
 
     def read(self) -> bool:
-        """Reads the next op messages. Returns False when there are none."""
+        """Read the next op messages. Returns False when there are none."""
         self._next = max(self._next, self._store.min_offset(_TOPIC, HALF_QUEUE))
         entries = self._store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._next, BATCH)
         for position, size, _ in entries:
@@ -46,7 +46,7 @@ class OpQueue:
         return bool(entries)
 
     def take(self, half_offset: int) -> bool:
-        """Uses up the op message for a half message. Returns False when none has been read so far."""
+        """Use up the op message for a half message. Returns False when none has been read so far."""
         operation = self._of.pop(half_offset, None)
         if operation is None:
             return False

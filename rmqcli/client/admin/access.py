@@ -53,7 +53,9 @@ class AccessAdmin(Area):
     async def versions(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, GetBrokerAclConfigResponseHeader]:
-        """The versions of the account files (code 52). A 4.9 broker with aclEnable=false never answers."""
+        """Return the versions of the account files (code 52). A 4.9 broker with aclEnable=false never
+        answers.
+        """
 
         async def ask(address: str) -> GetBrokerAclConfigResponseHeader:
             return (await self.instance.ask(address, GET_BROKER_CLUSTER_ACL_INFO, None, None)).header
@@ -61,18 +63,18 @@ class AccessAdmin(Area):
         return await self.ask_all(seats, ask, failures)
 
     async def put_account(self, seats: Mapping[str, str], account: Account) -> TopicChange:
-        """Creates an account of 4.x, or changes what is given (code 50); `admin` is false if not given."""
+        """Create an account of 4.x, or changes what is given (code 50); `admin` is false if not given."""
         return await self._in_turn(seats, UPDATE_AND_CREATE_ACL_CONFIG, account)
 
     async def delete_account(self, seats: Mapping[str, str], access_key: str) -> TopicChange:
-        """Deletes an account of 4.x (code 51); brokers that do not have it refuse."""
+        """Delete an account of 4.x (code 51); brokers that do not have it refuse."""
         header = DeleteAccessConfigRequestHeader(access_key=access_key)
         return await self._in_turn(seats, DELETE_ACL_CONFIG, header)
 
     async def set_white_list(
         self, seats: Mapping[str, str], addresses: list[str], path: str = ""
     ) -> TopicChange:
-        """Replaces the global white list (code 53) of the file at `path`, by default plain_acl.yml."""
+        """Replace the global white list (code 53) of the file at `path`, by default plain_acl.yml."""
         header = UpdateGlobalWhiteAddrsConfigRequestHeader(
             global_white_addrs=",".join(addresses), acl_file_full_path=path
         )
@@ -81,7 +83,7 @@ class AccessAdmin(Area):
     async def _in_turn(
         self, seats: Mapping[str, str], operation: Operation[HeaderT, None, None, None], header: HeaderT
     ) -> TopicChange:
-        """Changes one broker after the other: those of one machine may share a file, without a lock (4.9.8)."""
+        """Change one broker after the other: those of one machine may share a file, without a lock (4.9.8)."""
         done: list[str] = []
         failures: Failures = {}
         for label, address in seats.items():
@@ -97,7 +99,7 @@ class AccessAdmin(Area):
     async def users(
         self, seats: Mapping[str, str], text: str = "", *, failures: Failures | None = None
     ) -> dict[str, list[UserInfo]]:
-        """The users whose names contain `text`, with their passwords (code 3005)."""
+        """Return the users whose names contain `text`, with their passwords (code 3005)."""
         header = ListUsersRequestHeader(filter=text)
         bodies = await self.bodies(seats, AUTH_LIST_USER, header, failures)
         return {label: body or [] for label, body in bodies.items()}
@@ -105,21 +107,21 @@ class AccessAdmin(Area):
     async def user(
         self, seats: Mapping[str, str], name: str, *, failures: Failures | None = None
     ) -> dict[str, UserInfo | None]:
-        """One user (code 3004); None where there is none."""
+        """Return one user (code 3004); None where there is none."""
         return await self.bodies(seats, AUTH_GET_USER, GetUserRequestHeader(username=name), failures)
 
     async def create_user(self, seats: Mapping[str, str], user: UserInfo) -> TopicChange:
-        """Creates a user (code 3001); brokers that have it refuse."""
+        """Create a user (code 3001); brokers that have it refuse."""
         header = CreateUserRequestHeader(username=user.username)
         return await self.change(seats, AUTH_CREATE_USER, header, user)
 
     async def update_user(self, seats: Mapping[str, str], user: UserInfo) -> TopicChange:
-        """Changes what is not None of a user (code 3002); brokers that do not have it refuse."""
+        """Change what is not None of a user (code 3002); brokers that do not have it refuse."""
         header = UpdateUserRequestHeader(username=user.username)
         return await self.change(seats, AUTH_UPDATE_USER, header, user)
 
     async def delete_user(self, seats: Mapping[str, str], name: str) -> TopicChange:
-        """Deletes a user and its policies (code 3003); no broker says that it did not have it."""
+        """Delete a user and its policies (code 3003); no broker says that it did not have it."""
         return await self.change(seats, AUTH_DELETE_USER, DeleteUserRequestHeader(username=name), None)
 
     async def policies(
@@ -130,7 +132,7 @@ class AccessAdmin(Area):
         *,
         failures: Failures | None = None,
     ) -> dict[str, list[AclInfo]]:
-        """The policies whose users and resources contain these texts (code 3010)."""
+        """Return the policies whose users and resources contain these texts (code 3010)."""
         header = ListAclsRequestHeader(subject_filter=user, resource_filter=resource)
         bodies = await self.bodies(seats, AUTH_LIST_ACL, header, failures)
         return {label: body or [] for label, body in bodies.items()}
@@ -138,18 +140,20 @@ class AccessAdmin(Area):
     async def policies_of(
         self, seats: Mapping[str, str], name: str, *, failures: Failures | None = None
     ) -> dict[str, AclInfo | None]:
-        """The policies of one user (code 3009); None where it has none. Brokers without the user refuse."""
+        """Return the policies of one user (code 3009); None where it has none. Brokers without the user
+        refuse.
+        """
         header = GetAclRequestHeader(subject=subject_of(name))
         return await self.bodies(seats, AUTH_GET_ACL, header, failures)
 
     async def put_policies(self, seats: Mapping[str, str], acl: AclInfo) -> TopicChange:
-        """Adds policies to a user, replacing those of the same resources (code 3007)."""
+        """Add policies to a user, replacing those of the same resources (code 3007)."""
         return await self.change(seats, AUTH_UPDATE_ACL, UpdateAclRequestHeader(subject=acl.subject), acl)
 
     async def delete_policies(
         self, seats: Mapping[str, str], name: str, resource: str | None = None, kind: str | None = None
     ) -> TopicChange:
-        """Deletes the policy of a user for a resource, or all of them (code 3008)."""
+        """Delete the policy of a user for a resource, or all of them (code 3008)."""
         header = DeleteAclRequestHeader(subject=subject_of(name), policy_type=kind, resource=resource)
         return await self.change(seats, AUTH_DELETE_ACL, header, None)
 
@@ -160,5 +164,5 @@ def subject_of(name: str) -> str:
 
 
 def user_of(subject: str | None) -> str:
-    """The name in `User:name`."""
+    """Return the name in `User:name`."""
     return (subject or "").removeprefix(_SUBJECT)

@@ -94,7 +94,7 @@ class Admin(Client):
         *,
         timeout: float | None = None,
     ) -> RemotingCommand:
-        """Sends any request to any address and returns the reply, whatever its code."""
+        """Send any request to any address and returns the reply, whatever its code."""
         return await self.instance.call(address, code, header, body, timeout=timeout, ok=None)
 
     if not TYPE_CHECKING:

@@ -49,7 +49,7 @@ class Area:
         missing: tuple[str, str] | None = None,
         known: Collection[str] | None = None,
     ) -> ClientError:
-        """The error for something that no reply to `operation` contained, or the first of `failures`.
+        """Return the error for something that no reply to `operation` contained, or the first of `failures`.
 
         `missing` is its kind and name, `known` are names that the replies contained.
         """
@@ -62,7 +62,7 @@ class Area:
     async def ask_each(
         self, targets: Mapping[str, str], ask: Callable[[str], Awaitable[Answer]]
     ) -> tuple[dict[str, Answer], dict[str, ClientError]]:
-        """Answers and failures by broker name; raises the first failure when all brokers fail."""
+        """Answer and failures by broker name; raise the first failure when all brokers fail."""
         answers, failures = await gather(targets, lambda name: ask(targets[name]))
         if failures and not answers:
             raise next(iter(failures.values()))
@@ -74,7 +74,7 @@ class Area:
         ask: Callable[[str], Awaitable[Answer]],
         failures: dict[str, ClientError] | None,
     ) -> dict[str, Answer]:
-        """Answers by broker name. Failures are added to `failures`; without it, the first one raises.
+        """Answer by broker name. Failures are added to `failures`; without it, the first one raises.
 
         Skips brokers that `failures` lists as unreachable: each would cost its timeout again. If it lists all
         of them, the first of these raises.
@@ -96,7 +96,7 @@ class Area:
         header: HeaderT,
         failures: dict[str, ClientError] | None,
     ) -> dict[str, BodyT]:
-        """The bodies of the replies to one request, as from `ask_all`."""
+        """Return the bodies of the replies to one request, as from `ask_all`."""
 
         async def ask(address: str) -> BodyT:
             return (await self.instance.ask(address, operation, header, None)).body
@@ -110,7 +110,7 @@ class Area:
         header: HeaderT,
         body: BodyT,
     ) -> TopicChange:
-        """Sends a change to several brokers; raises the first failure when all of them fail."""
+        """Send a change to several brokers; raise the first failure when all of them fail."""
         answers, failures = await self.ask_each(
             targets, lambda address: self.instance.ask(address, operation, header, body)
         )
@@ -118,7 +118,7 @@ class Area:
 
 
 def unreached(failures: Mapping[str, ClientError] | None) -> dict[str, ClientError]:
-    """The failures of brokers that did not answer, by name."""
+    """Return the failures of brokers that did not answer, by name."""
     return {name: error for name, error in (failures or {}).items() if isinstance(error, UNREACHED)}
 
 
@@ -131,7 +131,7 @@ def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | 
 async def gather(
     names: Collection[Asked] | Mapping[Asked, object], ask: Callable[[Asked], Awaitable[Answer]]
 ) -> tuple[dict[Asked, Answer], dict[Asked, ClientError]]:
-    """Runs `ask` for every name, AT_ONCE concurrently. Returns answers and errors in the order of `names`."""
+    """Run `ask` for every name, AT_ONCE concurrently. Returns answers and errors in the order of `names`."""
     answers: dict[Asked, Answer] = {}
     failures: dict[Asked, ClientError] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
@@ -156,7 +156,7 @@ async def gather(
 async def gather_all(
     names: Collection[Asked], ask: Callable[[Asked], Awaitable[Answer]]
 ) -> dict[Asked, Answer]:
-    """Answers as from `gather`; raises the first failure."""
+    """Answer as from `gather`; raise the first failure."""
     answers, failures = await gather(names, ask)
     if failures:
         raise next(iter(failures.values()))

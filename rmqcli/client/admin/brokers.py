@@ -37,7 +37,9 @@ _CLEANING: Final[Mapping[Cleaning, Operation[None, None, None, None]]] = {
 
 class BrokerAdmin(Area):
     async def cluster_info(self) -> ClusterInfo:
-        """All clusters, brokers and addresses that the name server knows (code 106); NoBrokers without any."""
+        """Return all clusters, brokers and addresses that the name server knows (code 106); NoBrokers without
+        any.
+        """
         info = (await self.instance.ask_name_server(GET_BROKER_CLUSTER_INFO, None)).body
         if not info.broker_addr_table:
             raise NoBrokers(self.instance.name_servers.current)
@@ -90,20 +92,20 @@ class BrokerAdmin(Area):
         return self.absent(NotFound, text, GET_BROKER_CLUSTER_INFO, missing=missing, known=known)
 
     async def runtime_info(self, address: str) -> dict[str, str]:
-        """The runtime table of the broker at `address` (code 28); all values are text."""
+        """Return the runtime table of the broker at `address` (code 28); all values are text."""
         return dict((await self.instance.ask(address, GET_BROKER_RUNTIME_INFO, None, None)).body.table)
 
     async def runtime_infos(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, dict[str, str]]:
-        """The runtime tables of several brokers (code 28) by label."""
+        """Return the runtime tables of several brokers (code 28) by label."""
         tables = await self.bodies(seats, GET_BROKER_RUNTIME_INFO, None, failures)
         return {label: dict(body.table) for label, body in tables.items()}
 
     async def lags(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
     ) -> list[BrokerLag]:
-        """Every queue of several brokers for which a group has offsets (code 317), in their order.
+        """Return every queue of several brokers for which a group has offsets (code 317), in their order.
 
         Brokers list write queues. Groups of a topic with more read queues, which they have yet to empty, are
         asked for one by one (208).
@@ -134,7 +136,7 @@ class BrokerAdmin(Area):
         ]
 
     async def _read_queues(self, topics: Collection[str]) -> dict[tuple[str, str], int]:
-        """The number of read queues by topic and broker; topics without a route are left out."""
+        """Return the number of read queues by topic and broker; topics without a route are left out."""
         routes, failed = await gather(topics, self.instance.route)
         for error in failed.values():
             if not isinstance(error, NoRoute):
@@ -152,7 +154,7 @@ class BrokerAdmin(Area):
     async def statistics(
         self, seats: Mapping[str, str], name: str, key: str, *, failures: dict[str, ClientError]
     ) -> list[BrokerStatsData]:
-        """A statistic (code 315) of each broker that has it, e.g. TOPIC_PUT_NUMS of a topic.
+        """Return a statistic (code 315) of each broker that has it, e.g. TOPIC_PUT_NUMS of a topic.
 
         A broker counts what happened since its start, and has no item before. Adds to `failures`, even if all
         brokers fail, and skips those that it lists as unreachable.
@@ -175,11 +177,11 @@ class BrokerAdmin(Area):
     async def configs(
         self, seats: Mapping[str, str], *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, dict[str, str]]:
-        """The properties of several brokers that have a value (code 26) by label."""
+        """Return the properties of several brokers that have a value (code 26) by label."""
         return await self.bodies(seats, GET_BROKER_CONFIG, None, failures)
 
     async def set_config(self, seats: Mapping[str, str], values: Mapping[str, str]) -> TopicChange:
-        """Changes properties of several brokers (code 25). A broker ignores names that it does not know.
+        """Change properties of several brokers (code 25). A broker ignores names that it does not know.
 
         InvalidRequest for a name or value that is no line of text.
         """
@@ -187,13 +189,13 @@ class BrokerAdmin(Area):
         return await self.change(seats, UPDATE_BROKER_CONFIG, None, dict(values))
 
     async def clean(self, seats: Mapping[str, str], what: Cleaning) -> TopicChange:
-        """Makes brokers remove consume queues of deleted topics (`queues`, code 306; `topics`, 316: those
+        """Make brokers remove consume queues of deleted topics (`queues`, code 306; `topics`, 316: those
         without settings) or expired files of the commit log (`log`, 329).
         """
         return await self.change(seats, _CLEANING[what], None, None)
 
     async def summaries(self) -> list[BrokerSummary]:
-        """Every address of every broker, sorted, with its runtime table or the error of asking for it."""
+        """Return every address of every broker, sorted, with its runtime table or the error of asking for it."""
         info = await self.cluster_info()
         seats = sorted(
             (data.cluster, name, broker_id, address)
@@ -205,6 +207,8 @@ class BrokerAdmin(Area):
 
 
 def _lacks(table: Mapping[MessageQueue, object], reads: Mapping[tuple[str, str], int]) -> bool:
-    """True if the queues of a topic on a broker are fewer than its read queues; without any, it is unknown."""
+    """Return True if the queues of a topic on a broker are fewer than its read queues; without any, it is
+    unknown.
+    """
     one = next(iter(table), None)
     return one is None or len(table) < reads.get((one.topic, one.broker_name), 0)

@@ -48,7 +48,8 @@ class ClientAdmin(Area):
     async def consumers(
         self, group: str, *, failures: dict[str, ClientError] | None = None
     ) -> ConsumerConnection:
-        """The connected clients and subscriptions of a group (code 203); ConsumerOffline when there are none.
+        """Return the connected clients and subscriptions of a group (code 203); ConsumerOffline when there
+        are none.
 
         The failure of a broker is raised only when no other broker has a client.
         """
@@ -63,7 +64,8 @@ class ClientAdmin(Area):
     async def connections(
         self, group: str, *, failures: dict[str, ClientError]
     ) -> dict[str, ConsumerConnection]:
-        """The clients of a group as each broker knows them (code 203); {} if none is connected anywhere.
+        """Return the clients of a group as each broker knows them (code 203); {} if none is connected
+        anywhere.
 
         Adds to `failures`, even if all brokers fail.
         """
@@ -109,7 +111,7 @@ class ClientAdmin(Area):
     async def producers(
         self, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
     ) -> list[ConnectedProducer]:
-        """Every producer connected to a master, by group and client (code 328; not in older brokers)."""
+        """Return every producer connected to a master, by group and client (code 328; not in older brokers)."""
         header = GetAllProducerInfoRequestHeader()
         masters = await self._admin.brokers.masters(brokers=brokers)
         answers = await self.bodies(masters, GET_ALL_PRODUCER_INFO, header, failures)
@@ -125,7 +127,7 @@ class ClientAdmin(Area):
     async def producers_of(
         self, group: str, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
     ) -> list[ConnectedProducer]:
-        """The producers of one group connected to a master (code 204); NotFound when there are none."""
+        """Return the producers of one group connected to a master (code 204); NotFound when there are none."""
         operation = GET_PRODUCER_CONNECTION_LIST
         header = GetProducerConnectionListRequestHeader(producer_group=group)
 
@@ -157,7 +159,8 @@ class ClientAdmin(Area):
         timeout: float = RELAY_TIMEOUT,
         failures: Mapping[str, ClientError] | None = None,
     ) -> ConsumerRunningInfo:
-        """The state that a running consumer reports; BrokerRefused if not connected, too old or silent.
+        """Return the state that a running consumer reports; BrokerRefused if not connected, too old or
+        silent.
 
         Brokers that `failures` lists as unreachable are skipped.
         """
@@ -188,12 +191,12 @@ class ClientAdmin(Area):
     async def queue_owners(
         self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
     ) -> dict[MessageQueue, str]:
-        """The client that owns each queue; omits clients that do not answer."""
+        """Return the client that owns each queue; omits clients that do not answer."""
         infos, _ = await self.running_infos(group, client_ids, failures=failures)
         return {queue: client_id for client_id, info in infos.items() for queue in info.mq_table}
 
     async def activity(self, group: str, client_ids: Collection[str]) -> dict[MessageQueue, Activity]:
-        """The owner of each queue and its progress (code 307); omits clients that do not answer."""
+        """Return the owner of each queue and its progress (code 307); omits clients that do not answer."""
         infos, _ = await self.running_infos(group, client_ids)
         return {
             queue: Activity(client_id, held.commit_offset, held.last_consume_timestamp)
@@ -238,7 +241,7 @@ class ClientAdmin(Area):
     async def consume_directly(
         self, group: str, client_id: str, message: MessageExt
     ) -> ConsumeMessageDirectlyResult:
-        """Makes a client consume a stored message (309) without moving offsets; refused after 10 s."""
+        """Make a client consume a stored message (309) without moving offsets; refused after 10 s."""
         operation = CONSUME_MESSAGE_DIRECTLY
         header = ConsumeMessageDirectlyResultRequestHeader(
             consumer_group=group,
@@ -253,7 +256,7 @@ class ClientAdmin(Area):
 
 
 def merged(answers: list[ConsumerConnection]) -> ConsumerConnection:
-    """One list, with a client that is connected to several brokers once."""
+    """Return one list, with a client that is connected to several brokers once."""
     connections: dict[str, ClientConnection] = {}
     subscriptions: dict[str, SubscriptionData] = {}
     for answer in answers:

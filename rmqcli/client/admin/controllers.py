@@ -33,16 +33,16 @@ Failures = dict[str, ClientError]
 
 class ControllerAdmin(Area):
     async def metadata(self, address: str) -> GetMetaDataResponseHeader:
-        """The group, the leader and the members that a controller knows (code 1005)."""
+        """Return the group, the leader and the members that a controller knows (code 1005)."""
         return (await self.instance.ask(address, CONTROLLER_GET_METADATA_INFO, None, None)).header
 
     async def leader(self, address: str) -> str:
-        """The address of the leader that a controller names, or the controller itself."""
+        """Return the address of the leader that a controller names, or the controller itself."""
         found = await self.metadata(address)
         return address if found.is_leader else found.controller_leader_address or address
 
     async def replicas(self, address: str, brokers: Collection[str]) -> dict[str, ReplicasInfo]:
-        """The replicas of each broker, in sync and not (code 1006 to the leader)."""
+        """Return the replicas of each broker, in sync and not (code 1006 to the leader)."""
         leader = await self.leader(address)
         answer = await self.instance.ask(leader, CONTROLLER_GET_SYNC_STATE_DATA, None, list(brokers))
         return dict(answer.body.replicas_info_table)
@@ -50,11 +50,11 @@ class ControllerAdmin(Area):
     async def configs(
         self, addresses: Collection[str], *, failures: Failures | None = None
     ) -> dict[str, dict[str, str]]:
-        """The properties of controllers by address (code 1010)."""
+        """Return the properties of controllers by address (code 1010)."""
         return await self.bodies({one: one for one in addresses}, GET_CONTROLLER_CONFIG, None, failures)
 
     async def set_config(self, addresses: Collection[str], values: Mapping[str, str]) -> TopicChange:
-        """Changes properties of controllers (code 1009). InvalidRequest for what is no line of text."""
+        """Change properties of controllers (code 1009). InvalidRequest for what is no line of text."""
         valid(encode_properties_text, values)
         targets = {one: one for one in addresses}
         return await self.change(targets, UPDATE_CONTROLLER_CONFIG, None, dict(values))
@@ -62,7 +62,7 @@ class ControllerAdmin(Area):
     async def elect(
         self, address: str, cluster: str, broker: str, broker_id: int
     ) -> ElectMasterResponseHeader:
-        """Makes a replica the master of its broker name (code 1002 to the leader)."""
+        """Make a replica the master of its broker name (code 1002 to the leader)."""
         header = ElectMasterRequestHeader(
             cluster_name=cluster, broker_name=broker, broker_id=broker_id, designate_elect=True
         )
@@ -72,7 +72,7 @@ class ControllerAdmin(Area):
     async def forget(
         self, address: str, broker: str, ids: Collection[int] = (), *, cluster: str = "", living: bool = False
     ) -> None:
-        """Removes replicas of a broker name, all without `ids`, from the leader (code 1011).
+        """Remove replicas of a broker name, all without `ids`, from the leader (code 1011).
 
         A controller refuses replicas that are alive, unless `living`.
         """

@@ -43,7 +43,7 @@ class GroupAdmin(FormerMethod, Area):
     async def all_settings(
         self, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, Mapping[str, SubscriptionGroupConfig]]:
-        """The group table of every broker (code 201), by broker name."""
+        """Return the group table of every broker (code 201), by broker name."""
         return await self.ask_all(await self._admin.brokers.masters(), self._group_table, failures)
 
     async def _group_table(self, address: str) -> Mapping[str, SubscriptionGroupConfig]:
@@ -53,7 +53,9 @@ class GroupAdmin(FormerMethod, Area):
     async def names(
         self, *, system: bool = False, failures: dict[str, ClientError] | None = None
     ) -> list[str]:
-        """Every group with settings, offsets or a retry topic, sorted; built-in groups only with `system`."""
+        """Return every group with settings, offsets or a retry topic, sorted; built-in groups only with
+        `system`.
+        """
         tables = await self.all_settings(failures=failures)
         names = {name for table in tables.values() for name in table}
         names |= await self._groups_with_offsets(failures)
@@ -80,8 +82,8 @@ class GroupAdmin(FormerMethod, Area):
         )
 
     async def with_offsets_on(self, topic: str) -> list[str]:
-        """The groups of which a broker has offsets on a topic, whether the topic exists or not (code 43),
-        sorted. Brokers of 4.9 keep them when it is deleted. The first failure raises.
+        """Return the groups of which a broker has offsets on a topic, whether the topic exists or not (code
+        43), sorted. Brokers of 4.9 keep them when it is deleted. The first failure raises.
         """
         answers, failed = await self._offset_tables(await self._admin.brokers.masters())
         for error in failed.values():
@@ -92,7 +94,7 @@ class GroupAdmin(FormerMethod, Area):
     async def summaries(
         self, *, system: bool = False, failures: dict[str, ClientError] | None = None
     ) -> list[GroupSummary]:
-        """One summary for each group, sorted by name.
+        """Return one summary for each group, sorted by name.
 
         `failures` collects unreachable brokers; an error about a single group is in its summary.
         """
@@ -122,7 +124,7 @@ class GroupAdmin(FormerMethod, Area):
     async def settings(
         self, group: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, SubscriptionGroupConfig]:
-        """The settings of a group by broker name (code 201); GroupNotFound when no broker has any."""
+        """Return the settings of a group by broker name (code 201); GroupNotFound when no broker has any."""
         tables = await self.all_settings(failures=failures)
         found = {name: table[group] for name, table in tables.items() if group in table}
         if not found:
@@ -149,7 +151,9 @@ class GroupAdmin(FormerMethod, Area):
         cluster: str | None = None,
         failures: dict[str, ClientError] | None = None,
     ) -> list[str]:
-        """The masters that have settings of the group (201), of those named, of a cluster, or all; sorted."""
+        """Return the masters that have settings of the group (201), of those named, of a cluster, or all;
+        sorted.
+        """
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
         tables = await self.ask_all(targets, self._group_table, failures)
         return sorted(name for name, table in tables.items() if group in table)
@@ -157,14 +161,14 @@ class GroupAdmin(FormerMethod, Area):
     async def create(
         self, config: SubscriptionGroupConfig, *, brokers: Collection[str] = (), cluster: str | None = None
     ) -> TopicChange:
-        """Creates a group, or overwrites its settings (200), on masters of brokers, a cluster, or all."""
+        """Create a group, or overwrites its settings (200), on masters of brokers, a cluster, or all."""
         valid(check_group, config.group_name)
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
         put, failures = await self.ask_each(targets, lambda address: self._put(address, config))
         return TopicChange(tuple(put), failures)
 
     async def _put(self, address: str, config: SubscriptionGroupConfig) -> None:
-        """Sends the settings (200). SettingsIgnored when the broker did not keep those of 5.x."""
+        """Send the settings (200). SettingsIgnored when the broker did not keep those of 5.x."""
         await self.instance.ask(address, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config)
         wanted = [name for name in OF_5X if getattr(config, name) is not None]
         if not wanted:
@@ -182,7 +186,7 @@ class GroupAdmin(FormerMethod, Area):
         brokers: Collection[str] = (),
         cluster: str | None = None,
     ) -> TopicChange:
-        """Changes fields of SubscriptionGroupConfig on the named brokers, those of a cluster, or all.
+        """Change fields of SubscriptionGroupConfig on the named brokers, those of a cluster, or all.
 
         GroupNotFound when none of them has the group.
         """
@@ -211,7 +215,7 @@ class GroupAdmin(FormerMethod, Area):
         brokers: Collection[str] = (),
         cluster: str | None = None,
     ) -> TopicChange:
-        """Deletes the settings of a group (code 207), and with `remove_offset` its offsets."""
+        """Delete the settings of a group (code 207), and with `remove_offset` its offsets."""
         header = DeleteSubscriptionGroupRequestHeader(
             group_name=group, remove_offset=remove_offset, clean_offset=remove_offset
         )
@@ -221,7 +225,7 @@ class GroupAdmin(FormerMethod, Area):
     async def delete_topics(
         self, group: str, *, cluster: str | None = None, failures: Mapping[str, ClientError] | None = None
     ) -> dict[str, TopicChange]:
-        """Deletes the retry and dead-letter topics of a group, where they exist.
+        """Delete the retry and dead-letter topics of a group, where they exist.
 
         Brokers that `failures` lists as unreachable are skipped and count as failed.
         """
@@ -262,14 +266,14 @@ class GroupAdmin(FormerMethod, Area):
         )
 
     async def check_known(self, group: str, failures: dict[str, ClientError] | None) -> None:
-        """Raises when no broker knows the group, or when one that may know it did not answer."""
+        """Raise when no broker knows the group, or when one that may know it did not answer."""
         if failures or not (await self._admin.offsets.stats(group)).offset_table:
             await self.settings(group, failures=failures)
 
     async def set_mode(
         self, masters: Mapping[str, str], group: str, topic: str, mode: str, share: int = 0
     ) -> TopicChange:
-        """Sets how a group consumes a topic, PULL or POP (code 401).
+        """Set how a group consumes a topic, PULL or POP (code 401).
 
         With POP, a queue is shared by `share` clients more than there are; 0: by all of them.
         """
@@ -280,7 +284,7 @@ class GroupAdmin(FormerMethod, Area):
 
 
 def _note_lost(failures: Mapping[str, ClientError], lost: dict[str, ClientError]) -> None:
-    """Adds unreachable brokers to `lost`; raises any other failure."""
+    """Add unreachable brokers to `lost`; raise any other failure."""
     for name in failures.keys() - lost.keys():
         if not isinstance(failures[name], UNREACHED):
             raise failures[name]

@@ -60,8 +60,9 @@ class MessageAdmin(Area):
         return await self._query_uniq(topic, uniq_key, 0)
 
     async def query_by_id(self, topic: str, msg_id: str) -> QueryResult:
-        """The message with this id, a UNIQ_KEY or an offset message id; all messages of an inner batch, whose
-        offset message id they share."""
+        """Return the message with this id, a UNIQ_KEY or an offset message id; all messages of an inner
+        batch, whose offset message id they share.
+        """
         address = offset_id_address(msg_id)
         known = {
             value for table in (await self.instance.route(topic)).brokers.values() for value in table.values()
@@ -92,12 +93,15 @@ class MessageAdmin(Area):
         return QueryResult(tuple(found), broken | _worth_telling(failures))
 
     async def view(self, offset_msg_id: str) -> MessageExt:
-        """The message at the position in an offset message id, as `view_all`; of an inner batch the first."""
+        """Return the message at the position in an offset message id, as `view_all`; of an inner batch the
+        first.
+        """
         return (await self.view_all(offset_msg_id))[0]
 
     async def view_all(self, offset_msg_id: str) -> tuple[MessageExt, ...]:
-        """The messages of the record at the position in an offset message id (code 33): one, or those of an
-        inner batch. NotFound when there is none."""
+        """Return the messages of the record at the position in an offset message id (code 33): one, or those
+        of an inner batch. NotFound when there is none.
+        """
         address = offset_id_address(offset_msg_id)
         if address is None:
             raise InvalidRequest(f"{offset_msg_id!r} is not an offset message id")
@@ -156,12 +160,14 @@ class MessageAdmin(Area):
 
 
 def _worth_telling(failures: Mapping[str, ClientError]) -> dict[str, ClientError]:
-    """Failures of topics, but for those that have no queue any more or may not be read by anybody."""
+    """Return failures of topics, but for those that have no queue any more or may not be read by anybody."""
     return {topic: error for topic, error in failures.items() if not isinstance(error, NotFound)}
 
 
 def offset_id_address(msg_id: str) -> str | None:
-    """The broker address in an offset message id; None for any other text (a UNIQ_KEY has no valid port)."""
+    """Return the broker address in an offset message id; None for any other text (a UNIQ_KEY has no valid
+    port).
+    """
     try:
         host, port, offset = parse_offset_msg_id(msg_id)
     except CodecError:

@@ -60,7 +60,7 @@ MOVED: Final = {
 
 
 def moved(admin: Admin, name: str) -> Callable[..., Any]:
-    """The method that replaced `Admin.name`; warns the caller's caller."""
+    """Return the method that replaced `Admin.name`; warns the caller's caller."""
     area, _, method = MOVED[name].partition(".")
     warnings.warn(f"Admin.{name}() is now Admin.{area}.{method}()", DeprecationWarning, stacklevel=3)
     return getattr(getattr(admin, area), method)  # type: ignore[no-any-return]

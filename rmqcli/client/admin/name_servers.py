@@ -43,11 +43,11 @@ class NameServerAdmin(Area):
         return {address: address for address in servers} or self.addresses
 
     async def configs(self, *, failures: Failures | None = None) -> dict[str, dict[str, str]]:
-        """The properties that have a value (code 319)."""
+        """Return the properties that have a value (code 319)."""
         return await self.bodies(self.addresses, GET_NAMESRV_CONFIG, None, failures)
 
     async def set_config(self, values: Mapping[str, str], *, servers: Collection[str] = ()) -> TopicChange:
-        """Changes properties (code 318). A name server ignores names that it does not know.
+        """Change properties (code 318). A name server ignores names that it does not know.
 
         InvalidRequest for a name or value that is no line of text.
         """
@@ -55,7 +55,7 @@ class NameServerAdmin(Area):
         return await self.change(self._chosen(servers), UPDATE_NAMESRV_CONFIG, None, dict(values))
 
     async def entries(self, namespace: str, *, failures: Failures | None = None) -> dict[str, dict[str, str]]:
-        """The key-value entries of a namespace (code 219); none where a server does not know it."""
+        """Return the key-value entries of a namespace (code 219); none where a server does not know it."""
         header = GetKVListByNamespaceRequestHeader(namespace=namespace)
 
         async def ask(address: str) -> dict[str, str]:
@@ -70,7 +70,7 @@ class NameServerAdmin(Area):
     async def entry(
         self, namespace: str, key: str, *, failures: Failures | None = None
     ) -> dict[str, str | None]:
-        """The value of an entry (code 101); None where a server does not have it."""
+        """Return the value of an entry (code 101); None where a server does not have it."""
         header = GetKVConfigRequestHeader(namespace=namespace, key=key)
 
         async def ask(address: str) -> str | None:
@@ -84,17 +84,17 @@ class NameServerAdmin(Area):
     async def put_entry(
         self, namespace: str, key: str, value: str, *, servers: Collection[str] = ()
     ) -> TopicChange:
-        """Sets an entry (code 100)."""
+        """Set an entry (code 100)."""
         header = PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
         return await self.change(self._chosen(servers), PUT_KV_CONFIG, header, None)
 
     async def delete_entry(self, namespace: str, key: str, *, servers: Collection[str] = ()) -> TopicChange:
-        """Deletes an entry (code 102); it is no error that a server does not have it."""
+        """Delete an entry (code 102); it is no error that a server does not have it."""
         header = DeleteKVConfigRequestHeader(namespace=namespace, key=key)
         return await self.change(self._chosen(servers), DELETE_KV_CONFIG, header, None)
 
     async def wipe_write_permission(self, broker: str, *, failures: Failures | None = None) -> dict[str, int]:
-        """Removes the write permission of a broker from all topics (code 205). Returns counts of topics."""
+        """Remove the write permission of a broker from all topics (code 205). Returns counts of topics."""
         header = WipeWritePermOfBrokerRequestHeader(broker_name=broker)
 
         async def ask(address: str) -> int:
@@ -104,7 +104,7 @@ class NameServerAdmin(Area):
         return await self.ask_all(self.addresses, ask, failures)
 
     async def add_write_permission(self, broker: str, *, failures: Failures | None = None) -> dict[str, int]:
-        """Restores the write permission of a broker on all topics (code 327). Returns counts of topics."""
+        """Restore the write permission of a broker on all topics (code 327). Returns counts of topics."""
         header = AddWritePermOfBrokerRequestHeader(broker_name=broker)
 
         async def ask(address: str) -> int:

@@ -55,7 +55,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def next_messages(
         self, group: str, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[MessageQueue, NextMessage]:
-        """The next message to consume of each queue (code 303).
+        """Return the next message to consume of each queue (code 303).
 
         The first one where nothing is committed, or what follows the committed offset was deleted: brokers
         say a delay of 0 there, Java's a time since 1970.
@@ -73,7 +73,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def lags(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> list[QueueLag]:
-        """Every queue with an offset of the group, by topic, broker and number. NotFound for none."""
+        """Return every queue with an offset of the group, by topic, broker and number. NotFound for none."""
         connection = await self._admin.clients.connected(group, failures)
         stats = await self.stats_on(group, topic, connection, failures)
         if not stats.offset_table:
@@ -115,7 +115,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     def none_committed(
         self, group: str, topic: str | None, failures: Mapping[str, ClientError] | None
     ) -> ClientError:
-        """The error for a group without offsets: that of a broker that may have some, else NotFound."""
+        """Return the error for a group without offsets: that of a broker that may have some, else NotFound."""
         where = f" on topic {topic}" if topic else ""
         return self.absent(NotFound, f"group {group} has no offsets{where}", GET_CONSUME_STATS, failures)
 
@@ -165,7 +165,8 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         return found
 
     async def beyond(self, topic: str) -> list[str]:
-        """The groups with an offset beyond the end of a queue, sorted: they skip what is stored up to there.
+        """Return the groups with an offset beyond the end of a queue, sorted: they skip what is stored up to
+        there.
 
         That is what a topic which is deleted and created again does to them.
         """
@@ -179,7 +180,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         ]
 
     async def positions(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The next offset of each queue that has one, as running clients report it. NotFound for none."""
+        """Return the next offset of each queue that has one, as running clients report it. NotFound for none."""
         clients = self._admin.clients
         lags = await self.lags(group, topic)
         held = await clients.activity(group, await clients.consumer_ids(group, topic))
@@ -198,7 +199,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         queue_id: int | None = None,
         queues: Collection[MessageQueue] | None = None,
     ) -> ResetPlan:
-        """The effect of a reset on every queue, within the offsets that exist. Changes nothing.
+        """Return the effect of a reset on every queue, within the offsets that exist. Changes nothing.
 
         `queue_id` selects that queue of every broker, `queues` exactly these; NotFound when the topic has
         none of them. Running clients are asked for their position, which they commit only every few seconds.
@@ -209,7 +210,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         return await Resets(self._admin).plan(group, topic, target, queue_id, queues)
 
     async def reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
-        """Carries out a plan and reads the offsets back.
+        """Carry out a plan and read the offsets back.
 
         The result has the queues whose offset changes. Waits up to `settle` seconds for running consumers to
         move; a queue that was not seen to move by then has `confirmed=False`. Failures are reported per

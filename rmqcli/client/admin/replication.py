@@ -22,16 +22,16 @@ class ReplicationAdmin(Area):
     async def states(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, HARuntimeInfo]:
-        """The slaves of each master, and the master of each slave (code 907)."""
+        """Return the slaves of each master, and the master of each slave (code 907)."""
         return await self.bodies(seats, GET_BROKER_HA_STATUS, None, failures)
 
     async def epochs(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, EpochEntryCache]:
-        """The parts of the log by the masters that wrote them (code 1007); only with a controller."""
+        """Return the parts of the log by the masters that wrote them (code 1007); only with a controller."""
         return await self.bodies(seats, GET_BROKER_EPOCH_CACHE, None, failures)
 
     async def set_master_flush_offset(self, seats: Mapping[str, str], offset: int) -> TopicChange:
-        """Tells slaves how far their master has flushed (code 908); a master ignores it."""
+        """Tell slaves how far their master has flushed (code 908); a master ignores it."""
         header = ResetMasterFlushOffsetHeader(master_flush_offset=offset)
         return await self.change(seats, RESET_MASTER_FLUSH_OFFSET, header, None)

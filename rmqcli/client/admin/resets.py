@@ -67,7 +67,9 @@ class Resets:
         return plan
 
     async def _without_zeros(self, plan: ResetPlan) -> ResetPlan:
-        """The plan, with None for the 0 that brokers of 4.9 answer for a group without offsets on the topic."""
+        """Return the plan, with None for the 0 that brokers of 4.9 answer for a group without offsets on the
+        topic.
+        """
         if not any(reset.old == 0 for reset in plan.queues):
             return plan
         failures: dict[str, ClientError] = {}
@@ -126,7 +128,9 @@ class Resets:
         return base[target.kind] + (target.value if target.kind in ("offset", "shift") else 0)
 
     async def _offset_at(self, queue: MessageQueue, time: int, high: int) -> int:
-        """The first message stored at `time` or later; after the last one, 4.9 brokers return the last."""
+        """Return the first message stored at `time` or later; after the last one, 4.9 brokers return the
+        last.
+        """
         found = await self._offsets.search_offset(queue, time)
         if found != high - 1:
             return found
@@ -153,7 +157,7 @@ class Resets:
     async def _override(
         self, plan: ResetPlan, kept: Collection[MessageQueue]
     ) -> tuple[dict[MessageQueue, int | None], Failures]:
-        """Resets the queues whose broker ignored a commit, if it can; their offsets then, and failures."""
+        """Reset the queues whose broker ignored a commit, if it can; their offsets then, and failures."""
         part = plan._replace(queues=tuple(reset for reset in plan.queues if reset.queue in kept))
         if not all((await self._able(part)).values()):
             return {}, {}
@@ -171,7 +175,9 @@ class Resets:
         return {name: masters[name] for name in names}
 
     async def _online_way(self, plan: ResetPlan) -> Callable[[ResetPlan], Awaitable[Failures]]:
-        """The function that moves running consumers as planned; OnlineResetUnsupported when there is none."""
+        """Return the function that moves running consumers as planned; OnlineResetUnsupported when there is
+        none.
+        """
         route = await self._instance.route(plan.topic)
         whole = len(plan.queues) == len(route.subscribe)
         # A 4.9 broker moves the write queues, and refuses if the group has no offset on one of them
@@ -192,11 +198,13 @@ class Resets:
         return await gather_all(targets, lambda name: self._takes_queues(targets[name]))
 
     async def _brokers_write(self, plan: ResetPlan) -> bool:
-        """True if a broker of the plan may write offsets itself, so that they say nothing about clients."""
+        """Return True if a broker of the plan may write offsets itself, so that they say nothing about
+        clients.
+        """
         return any((await self._able(plan)).values())
 
     async def _commit_positions(self, plan: ResetPlan) -> None:
-        """Commits the positions that the clients would commit within seconds.
+        """Commit the positions that the clients would commit within seconds.
 
         A broker refuses to reset the whole topic while the group has no offset on one of its queues (for
         which it answers 0), and an offset behind the clients would look like one that was moved.
@@ -207,7 +215,9 @@ class Resets:
         await gather_all(behind, lambda queue: self._offsets.commit(queue, positions[queue], plan.group))
 
     async def _takes_queues(self, address: str) -> bool:
-        """True if a broker's configuration (26) says that it resets single queues; False if unreadable."""
+        """Return True if a broker's configuration (26) says that it resets single queues; False if
+        unreadable.
+        """
         reply = await self._admin.invoke(address, GET_BROKER_CONFIG.code)
         return SERVER_SIDE_RESET in bytes(reply.body).decode("utf-8", "replace").splitlines()
 

@@ -48,7 +48,7 @@ async def settled(
     *,
     brokers_write: bool,
 ) -> list[QueueResetResult]:
-    """Polls for up to `seconds` until every queue that changes has moved. `before` is the activity at the
+    """Poll for up to `seconds` until every queue that changes has moved. `before` is the activity at the
     reset; with `brokers_write`, committed offsets prove nothing.
     """
     look = _positions if brokers_write else _committed
@@ -94,7 +94,7 @@ async def _committed(
 async def _positions(
     admin: Admin, plan: ResetPlan, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, Seen]:
-    """The positions of the clients; the committed offset of a queue that no client reports."""
+    """Return the positions of the clients; the committed offset of a queue that no client reports."""
     held = await admin.clients.activity(plan.group, plan.clients)
     found = {queue: Seen(held[queue].offset, held[queue].client_id) for queue in queues if queue in held}
     if len(found) < len(queues):
@@ -123,12 +123,12 @@ def _consumed_since(before: Activity, now: Activity) -> bool:
 
 
 def _had_all(reset: QueueReset, before: Activity | None) -> bool:
-    """True if anything that the owner consumes after the reset is a replay."""
+    """Return True if anything that the owner consumes after the reset is a replay."""
     return before is not None and before.offset == reset.max_offset > reset.new
 
 
 def _shows(reset: QueueReset, seen: Seen, *, brokers_write: bool) -> bool:
-    """True if the offset by itself proves the reset."""
+    """Return True if the offset by itself proves the reset."""
     offset = seen.offset
     if offset is None or offset < reset.new or (brokers_write and seen.client is None):
         return False

@@ -32,7 +32,7 @@ class StaticTopicAdmin(Area):
         return {name: config for name, config in found.items() if config is not None}
 
     async def put(self, mapped: Mapping[str, TopicConfigAndQueueMapping], *, force: bool = False) -> None:
-        """Writes settings and mapping to each of these masters, one after the other; the first failure raises.
+        """Write settings and mapping to each of these masters, one after the other; the first failure raises.
 
         A broker refuses an older epoch, and changes of ranges that are fixed, unless `force`.
         """

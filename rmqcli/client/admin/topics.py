@@ -60,7 +60,7 @@ class TopicAdmin(FormerMethod, Area):
     former = "topics"
 
     async def names(self) -> list[str]:
-        """All topics of the name server, sorted, including retry, dead-letter and system topics.
+        """Return all topics of the name server, sorted, including retry, dead-letter and system topics.
 
         NoBrokers if no broker is registered.
         """
@@ -70,7 +70,7 @@ class TopicAdmin(FormerMethod, Area):
         return sorted(answer.body.topic_list)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """The current route from the name server; NoRoute when it has none."""
+        """Return the current route from the name server; NoRoute when it has none."""
         return (await self.instance.routes.read(topic, self.instance.timeout)).data
 
     async def masters(self, topic: str) -> dict[str, str]:
@@ -79,7 +79,7 @@ class TopicAdmin(FormerMethod, Area):
         return {name: table[min(table)] for name, table in route.brokers.items() if table}
 
     async def holders(self, topic: str) -> tuple[str, ...]:
-        """The brokers that have the topic, as the name server knows; none for an unknown topic."""
+        """Return the brokers that have the topic, as the name server knows; none for an unknown topic."""
         try:
             return tuple(data.broker_name for data in (await self.route(topic)).queue_datas)
         except NoRoute:
@@ -88,7 +88,9 @@ class TopicAdmin(FormerMethod, Area):
     async def hidden(
         self, topic: str, read_queues: int, *, brokers: Collection[str] = ()
     ) -> dict[MessageQueue, int]:
-        """The messages that a smaller number of read queues hides from consumers, by queue, if there are any."""
+        """Return the messages that a smaller number of read queues hides from consumers, by queue, if there
+        are any.
+        """
         failures: dict[str, ClientError] = {}
         stats = await self.stats(topic, brokers=brokers, failures=failures)
         for error in failures.values():
@@ -100,7 +102,7 @@ class TopicAdmin(FormerMethod, Area):
     async def settings(
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, TopicConfig]:
-        """The settings of a topic by broker name (code 21); TopicNotFound when no broker has it."""
+        """Return the settings of a topic by broker name (code 21); TopicNotFound when no broker has it."""
         tables = await self.bodies(await self.masters(topic), GET_ALL_TOPIC_CONFIG, None, failures)
         known = {name: table.topic_config_table.get(topic) for name, table in tables.items()}
         found = {name: config for name, config in known.items() if config is not None}
@@ -112,7 +114,7 @@ class TopicAdmin(FormerMethod, Area):
     async def all_settings(
         self, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, Mapping[str, TopicConfig]]:
-        """The topic table of every master (code 21), by broker name."""
+        """Return the topic table of every master (code 21), by broker name."""
         tables = await self.bodies(await self._admin.brokers.masters(), GET_ALL_TOPIC_CONFIG, None, failures)
         return {name: table.topic_config_table for name, table in tables.items()}
 
@@ -186,7 +188,7 @@ class TopicAdmin(FormerMethod, Area):
         order: bool = False,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Creates the topic, or overwrites its settings, on the named masters, those of a cluster, or all.
+        """Create the topic, or overwrites its settings, on the named masters, those of a cluster, or all.
 
         `attributes` is the text `+key=value,-key` of 5.x. `order` also stores the queue layout in the name
         servers.
@@ -209,12 +211,12 @@ class TopicAdmin(FormerMethod, Area):
         return change
 
     async def order_layout(self, topic: str) -> str:
-        """The layout that the route of a topic gives, `broker-a:4;broker-b:4`; NoRoute without one."""
+        """Return the layout that the route of a topic gives, `broker-a:4;broker-b:4`; NoRoute without one."""
         data = sorted((await self.route(topic)).queue_datas, key=lambda queues: queues.broker_name)
         return ";".join(f"{queues.broker_name}:{queues.write_queue_nums}" for queues in data)
 
     async def _order_layout(self, topic: str) -> dict[str, str]:
-        """The layout of an ordered topic in the name servers: broker name → `name:queues`."""
+        """Return the layout of an ordered topic in the name servers: broker name → `name:queues`."""
         header = GetKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
         try:
             text = (await self.instance.ask_name_server(GET_KV_CONFIG, header)).header.value or ""
@@ -223,7 +225,7 @@ class TopicAdmin(FormerMethod, Area):
         return {entry.partition(":")[0]: entry for entry in text.split(";") if entry}
 
     async def put(self, config: TopicConfig, broker: str, attributes: str | None = None) -> None:
-        """Creates a topic on one broker, or overwrites its settings there (17). `attributes` is as in
+        """Create a topic on one broker, or overwrites its settings there (17). `attributes` is as in
         `create`.
 
         An ordered topic also needs `put_layout`.
@@ -233,7 +235,7 @@ class TopicAdmin(FormerMethod, Area):
         await self._put(address, topic_header(config, attributes))
 
     async def _put(self, address: str, header: CreateTopicRequestHeader) -> None:
-        """Sends the settings (17). SettingsIgnored when the broker did not keep the attributes."""
+        """Send the settings (17). SettingsIgnored when the broker did not keep the attributes."""
         await self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, header, None)
         self.instance.routes.outdate(header.topic)
         wanted = dict(
@@ -248,7 +250,7 @@ class TopicAdmin(FormerMethod, Area):
             raise SettingsIgnored(f"topic {header.topic}", ignored, address)
 
     async def put_layout(self, topic: str) -> None:
-        """Stores the layout of an ordered topic, that of its route, in the name servers (100)."""
+        """Store the layout of an ordered topic, that of its route, in the name servers (100)."""
         layout = await self.order_layout(topic)
         await self._update_name_servers(
             PUT_KV_CONFIG, PutKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic, value=layout)
@@ -265,7 +267,7 @@ class TopicAdmin(FormerMethod, Area):
         perm: int | None = None,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Changes settings on every broker that has the topic, or on those named or of a cluster."""
+        """Change settings on every broker that has the topic, or on those named or of a cluster."""
         unknown: dict[str, ClientError] = {}
         configs = await self.settings(topic, failures=unknown)
         chosen = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
@@ -283,7 +285,7 @@ class TopicAdmin(FormerMethod, Area):
     async def delete(
         self, topic: str, *, cluster: str | None = None, failures: Mapping[str, ClientError] | None = None
     ) -> TopicChange:
-        """Deletes the topic on the masters that have it (of one cluster), then from every name server.
+        """Delete the topic on the masters that have it (of one cluster), then from every name server.
 
         When a broker fails, the name servers keep the route, because that broker would register the topic
         again. Brokers that `failures` lists as unreachable are skipped and count as failed.
@@ -318,7 +320,7 @@ class TopicAdmin(FormerMethod, Area):
     async def _update_name_servers(
         self, operation: Operation[HeaderT, None, None, None], header: HeaderT
     ) -> None:
-        """Sends a change to every name server; they do not replicate."""
+        """Send a change to every name server; they do not replicate."""
         await gather_all(
             self.instance.name_servers.addresses,
             lambda address: self.instance.ask(address, operation, header, None),
@@ -326,7 +328,7 @@ class TopicAdmin(FormerMethod, Area):
 
 
 def topic_header(config: TopicConfig, attributes: str | None = None) -> CreateTopicRequestHeader:
-    """The header that creates a topic, or a static one, with these settings."""
+    """Return the header that creates a topic, or a static one, with these settings."""
     return CreateTopicRequestHeader(
         topic=config.topic_name,
         read_queue_nums=config.read_queue_nums,

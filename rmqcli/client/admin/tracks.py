@@ -40,7 +40,7 @@ class Track(NamedTuple):
 
 
 async def tracks(admin: Admin, message: MessageExt) -> list[Track]:
-    """The fate of the message in each group that has offsets of its topic or subscribes to it."""
+    """Return the fate of the message in each group that has offsets of its topic or subscribes to it."""
     failures: dict[str, ClientError] = {}
     groups = await admin.topics.groups(message.topic, failures=failures)
     queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
@@ -57,7 +57,7 @@ async def tracks(admin: Admin, message: MessageExt) -> list[Track]:
 
 
 def state_of(message: MessageExt, connection: ConsumerConnection | None, offset: int | None) -> TrackType:
-    """The state by the offset and the clients of a group (None: no client is connected)."""
+    """Return the state by the offset and the clients of a group (None: no client is connected)."""
     is_past = offset is not None and offset > message.queue_offset
     if connection is None:
         return TrackType.CONSUMED if is_past else TrackType.NOT_ONLINE
@@ -72,6 +72,8 @@ def state_of(message: MessageExt, connection: ConsumerConnection | None, offset:
 
 
 def _takes(connection: ConsumerConnection, message: MessageExt) -> bool:
-    """True if the tags that the group subscribes to include that of the message; SQL92 is not evaluated."""
+    """Return True if the tags that the group subscribes to include that of the message; SQL92 is not
+    evaluated.
+    """
     subscription = connection.subscription_table.get(message.topic)
     return subscription is None or not subscription.tags_set or message.tags in subscription.tags_set

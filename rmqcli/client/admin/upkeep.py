@@ -41,7 +41,9 @@ class UpkeepAdmin(Area):
     async def cold_data(
         self, seats: Mapping[str, str], *, failures: Failures | None = None
     ) -> dict[str, dict[str, Any]]:
-        """The table of reads of cold data by broker (code 2003), with Java's names; {} where there is none."""
+        """Return the table of reads of cold data by broker (code 2003), with Java's names; {} where there is
+        none.
+        """
 
         async def ask(address: str) -> dict[str, Any]:
             body = (await self.instance.ask(address, GET_COLD_DATA_FLOW_CTR_INFO, None, None)).body
@@ -50,9 +52,9 @@ class UpkeepAdmin(Area):
         return await self.ask_all(seats, ask, failures)
 
     async def set_cold_limit(self, seats: Mapping[str, str], group: str, size: int) -> TopicChange:
-        """Limits the bytes of cold data that a group reads in a second (code 2001).
+        """Limit the bytes of cold data that a group reads in a second (code 2001).
 
-        The limits are read again: NotSupported for a broker that accepted one and keeps none.
+        The limits are read again: NotSupported for a broker that accepted one and keep none.
         """
         values = {group: str(size)}
         valid(encode_properties_text, values)
@@ -72,16 +74,16 @@ class UpkeepAdmin(Area):
         return TopicChange(kept, failures)
 
     async def remove_cold_limit(self, seats: Mapping[str, str], group: str) -> TopicChange:
-        """Removes the limit of a group (code 2002)."""
+        """Remove the limit of a group (code 2002)."""
         return await self.change(seats, REMOVE_COLD_DATA_FLOW_CTR_CONFIG, None, group.encode())
 
     async def set_read_ahead(self, seats: Mapping[str, str], mode: int) -> TopicChange:
-        """Sets how the system reads ahead in commit logs: NORMAL or RANDOM (code 2004)."""
+        """Set how the system reads ahead in commit logs: NORMAL or RANDOM (code 2004)."""
         header = SetCommitLogReadModeRequestHeader(read_ahead_mode=mode)
         return await self.change(seats, SET_COMMITLOG_READ_MODE, header, None)
 
     async def export_tables(self, seats: Mapping[str, str], tables: Collection[str]) -> TopicChange:
-        """Makes brokers write tables that they keep in RocksDB as JSON on their disks (code 355).
+        """Make brokers write tables that they keep in RocksDB as JSON on their disks (code 355).
 
         `tables` are of topics, subscriptionGroups and consumerOffsets.
         """
@@ -91,7 +93,7 @@ class UpkeepAdmin(Area):
     async def compare_queues(
         self, seats: Mapping[str, str], topic: str, since: int, *, failures: Failures | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Makes brokers compare their consume queues in files and in RocksDB (code 354).
+        """Make brokers compare their consume queues in files and in RocksDB (code 354).
 
         `since` is a store time (epoch ms); an empty `topic` means all. What they find is in their logs.
         """
@@ -104,15 +106,15 @@ class UpkeepAdmin(Area):
         return await self.ask_all(seats, ask, failures)
 
     async def export_pop_records(self, seats: Mapping[str, str]) -> TopicChange:
-        """Makes brokers move records of POP from RocksDB to files (code 200056)."""
+        """Make brokers move records of POP from RocksDB to files (code 200056)."""
         return await self.change(seats, POP_ROLLBACK, None, None)
 
     async def add_broker(self, container: str, path: str) -> None:
-        """Starts a broker in a container with a configuration file of the container's machine (code 902)."""
+        """Start a broker in a container with a configuration file of the container's machine (code 902)."""
         await self.instance.ask(container, ADD_BROKER, AddBrokerRequestHeader(config_path=path), {})
 
     async def remove_broker(self, container: str, cluster: str, name: str, broker_id: int) -> None:
-        """Stops a broker of a container (code 903)."""
+        """Stop a broker of a container (code 903)."""
         header = RemoveBrokerRequestHeader(broker_name=name, broker_cluster_name=cluster, broker_id=broker_id)
         await self.instance.ask(container, REMOVE_BROKER, header, None)
 

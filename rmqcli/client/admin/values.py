@@ -58,7 +58,7 @@ class TopicChange(NamedTuple):
 
 
 def stored(queues: Mapping[MessageQueue, TopicOffset]) -> int:
-    """The messages of queues that can still be read."""
+    """Return the messages of queues that can still be read."""
     return sum(max(0, ends.max_offset - ends.min_offset) for ends in queues.values())
 
 
@@ -106,7 +106,7 @@ class QueueLag(NamedTuple):
 
 
 def lag_of(stats: ConsumeStats, *, broadcasting: bool = False) -> tuple[int | None, str | None]:
-    """The lag of all queues of a group, or None and the reason why it is unknown."""
+    """Return the lag of all queues of a group, or None and the reason why it is unknown."""
     offsets = stats.offset_table.values()
     if broadcasting:
         return None, BROADCASTING

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def by_config(mine: Collection[MessageQueue]) -> Allocate:
-    """A fixed list, independent of the group (CONFIG)."""
+    """Return a fixed list, independent of the group (CONFIG)."""
     fixed = list(mine)
     return lambda client, queues, clients: list(fixed)
 

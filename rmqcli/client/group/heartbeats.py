@@ -44,12 +44,12 @@ class Heartbeats:
         self._informing: set[str] = set()
 
     def join_producer(self, group: str) -> None:
-        """Registers a producer group at the brokers of all later routes."""
+        """Register a producer group at the brokers of all later routes."""
         self._producers[group] += 1
         self._start()
 
     def join_consumer(self, data: ConsumerData) -> None:
-        """Registers a consumer group, or replaces its subscriptions."""
+        """Register a consumer group, or replaces its subscriptions."""
         self._consumers[data.group_name] = msgspec.structs.replace(data, unit_mode=self._instance.unit_mode)
         self._start()
 
@@ -60,7 +60,7 @@ class Heartbeats:
         settings: ConsumerSettings,
         subscriptions: list[SubscriptionData],
     ) -> None:
-        """Registers a consumer group, or replaces its subscriptions, at all brokers now."""
+        """Register a consumer group, or replaces its subscriptions, at all brokers now."""
         data = ConsumerData(
             group_name=group,
             consume_type=consume_type,
@@ -72,7 +72,7 @@ class Heartbeats:
         await self.send_all()
 
     async def leave_producer(self, group: str) -> None:
-        """Unregisters the group at every broker that knows it, unless another producer still uses it."""
+        """Unregister the group at every broker that knows it, unless another producer still uses it."""
         self._producers[group] -= 1
         if self._producers[group] <= 0:
             del self._producers[group]
@@ -83,7 +83,7 @@ class Heartbeats:
             await self._leave([], [group])
 
     async def leave_all(self) -> None:
-        """Unregisters all groups that remain, in LEAVE_TIMEOUT at most, even when cancelled."""
+        """Unregister all groups that remain, in LEAVE_TIMEOUT at most, even when cancelled."""
         producers, consumers = list(self._producers), list(self._consumers)
         self._producers.clear()
         self._consumers.clear()
@@ -93,14 +93,14 @@ class Heartbeats:
         await self._send_to(self._addresses())
 
     async def introduce(self, addresses: Iterable[str]) -> None:
-        """Sends a heartbeat to those brokers that have received none on the connection in use."""
+        """Send a heartbeat to those brokers that have received none on the connection in use."""
         link = self._instance.pool.link
         await self._send_to(
             [a for a in addresses if self._informed.get(a) is None or self._informed[a] is not link(a)]
         )
 
     def connected(self, address: str) -> None:
-        """Sends a heartbeat to a reconnected broker, which may have restarted. Java waits up to 30 s."""
+        """Send a heartbeat to a reconnected broker, which may have restarted. Java waits up to 30 s."""
         if address in self._informed and address not in self._informing:
             self._instance.nursery.start_soon(self.introduce, [address], name=f"heartbeat to {address}")
 

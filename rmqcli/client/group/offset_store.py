@@ -45,19 +45,19 @@ class OffsetFileUnwritable(ClientError):
 
 class OffsetStore(Protocol):
     async def load(self) -> None:
-        """Prepares the store, once, before the first read."""
+        """Prepare the store, once, before the first read."""
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> None: ...
 
     def memory(self, queue: MessageQueue) -> int | None: ...
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The stored offset, or None; ClientError when it cannot be read now."""
+        """Return the stored offset, or None; ClientError when it cannot be read now."""
 
     async def persist(
         self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
     ) -> None:
-        """Saves offsets of these queues. `sure` waits for the replies, `all_of` includes unchanged offsets.
+        """Save offsets of these queues. `sure` waits for the replies, `all_of` includes unchanged offsets.
 
         Raises OffsetFileUnwritable; offsets that a broker did not accept are sent again the next time.
         """
@@ -141,7 +141,7 @@ class LocalFileOffsetStore(_Memory):
         self._written: dict[MessageQueue, int] = {}
 
     async def load(self) -> None:
-        """Reads the file; OffsetFileDamaged when it and its .bak are unreadable."""
+        """Read the file; OffsetFileDamaged when it and its .bak are unreadable."""
         self._table.update(await trio.to_thread.run_sync(self._load))
         self._written = dict(self._table)
 
@@ -161,7 +161,7 @@ class LocalFileOffsetStore(_Memory):
         self._written.update(moved)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Does nothing: a broadcasting client returns to all its queues."""
+        """Do nothing: a broadcasting client returns to all its queues."""
 
     def _load(self) -> dict[MessageQueue, int]:
         damaged = False
@@ -202,7 +202,7 @@ class LocalFileOffsetStore(_Memory):
 
 
 def offset_store(instance: ClientInstance, group: str, settings: ConsumerSettings) -> OffsetStore:
-    """The offset store of a consumer: a file when broadcasting, else the brokers."""
+    """Return the offset store of a consumer: a file when broadcasting, else the brokers."""
     if settings.broadcasting:
         return LocalFileOffsetStore(offsets_file(settings.offsets_folder, instance.lasting_id, group))
     return RemoteBrokerOffsetStore(instance, group)
@@ -225,16 +225,16 @@ class StartOffsets(OffsetCalls):
         self.started_ms = instance.now_ms()
 
     def note_absent(self, topic: str) -> None:
-        """Notes that a topic does not exist: the queues that it gets are read from their first message on."""
+        """Note that a topic does not exist: the queues that it gets are read from their first message on."""
         self._absent.setdefault(topic, self.instance.now_ms())
 
     async def find(self, queue: MessageQueue) -> int:
-        """The stored offset, else the one that the settings select; ClientError if no broker replies."""
+        """Return the stored offset, else the one that the settings select; ClientError if no broker replies."""
         stored = await self._offsets.read(queue)
         return await self._first(queue) if stored is None else stored
 
     async def _first(self, queue: MessageQueue) -> int:
-        """The offset by the settings; on a retry topic LAST means 0, and TIMESTAMP the end."""
+        """Return the offset by the settings; on a retry topic LAST means 0, and TIMESTAMP the end."""
         is_retry, where = queue.topic.startswith(RETRY_PREFIX), self._settings.consume_from
         if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
             return 0
@@ -248,7 +248,7 @@ class StartOffsets(OffsetCalls):
         return await self.search_offset(queue, self.started_ms - HALF_AN_HOUR if given is None else given)
 
     async def _is_awaited(self, queue: MessageQueue) -> bool:
-        """True if all messages of the queue came after its topic was found to be absent."""
+        """Return True if all messages of the queue came after its topic was found to be absent."""
         since = self._absent.get(queue.topic)
         if since is None or await self.min_offset(queue) > 0:
             return False

@@ -31,21 +31,21 @@ class OffsetCalls:
     """The answer wanted from brokers that know no offset: 0 where they can (None, as Java), or never."""
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The lowest offset that can still be read."""
+        """Return the lowest offset that can still be read."""
         queue = self.instance.namespace.wrap_queue(queue)
         topic, name, number = queue.topic, queue.broker_name, queue.queue_id
         header = GetMinOffsetRequestHeader(topic=topic, queue_id=number, bname=name)
         return (await self.instance.ask_queue(queue, GET_MIN_OFFSET, header)).header.offset
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message will get."""
+        """Return the offset that the next message will get."""
         queue = self.instance.namespace.wrap_queue(queue)
         topic, name, number = queue.topic, queue.broker_name, queue.queue_id
         header = GetMaxOffsetRequestHeader(topic=topic, queue_id=number, bname=name)
         return (await self.instance.ask_queue(queue, GET_MAX_OFFSET, header)).header.offset
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at `timestamp_ms` (epoch) or later.
+        """Return the offset of the first message stored at `timestamp_ms` (epoch) or later.
 
         Brokers of 4.9 may return any of several messages of that millisecond, or a neighbour, and the last
         message when there is none.
@@ -56,14 +56,16 @@ class OffsetCalls:
         return (await self.instance.ask_queue(queue, SEARCH_OFFSET_BY_TIMESTAMP, header)).header.offset
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """The time (epoch ms) at which the oldest message of the queue was stored; -1 for an empty queue."""
+        """Return the time (epoch ms) at which the oldest message of the queue was stored; -1 for an empty
+        queue.
+        """
         queue = self.instance.namespace.wrap_queue(queue)
         topic, name, number = queue.topic, queue.broker_name, queue.queue_id
         header = GetEarliestMsgStoretimeRequestHeader(topic=topic, queue_id=number, bname=name)
         return (await self.instance.ask_queue(queue, GET_EARLIEST_MSG_STORETIME, header)).header.timestamp
 
     async def committed(self, queue: MessageQueue, group: str | None = None) -> int | None:
-        """The next offset that the group will consume; None when it never committed one.
+        """Return the next offset that the group will consume; None when it never committed one.
 
         A broker of 4.9 answers 0 for an unknown group while the queue is still wholly in memory; others do so
         unless `zero_if_absent` is False.
@@ -82,7 +84,7 @@ class OffsetCalls:
     async def commit(
         self, queue: MessageQueue, offset: int, group: str | None = None, *, oneway: bool = False
     ) -> None:
-        """Sets the group's next offset. Running consumers of the group overwrite it within seconds."""
+        """Set the group's next offset. Running consumers of the group overwrite it within seconds."""
         queue = self.instance.namespace.wrap_queue(queue)
         header = UpdateConsumerOffsetRequestHeader(
             consumer_group=self.instance.namespace.wrap(group or self.group),

@@ -49,7 +49,7 @@ class Rebalance(ABC):
 
     @abstractmethod
     async def topics(self) -> Iterable[str] | None:
-        """The topics to divide in a round that begins; None to skip the round."""
+        """Return the topics to divide in a round that begins; None to skip the round."""
 
     @abstractmethod
     async def divided(self, topic: str, share: Share) -> None:
@@ -85,7 +85,9 @@ class Rebalance(ABC):
                 await self.divided(topic, share)
 
     async def _divide(self, topic: str) -> Share | None:
-        """The current share in a topic: None if brokers know no member, ClientError if none can be asked."""
+        """Return the current share in a topic: None if brokers know no member, ClientError if none can be
+        asked.
+        """
         route = await self._instance.route(topic)
         queues = sorted(route.subscribe)
         if not self._shared:
@@ -135,7 +137,7 @@ class PullRebalance(Rebalance):
         self.names: set[str] = set()
 
     def start(self) -> None:
-        """Starts the rounds; when they run already, the next one begins now."""
+        """Start the rounds; when they run already, the next one begins now."""
         if self._scope is None:
             self._scope = self._instance.start(self.run, "rebalance")
         self.soon()
@@ -145,11 +147,11 @@ class PullRebalance(Rebalance):
             self._scope.cancel()
 
     def forget(self, topic: str) -> None:
-        """Makes the next division of the topic count as changed."""
+        """Make the next division of the topic count as changed."""
         self._known.pop(topic, None)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The current queues of this member in a topic; ClientError when brokers cannot be asked."""
+        """Return the current queues of this member in a topic; ClientError when brokers cannot be asked."""
         self._clients_of.clear()
         share = await self._divide(topic)
         return [] if share is None else share.mine
@@ -165,4 +167,4 @@ class PullRebalance(Rebalance):
             await self._on_change(topic, *share)
 
     def failed(self, topic: str, error: ClientError) -> None:
-        """Does nothing; a pull consumer reports no errors of rounds."""
+        """Do nothing; a pull consumer reports no errors of rounds."""

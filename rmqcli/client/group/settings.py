@@ -117,7 +117,7 @@ class PushSettings(ConsumerSettings):
     _long_poll: ClassVar[str | None] = "long_poll"
 
     def reconsume_limit(self, orderly: bool) -> int:
-        """The number of retries before a message becomes a dead letter."""
+        """Return the number of retries before a message becomes a dead letter."""
         if self.max_reconsume_times != -1:
             return self.max_reconsume_times
         return MAX_DELAY_ORDERLY if orderly else DEFAULT_RECONSUME_TIMES

@@ -36,7 +36,7 @@ class MessageSelector(NamedTuple):
         return self.expression_type != "TAG"
 
     def tags(self) -> frozenset[str]:
-        """The tags of the expression; none for all messages and for SQL92. Raises InvalidRequest."""
+        """Return the tags of the expression; none for all messages and for SQL92. Raises InvalidRequest."""
         if self.is_sql:
             return frozenset()
         try:
@@ -60,13 +60,13 @@ class Subscription:
         )
 
     def renew(self, now_ms: int) -> None:
-        """Sets a new version for the next heartbeat."""
+        """Set a new version for the next heartbeat."""
         version = max(now_ms, self.data.sub_version + 1)
         self.data = msgspec.structs.replace(self.data, sub_version=version)
 
 
 def subscription_of(topic: str, given: str | MessageSelector, version: int) -> Subscription:
-    """The subscription to a topic; InvalidRequest for an invalid name or expression."""
+    """Return the subscription to a topic; InvalidRequest for an invalid name or expression."""
     valid(check_topic, topic)
     selector = given if isinstance(given, MessageSelector) else MessageSelector(given)
     return Subscription(topic, selector, version)
@@ -88,13 +88,13 @@ def subscriptions(
 
 
 async def check_at(instance: ClientInstance, address: str, group: str, data: SubscriptionData) -> None:
-    """Raises BrokerRefused for a SQL92 condition that this broker does not accept (code 46)."""
+    """Raise BrokerRefused for a SQL92 condition that this broker does not accept (code 46)."""
     body = CheckClientRequestBody(client_id=instance.client_id, group=group, subscription_data=data)
     await instance.ask(address, CHECK_CLIENT_CONFIG, None, body)
 
 
 async def check_at_broker(instance: ClientInstance, group: str, data: SubscriptionData) -> None:
-    """Calls `check_at` for a random broker of the topic."""
+    """Call `check_at` for a random broker of the topic."""
     route = await instance.route(data.topic)
     addresses = [table[min(table)] for table in route.brokers.values() if table]
     await check_at(instance, instance.random.choice(addresses), group, data)

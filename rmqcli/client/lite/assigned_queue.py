@@ -40,7 +40,7 @@ class AssignedQueue:
         return self.batches[-1][-1].queue_offset - self.batches[0][0].queue_offset if self.batches else 0
 
     def begin(self, offset: int) -> None:
-        """Sets the start offset, unless a seek has set one."""
+        """Set the start offset, unless a seek has set one."""
         if self.next_offset is None:
             self.next_offset = self.consumed = self.done = offset
 
@@ -57,12 +57,12 @@ class AssignedQueue:
         return batch
 
     def seek(self, offset: int) -> None:
-        """Discards cached messages and continues at `offset`."""
+        """Discard cached messages and continues at `offset`."""
         self.next_offset = self.consumed = self.done = offset
         self._discard()
 
     def refetch(self) -> None:
-        """Discards cached messages, which are pulled again."""
+        """Discard cached messages, which are pulled again."""
         self.next_offset = self.consumed
         self._discard()
 
@@ -84,6 +84,6 @@ class AssignedQueue:
 
 
 def consumed_offsets(queues: Mapping[MessageQueue, AssignedQueue], topic: str) -> dict[MessageQueue, int]:
-    """The offsets behind the last polled messages of a topic."""
+    """Return the offsets behind the last polled messages of a topic."""
     found = ((queue, state.consumed) for queue, state in queues.items() if queue.topic == topic)
     return {queue: offset for queue, offset in found if offset is not None}

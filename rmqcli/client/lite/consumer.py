@@ -118,7 +118,7 @@ class LitePullConsumer(Client):
     async def subscribe(
         self, topic: str, selector: str | MessageSelector = "*", *, on_change: QueuesChanged | None = None
     ) -> None:
-        """Subscribes to a topic; `selector` is a tag expression or MessageSelector.by_sql.
+        """Subscribe to a topic; `selector` is a tag expression or MessageSelector.by_sql.
 
         `on_change` is called with all queues of the topic and those of this member when they change. Raises
         InvalidRequest after `assign`, NoRoute for an unknown topic, BrokerRefused for a SQL92 condition that
@@ -137,7 +137,7 @@ class LitePullConsumer(Client):
         self._rebalance.start()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Releases the queues of `topic`."""
+        """Release the queues of `topic`."""
         topic = self._namespace.wrap(topic)
         self._rebalance.names.discard(topic)
         self._rebalance.forget(topic)
@@ -151,7 +151,7 @@ class LitePullConsumer(Client):
         queues: Iterable[MessageQueue],
         selectors: Mapping[str, str | MessageSelector] = EVERYTHING,
     ) -> None:
-        """Reads exactly these queues, filtered by `selectors` (by topic); replaces an earlier assignment.
+        """Read exactly these queues, filtered by `selectors` (by topic); replaces an earlier assignment.
 
         Raises InvalidRequest after `subscribe`, BrokerRefused for a SQL92 condition that the broker does not
         accept.
@@ -179,13 +179,14 @@ class LitePullConsumer(Client):
         return subscription
 
     def _begin_again(self, topic: str) -> None:
-        """Discards cached messages of the topic, which a former filter selected."""
+        """Discard cached messages of the topic, which a former filter selected."""
         for held in self._held.values():
             if held.queue.topic == topic:
                 held.refetch()
 
     async def poll(self, timeout: float | None = None) -> list[MessageExt]:
-        """The next messages, of one queue and in its order; empty after `timeout` seconds (5) without any.
+        """Return the next messages, of one queue and in its order; empty after `timeout` seconds (5) without
+        any.
 
         Messages of earlier calls count as consumed, and are committed when the commit interval has passed.
         """
@@ -204,7 +205,7 @@ class LitePullConsumer(Client):
                 await self._arrival.wait()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continues at `offset`; InvalidRequest outside the queue, or for a queue of another consumer."""
+        """Continue at `offset`; InvalidRequest outside the queue, or for a queue of another consumer."""
         self._ours(queue)
         low, high = await self._pull.min_offset(queue), await self._pull.max_offset(queue)
         if not low <= offset <= high:
@@ -214,11 +215,11 @@ class LitePullConsumer(Client):
         self._ours(queue).seek(offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Continues at the oldest message of the queue."""
+        """Continue at the oldest message of the queue."""
         await self._seek_to(queue, self._pull.min_offset)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Continues with messages sent from now on."""
+        """Continue with messages sent from now on."""
         await self._seek_to(queue, self._pull.max_offset)
 
     async def _seek_to(self, queue: MessageQueue, find: Callable[[MessageQueue], Awaitable[int]]) -> None:
@@ -227,7 +228,7 @@ class LitePullConsumer(Client):
         self._ours(queue).seek(offset)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Suspends pulls and polls of these queues until `resume`, or until a rebalance takes them away.
+        """Suspend pulls and polls of these queues until `resume`, or until a rebalance takes them away.
 
         InvalidRequest, without any effect, for a queue of another consumer.
         """
@@ -240,7 +241,7 @@ class LitePullConsumer(Client):
         self._has_arrived()
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores these offsets, by default those behind all polled messages. ClientError if one fails."""
+        """Store these offsets, by default those behind all polled messages. ClientError if one fails."""
         if offsets is None:
             offsets = {q: held.consumed for q, held in self._held.items() if held.consumed is not None}
         offsets = self._namespace.wrap_queues(offsets)
@@ -252,21 +253,22 @@ class LitePullConsumer(Client):
             await self._offsets.persist(offsets)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The stored next offset of the group, or None."""
+        """Return the stored next offset of the group, or None."""
         if self._settings.broadcasting:
             return self._offsets.memory(self._namespace.wrap_queue(queue))
         return await self._pull.committed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at `timestamp_ms` (epoch) or later; the end for none."""
+        """Return the offset of the first message stored at `timestamp_ms` (epoch) or later; the end for none."""
         return await self._pull.search_offset(queue, timestamp_ms)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of a topic; NoRoute when it is unknown."""
+        """Return the readable queues of a topic; NoRoute when it is unknown."""
         return await self._pull.message_queues(topic)
 
     async def watch_queues(self, topic: str) -> trio.MemoryReceiveChannel[list[MessageQueue]]:
-        """A channel of the readable queues of a topic (Java `registerTopicMessageQueueChangeListener`).
+        """Return a channel of the readable queues of a topic (Java
+        `registerTopicMessageQueueChangeListener`).
 
         They are read every `queue_check_interval` seconds and sent when they have changed, until the channel
         has no receiver or the consumer is left.
@@ -299,7 +301,7 @@ class LitePullConsumer(Client):
         return held
 
     def _acknowledge(self) -> None:
-        """Counts the messages of the last poll as consumed."""
+        """Count the messages of the last poll as consumed."""
         if self._last is not None:
             self._last.done = self._last.consumed
             self._last = None
@@ -332,7 +334,7 @@ class LitePullConsumer(Client):
             log.error("%s", error)
 
     def _remember(self, queues: Collection[MessageQueue]) -> None:
-        """Puts the offsets of consumed messages into the offset store."""
+        """Put the offsets of consumed messages into the offset store."""
         for queue in queues:
             held = self._held[queue]
             done = held.done if held.life.absent_since is None else None
@@ -348,7 +350,7 @@ class LitePullConsumer(Client):
         await notify(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def _own(self, topic: str, mine: Collection[MessageQueue]) -> None:
-        """Releases and adds queues so that those of `topic` are `mine`."""
+        """Release and add queues so that those of `topic` are `mine`."""
         leaving = [queue for queue in self._held if queue.topic == topic and queue not in mine]
         if self._settings.auto_commit:
             self._remember(leaving)

@@ -63,7 +63,7 @@ class Pulling:
         return FLOW_CONTROL if full else 0.0
 
     async def _step(self, held: AssignedQueue) -> float:
-        """Pulls once; returns the seconds until the next pull."""
+        """Pull once; returns the seconds until the next pull."""
         try:
             if held.next_offset is None:
                 held.begin(await self._starts.find(held.queue))
@@ -96,7 +96,7 @@ class Pulling:
         return FAILED
 
     async def _begins_again(self, held: AssignedQueue, offset: int, result: PullResult) -> bool:
-        """True if the topic was deleted and created again: the queue goes on at its first message."""
+        """Return True if the topic was deleted and created again: the queue goes on at its first message."""
         low, life = max(0, result.min_offset), held.life
         if (
             life.is_doubtful(offset, result.min_offset, result.max_offset, result.next_begin_offset)

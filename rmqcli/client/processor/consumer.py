@@ -39,7 +39,7 @@ class ConsumerProcessor:
         self.is_open = False
 
     def open(self) -> None:
-        """Registers the handlers, once. InvalidRequest if the instance has another consumer of the group."""
+        """Register the handlers, once. InvalidRequest if the instance has another consumer of the group."""
         if self.is_open:
             return
         self._requests.check_free(self._group)

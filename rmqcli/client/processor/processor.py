@@ -78,7 +78,7 @@ class BrokerRequest(Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT]):
         return self._command.reply(ResponseCode.SYSTEM_ERROR, remark)
 
     def send(self, reply: RemotingCommand) -> None:
-        """Sends a reply after the handler has returned None."""
+        """Send a reply after the handler has returned None."""
         self._link.send_frame(encode_frame(reply))
 
 
@@ -97,7 +97,7 @@ class ClientRemotingProcessor:
         return {code for code, _ in self._handlers}
 
     def check_free(self, group: str) -> None:
-        """Raises InvalidRequest for the group of a consumer: brokers know one by client id and group."""
+        """Raise InvalidRequest for the group of a consumer: brokers know one by client id and group."""
         if (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers:
             raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
 
@@ -107,7 +107,7 @@ class ClientRemotingProcessor:
         handler: Handler[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
         group: str = "",
     ) -> None:
-        """Adds a handler of an operation; one whose header has a group needs `group`."""
+        """Add a handler of an operation; one whose header has a group needs `group`."""
         self._handlers.setdefault((operation.code, group), []).append((operation, handler))
 
     def unregister(
@@ -115,7 +115,7 @@ class ClientRemotingProcessor:
         operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
         handler: Handler[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
     ) -> None:
-        """Removes a handler without a group, if it is registered."""
+        """Remove a handler without a group, if it is registered."""
         members = self._handlers.get((operation.code, ""), [])
         if (operation, handler) in members:
             members.remove((operation, handler))
@@ -127,7 +127,7 @@ class ClientRemotingProcessor:
             del self._handlers[key]
 
     def process(self, link: Link, command: RemotingCommand) -> RemotingCommand | None:
-        """The reply to a request, or None when there is none (yet). CodecError when it cannot be read."""
+        """Return the reply to a request, or None when there is none (yet). CodecError when it cannot be read."""
         operation, field = _GROUP_FIELDS.get(command.code, (None, ""))
         group = "" if operation is None else getattr(operation.decode_header(command), field) or ""
         members = self._handlers.get((command.code, group))

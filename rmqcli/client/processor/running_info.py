@@ -78,7 +78,7 @@ def lite_info(
 
 
 def push_info(state: GroupState, stacks: bool) -> ConsumerRunningInfo:
-    """The state of a push consumer; `stacks` adds the stack of every thread."""
+    """Return the state of a push consumer; `stacks` adds the stack of every thread."""
     return ConsumerRunningInfo(
         properties=_properties(state),
         subscription_set=[subscription.data for subscription in state.subscriptions.values()],
@@ -112,7 +112,7 @@ def _properties(state: GroupState) -> dict[str, str]:
 def _common(
     instance: ClientInstance, group: str, kind: ConsumeType, started_ms: int, *, orderly: bool = False
 ) -> dict[str, str]:
-    """The properties of every consumer (Java `ConsumerRunningInfo.PROP_*`)."""
+    """Return the properties of every consumer (Java `ConsumerRunningInfo.PROP_*`)."""
     return {
         "PROP_NAMESERVER_ADDR": ";".join(instance.name_servers.addresses),
         "PROP_CONSUME_TYPE": kind,

@@ -26,7 +26,7 @@ def _size(message: Message) -> int:
 def split_batch(
     messages: Iterable[Message], max_bytes: int = MAX_MESSAGE_SIZE, max_count: int = 0
 ) -> Iterator[list[Message]]:
-    """Splits messages, in order, into lists that fit one batch: one topic, at most `max_bytes` encoded.
+    """Split messages, in order, into lists that fit one batch: one topic, at most `max_bytes` encoded.
 
     `max_count` limits the messages of a list (0: no limit). A message that is too large for any batch gets a
     list of its own, which the send refuses.
@@ -46,7 +46,7 @@ def split_batch(
 
 
 def check_batch(messages: Sequence[Message]) -> None:
-    """Raises InvalidRequest when these messages cannot form a batch."""
+    """Raise InvalidRequest when these messages cannot form a batch."""
     if not messages:
         raise InvalidRequest("a batch needs at least one message")
     topic, wait = messages[0].topic, messages[0].properties.get(PropertyName.WAIT, "true")
@@ -62,7 +62,7 @@ def check_batch(messages: Sequence[Message]) -> None:
 
 
 def batch_outgoing(messages: Sequence[Message], preparer: Preparer, namespace: str = "") -> Outgoing:
-    """The batch as one request body; InvalidRequest when it breaks a rule or the size limit.
+    """Return the batch as one request body; InvalidRequest when it breaks a rule or the size limit.
 
     Brokers add the properties of the batch to those of each item.
     """

@@ -131,7 +131,7 @@ class Preparer:
         return message.with_properties({PropertyName.UNIQ_KEY: self._next_id()})
 
     def check(self, message: Message) -> None:
-        """Raises InvalidRequest for an invalid topic or size of the body."""
+        """Raise InvalidRequest for an invalid topic or size of the body."""
         topic = message.topic
         if topic not in self._checked:
             valid(check_topic, topic)
@@ -178,7 +178,7 @@ def properties_text(properties: dict[str, str], uniq_key: str = "") -> str:
 
 
 def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:
-    """Removes RECONSUME_TIME and MAX_RECONSUME_TIMES, which a message to a retry topic has in its header."""
+    """Remove RECONSUME_TIME and MAX_RECONSUME_TIMES, which a message to a retry topic has in its header."""
     times = properties.pop(PropertyName.RECONSUME_TIME, None)
     maximum = properties.pop(PropertyName.MAX_RECONSUME_TIMES, None)
     try:

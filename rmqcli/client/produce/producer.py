@@ -143,7 +143,7 @@ class Producer(Traceable, Client):
             await self.instance.heartbeats.leave_producer(self.group)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """The writable queues of `topic`, or those that it would get when it does not exist yet."""
+        """Return the writable queues of `topic`, or those that it would get when it does not exist yet."""
         deadline = trio.current_time() + self.instance.timeout
         route = await self._targets.route(self._namespace.wrap(topic), deadline)
         return self._namespace.unwrap_queues(route.publish)
@@ -156,7 +156,7 @@ class Producer(Traceable, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Sends one message and waits for the reply.
+        """Send one message and wait for the reply.
 
         Raises InvalidRequest before anything is sent, NoRoute, ConnectionFailed, ConnectionLost,
         RequestTimeout, or BrokerRefused with the broker's code. An error whose `maybe_stored` is set leaves
@@ -179,7 +179,7 @@ class Producer(Traceable, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Sends in the background; waits only while `in_flight` sends are running.
+        """Send in the background; wait only while `in_flight` sends are running.
 
         `callback` is called with the SendResult, or with the exception that `send` would have raised; without
         a callback a failure is logged. Messages may overtake each other. Leaving the block of the producer
@@ -197,7 +197,7 @@ class Producer(Traceable, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Sends messages of one topic to one queue, all or none, in one request. See `split_batch`."""
+        """Send messages of one topic to one queue, all or none, in one request. See `split_batch`."""
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name and messages:
             messages, queue, selector = self._wrapped(messages, queue, selector, in_batch=True)
@@ -212,7 +212,7 @@ class Producer(Traceable, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> str:
-        """Sends without a reply; returns the message id when the operating system has the request.
+        """Send without a reply; returns the message id when the operating system has the request.
 
         It is unknown whether the message is stored. One attempt; raises as `send`, but BrokerRefused only for
         the route.
@@ -243,7 +243,7 @@ class Producer(Traceable, Client):
         selector: QueueSelector | None = None,
         timeout: float = REQUEST_TIMEOUT,
     ) -> MessageExt:
-        """Sends a message and waits for its reply, within `timeout` seconds in total.
+        """Send a message and wait for its reply, within `timeout` seconds in total.
 
         Raises ReplyTimeout when the request was stored but no reply came, else as `send`. The reply has no
         queue offset.
@@ -259,7 +259,7 @@ class Producer(Traceable, Client):
         properties: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Replies to a consumed request; BrokerRefused (1) when the requesting client has disconnected."""
+        """Reply to a consumed request; BrokerRefused (1) when the requesting client has disconnected."""
         return await self.send(create_reply_message(request, body, properties), timeout=timeout)
 
     def _wrapped(

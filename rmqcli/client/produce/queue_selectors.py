@@ -21,7 +21,7 @@ class RoundRobin:
         self._index = rng.randrange(1 << 31)
 
     def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
-        """The next queue, if possible on a broker other than `avoid`, which failed before."""
+        """Return the next queue, if possible on a broker other than `avoid`, which failed before."""
         count = len(queues)
         if avoid is not None:
             for _ in range(count):
@@ -34,7 +34,7 @@ class RoundRobin:
 
 
 def by_hash(key: str) -> QueueSelector:
-    """The same queue for the same key (Java `SelectMessageQueueByHash` with a String)."""
+    """Return the same queue for the same key (Java `SelectMessageQueueByHash` with a String)."""
     number = java_string_hash(key)
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
@@ -45,7 +45,7 @@ def by_hash(key: str) -> QueueSelector:
 
 
 def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
-    """The queue with this number on the named broker, or on the first with it; ValueError if none."""
+    """Return the queue with this number on the named broker, or on the first with it; ValueError if none."""
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         for queue in queues:
@@ -58,7 +58,7 @@ def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
 
 
 def by_random(rng: random.Random | None = None) -> QueueSelector:
-    """A random queue (Java `SelectMessageQueueByRandom`)."""
+    """Return a random queue (Java `SelectMessageQueueByRandom`)."""
     source = rng or random.Random()
     return lambda queues, message: source.choice(queues)
 
@@ -77,6 +77,6 @@ def by_machine_room(rooms: Collection[str]) -> QueueSelector:
 
 
 def room_of(queue: MessageQueue) -> str | None:
-    """The machine room in the name of a broker, or None."""
+    """Return the machine room in the name of a broker, or None."""
     room, at, name = queue.broker_name.partition("@")
     return room if at and "@" not in name else None

@@ -45,7 +45,7 @@ class ReplyTimeout(RequestTimeout):
 def create_reply_message(
     request: MessageExt, body: bytes | str, properties: Mapping[str, str] | None = None
 ) -> Message:
-    """The reply to `request`.
+    """Return the reply to `request`.
 
     InvalidRequest for another kind of message (Java `MessageUtil.createReplyMessage`).
     """
@@ -84,7 +84,7 @@ class Requests:
     async def ask(
         self, message: Message, timeout: float, send: Callable[..., Awaitable[SendResult]]
     ) -> MessageExt:
-        """Sends the request with `send`, a `Producer.send`, and waits for the reply."""
+        """Send the request with `send`, a `Producer.send`, and wait for the reply."""
         deadline = trio.current_time() + timeout
         correlation_id = str(uuid4())
         asked = message.with_properties(

@@ -22,7 +22,7 @@ RETRY_CODES = frozenset(
 
 
 def worth_another(error: ClientError, route: Route, tried: Sequence[str]) -> bool:
-    """True if it is worth while to send again after the error of the last of the brokers `tried`."""
+    """Return True if it is worth while to send again after the error of the last of the brokers `tried`."""
     if isinstance(error, NotPermitted):
         # Every broker refuses the same account, and a drained one has no second thoughts
         return error.code in RETRY_CODES - {ResponseCode.SYSTEM_ERROR} and any(

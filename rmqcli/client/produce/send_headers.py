@@ -25,7 +25,7 @@ class SendHeaders:
         self._kept: dict[MessageQueue, SendTemplate] = {}
 
     def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand | SendRequest:
-        """A new request for every attempt; InvalidRequest when a name cannot be sent."""
+        """Return a new request for every attempt; InvalidRequest when a name cannot be sent."""
         if not outgoing.is_plain:
             return self.command(outgoing, queue)
         template = self._kept.get(queue)
@@ -36,7 +36,7 @@ class SendHeaders:
         return SendRequest(template, self._instance.now_ms(), outgoing.properties, outgoing.body)
 
     def command(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
-        """The same request without a template."""
+        """Return the same request without a template."""
         return request_of(outgoing.operation, self._header(outgoing, queue), outgoing.body)
 
     def _template(self, outgoing: Outgoing, queue: MessageQueue) -> SendTemplate:

@@ -64,7 +64,7 @@ class Underway:
         self._open = True
 
     async def close(self, *, wait: bool) -> None:
-        """Waits for all sends and callbacks; without `wait`, or when cancelled, cancels them."""
+        """Wait for all sends and callbacks; without `wait`, or when cancelled, cancels them."""
         try:
             while wait and self._running:
                 await self._closing.park()
@@ -78,7 +78,7 @@ class Underway:
                     await self._closing.park()
 
     async def start(self, send: _Send, callback: SendCallback | None) -> None:
-        """Returns when `send` is about to start."""
+        """Return when `send` is about to start."""
         self._since_turn += 1
         if self._since_turn < TOGETHER:
             await trio.lowlevel.checkpoint_if_cancelled()

@@ -25,7 +25,7 @@ class Targets:
         self._round_robin = RoundRobin(instance.random)
 
     async def route(self, topic: str, deadline: float) -> Route:
-        """The route of a topic, or of TBW102 for a new topic; NoRoute, and errors of name servers."""
+        """Return the route of a topic, or of TBW102 for a new topic; NoRoute, and errors of name servers."""
         routes = self._instance.routes
         return routes.cached(topic) or await routes.find(
             topic, max(0.0, deadline - trio.current_time()), create=True
@@ -34,7 +34,7 @@ class Targets:
     def queue(
         self, route: Route, message: Message, selector: QueueSelector | None, avoid: str | None
     ) -> MessageQueue:
-        """The queue from the selector, else the next in turn, if possible not on broker `avoid`.
+        """Return the queue from the selector, else the next in turn, if possible not on broker `avoid`.
 
         NotPermitted when no queue is writable, InvalidRequest when the selector fails.
         """
@@ -55,7 +55,7 @@ class Targets:
             raise InvalidRequest(f"the queue selector failed: {error}") from error
 
     def master(self, route: Route, queue: MessageQueue) -> str:
-        """The address of the queue's master; NotFound when its broker has none."""
+        """Return the address of the queue's master; NotFound when its broker has none."""
         address = route.brokers.get(queue.broker_name, {}).get(MASTER_ID)
         if address is None:
             remark = f"topic {queue.topic} has no master on broker {queue.broker_name}"

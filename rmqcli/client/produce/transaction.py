@@ -117,7 +117,7 @@ class TransactionProducer(Producer):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> TransactionResult:
-        """Stores a half message, runs `local`, and sends the outcome to the broker (None is UNKNOW).
+        """Store a half message, runs `local`, and send the outcome to the broker (None is UNKNOW).
 
         Raises as `send`, without running `local`, when the half message was not stored. A half message whose
         SendStatus is not SEND_OK is rolled back without running `local`. An exception of `local` is raised
@@ -140,7 +140,7 @@ class TransactionProducer(Producer):
     async def _end(
         self, half: Message, sent: SendResult, state: TransactionState, remark: str | None = None
     ) -> bool:
-        """Sends the outcome to the broker; False after a failure, when the broker checks later."""
+        """Send the outcome to the broker; False after a failure, when the broker checks later."""
         try:
             _, _, offset = parse_offset_msg_id(sent.offset_msg_id or sent.msg_id)
             # A cancellation must not lose the known outcome

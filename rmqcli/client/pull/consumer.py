@@ -79,7 +79,7 @@ class PullConsumer(OffsetCalls, Client):
             await self.instance.heartbeats.leave_consumer(self.group)
 
     async def register(self, topics: Mapping[str, QueuesChanged | None]) -> None:
-        """Joins the group for these topics, with a listener for each, which replaces an earlier one.
+        """Join the group for these topics, with a listener for each, which replaces an earlier one.
 
         A listener is called with the queues of the topic and those of this member, at once and when they
         change; its exceptions are logged. Raises NoRoute for an unknown topic, InvalidRequest when the client
@@ -116,7 +116,9 @@ class PullConsumer(OffsetCalls, Client):
         return [tag_subscription(topic, "*", self._version) for topic in sorted(self._listeners)]
 
     async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
-        """The current queues of this member in a registered topic (Java `fetchMessageQueuesInBalance`)."""
+        """Return the current queues of this member in a registered topic (Java
+        `fetchMessageQueuesInBalance`).
+        """
         name = self._namespace.wrap(topic)
         if name not in self._listeners:
             raise InvalidRequest(f"topic {topic} is not registered")
@@ -128,13 +130,13 @@ class PullConsumer(OffsetCalls, Client):
         await notify(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of a topic by broker name and number; NoRoute when it is unknown."""
+        """Return the readable queues of a topic by broker name and number; NoRoute when it is unknown."""
         route = await self.instance.route(self._namespace.wrap(topic))
         return self._namespace.unwrap_queues(route.subscribe)
 
     async def unread_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that no consumer reads, because a topic that may be read has more write queues than read
-        queues.
+        """Return the queues that no consumer reads, because a topic that may be read has more write queues
+        than read queues.
         """
         route = await self.instance.route(self._namespace.wrap(topic))
         return self._namespace.unwrap_queues(
@@ -252,7 +254,7 @@ async def notify(
     queues: Sequence[MessageQueue],
     mine: Sequence[MessageQueue],
 ) -> None:
-    """Calls a listener and logs its exceptions."""
+    """Call a listener and log its exceptions."""
     if listener is None:
         return
     try:

@@ -28,7 +28,7 @@ SHORT_PAUSE = 0.01
 
 
 def check_next_offset(following: int, broker_name: str, *, above: int = -1) -> None:
-    """Raises UnexpectedReply unless the next offset that a broker named is greater than `above`.
+    """Raise UnexpectedReply unless the next offset that a broker named is greater than `above`.
 
     That is the offset of a pull that found messages, which would else be consumed again and again.
     """
@@ -37,7 +37,7 @@ def check_next_offset(following: int, broker_name: str, *, above: int = -1) -> N
 
 
 def place(messages: Sequence[MessageExt], first: int, end: int, broker_name: str, delta: int = 0) -> None:
-    """Gives messages of a pull from offset `first`, whose next one is `end`, offsets in this order.
+    """Give messages of a pull from offset `first`, whose next one is `end`, offsets in this order.
 
     `delta` is offsetDelta of 5.x, from the offsets of records to those of a static topic. No CRC covers the
     queue offset of a record: one that cannot be is replaced by the lowest that can, since a consumer would
@@ -64,7 +64,7 @@ def place(messages: Sequence[MessageExt], first: int, end: int, broker_name: str
 
 
 def why_moved(offset: int | None, low: int, high: int) -> str:
-    """The reason why a broker refused an offset: inside of the queue, it holds a reset of its own
+    """Return the reason why a broker refused an offset: inside of the queue, it holds a reset of its own
     (`OFFSET_RESET` of 5.x).
     """
     inside = offset is not None and low <= offset <= high
@@ -79,7 +79,8 @@ class Idle:
         self._short = 0
 
     def after(self, begun: float, step: int, *, found: bool = False) -> float:
-        """The pause after a pull that began at `begun` (trio's clock); the next is `step` offsets further.
+        """Return the pause after a pull that began at `begun` (trio's clock); the next is `step` offsets
+        further.
 
         A broker that filters goes on by hundreds. One that goes back lags behind another, or lies.
         """

@@ -38,14 +38,15 @@ class QueueLife:
             self.absent_since = now_ms
 
     def is_doubtful(self, offset: int, low: int, high: int, following: int) -> bool:
-        """True if the reply to a pull from `offset` may be that of another queue: the topic was away, or the
-        queue from `low` to `high` begins at 0, ends below the offset, and the broker goes on at its end.
+        """Return True if the reply to a pull from `offset` may be that of another queue: the topic was away,
+        or the queue from `low` to `high` begins at 0, end below the offset, and the broker goes on at its
+        end.
         """
         return low <= 0 < offset and (self.absent_since is not None or following == high < offset)
 
     def is_another(self, earliest: int) -> bool:
-        """True if a doubtful queue is another one, because its oldest message, stored at `earliest` (epoch
-        ms), is younger than what was read before, or than the absence of the topic.
+        """Return True if a doubtful queue is another one, because its oldest message, stored at `earliest`
+        (epoch ms), is younger than what was read before, or than the absence of the topic.
 
         A queue that lost its end in a power cut has older ones; then the broker's correction holds. So it
         does for an empty queue (-1), which begins at its end.
@@ -58,5 +59,5 @@ class QueueLife:
 
 
 def is_younger(earliest: int, absent_since: int) -> bool:
-    """True if a message of a broker was stored after this client heard that there is no topic."""
+    """Return True if a message of a broker was stored after this client heard that there is no topic."""
     return earliest > absent_since - CLOCKS

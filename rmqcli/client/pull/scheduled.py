@@ -43,7 +43,7 @@ class ScheduledPull:
         return sorted(self._running)
 
     async def run(self) -> None:
-        """Joins the group for all topics and runs their tasks; NoRoute for an unknown topic."""
+        """Join the group for all topics and runs their tasks; NoRoute for an unknown topic."""
         try:
             async with trio.open_nursery() as self._nursery:
                 await self._consumer.register(dict.fromkeys(self._tasks, self._divided))

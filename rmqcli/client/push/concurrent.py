@@ -44,7 +44,7 @@ class ConcurrentService:
             self._nursery.start_soon(self._expire)
 
     def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Splits pulled messages into batches for the listener."""
+        """Split pulled messages into batches for the listener."""
         size = self._state.settings.batch_size
         self._ready.extend(
             (held, list(messages[start : start + size])) for start in range(0, len(messages), size)
@@ -121,7 +121,7 @@ class ConcurrentService:
         self.submit(held, kept)
 
     async def _expire(self) -> None:
-        """Sends back messages that a listener has held for longer than `consume_timeout`."""
+        """Send back messages that a listener has held for longer than `consume_timeout`."""
         timeout = self._state.settings.consume_timeout
         while True:
             await trio.sleep(timeout)
@@ -143,7 +143,7 @@ class ConcurrentService:
 
 
 def _acknowledged(result: ConsumeResult | None, context: ConsumeContext, size: int) -> int:
-    """The number of consumed messages: all, none, or those up to the ack index."""
+    """Return the number of consumed messages: all, none, or those up to the ack index."""
     if result is not ConsumeResult.SUCCESS:
         return 0
     return max(0, min(context.ack_index + 1, size))

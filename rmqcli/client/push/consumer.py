@@ -169,7 +169,7 @@ class PushConsumer(Traceable, Client):
         return self.instance.namespace.unwrap_queues(mine)
 
     def troubles(self, topic: str) -> dict[str, ClientError]:
-        """The last error of a topic and of each of its queues that fail, by name of topic or queue."""
+        """Return the last error of a topic and of each of its queues that fail, by name of topic or queue."""
         wrapped, unwrap = self.instance.namespace.wrap(topic), self.instance.namespace.unwrap_queue
         return {
             topic if isinstance(key, str) else str(unwrap(key)): error
@@ -178,11 +178,11 @@ class PushConsumer(Traceable, Client):
         }
 
     async def divided(self) -> None:
-        """Waits until the end of the first rebalance, successful or not."""
+        """Wait until the end of the first rebalance, successful or not."""
         await self._rebalance.begun.wait()
 
     async def subscribe(self, topic: str, selector: str | MessageSelector = ALL) -> None:
-        """Subscribes to a topic, or changes its filter; brokers know it when this returns, queues follow.
+        """Subscribe to a topic, or changes its filter; brokers know it when this returns, queues follow.
 
         Raises InvalidRequest, NoNameServer, BrokerRefused for a SQL92 condition that the broker does not
         accept.
@@ -195,13 +195,13 @@ class PushConsumer(Traceable, Client):
         self._state.rebalance_soon()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Releases the queues of a topic and stores their offsets."""
+        """Release the queues of a topic and store their offsets."""
         if self._state.subscriptions.pop(self.instance.namespace.wrap(topic), None) is not None:
             await self._state.announce()
             self._state.rebalance_soon()
 
     def pause(self) -> None:
-        """Stops pulls until `resume`; messages already pulled are still consumed."""
+        """Stop pulls until `resume`; messages already pulled are still consumed."""
         self._state.paused = True
 
     def resume(self) -> None:
@@ -209,7 +209,7 @@ class PushConsumer(Traceable, Client):
         self._state.rebalance_soon()
 
     async def _prepare(self, topic: str, subscription: Subscription) -> None:
-        """Checks a subscription. A topic may be created later; every rebalance asks for its route."""
+        """Check a subscription. A topic may be created later; every rebalance asks for its route."""
         with contextlib.suppress(NoRoute):
             await self.instance.route(topic)
             if subscription.selector.is_sql:
@@ -233,7 +233,7 @@ class PushConsumer(Traceable, Client):
             self._ended.set()
 
     def _in_intake(self, function: Callable[..., Any], name: str) -> None:
-        """Starts a task that brings messages in; these tasks end first."""
+        """Start a task that brings messages in; these tasks end first."""
 
         scope = trio.CancelScope()
         self._intake.append(scope)
@@ -246,7 +246,7 @@ class PushConsumer(Traceable, Client):
             self._nursery.start_soon(run, name=f"{name} of {self.group}")
 
     def _begin(self, held: ProcessQueue) -> None:
-        """Starts the tasks of a new queue. Its scope ends the pulls, but not a call of the listener."""
+        """Start the tasks of a new queue. Its scope ends the pulls, but not a call of the listener."""
         if self._nursery is None or self._state.stopping:
             return
         self._nursery.start_soon(self._loops.run, held, name=f"pulls of {held.queue}")

@@ -72,7 +72,7 @@ Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
 
 
 def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimiter) -> Call:
-    """The listener as an async function."""
+    """Return the listener as an async function."""
     if is_async(listener):
         return listener
     # The consumer waits `grace` seconds for a thread; a longer one must not delay its end

@@ -54,7 +54,9 @@ class Locks:
                     held.unlock()
 
     async def lock(self, queue: MessageQueue) -> bool:
-        """True if the broker has locked the queue for this consumer; False also when it cannot be asked."""
+        """Return True if the broker has locked the queue for this consumer; False also when it cannot be
+        asked.
+        """
         try:
             granted = queue in await self._ask([queue])
         except ClientError:
@@ -65,7 +67,7 @@ class Locks:
         return granted
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Returns locks; a lock whose broker is not reached expires there."""
+        """Return locks; a lock whose broker is not reached expires there."""
         await for_each_broker(self._unlock, self.held.intersection(queues))
 
     async def _unlock(self, queues: list[MessageQueue]) -> None:

@@ -40,7 +40,7 @@ class OrderlyService:
         self._turns = trio.Semaphore(state.settings.consumers)
 
     def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Does nothing; the task of the queue takes messages from it."""
+        """Do nothing; the task of the queue takes messages from it."""
 
     async def consume_queue(self, held: ProcessQueue) -> None:
         while not held.dropped:
@@ -54,7 +54,7 @@ class OrderlyService:
                 await trio.sleep(pause)
 
     async def _turn(self, held: ProcessQueue) -> float:
-        """Consumes batch after batch; returns the seconds until the next turn."""
+        """Consume batch after batch; return the seconds until the next turn."""
         state, begun = self._state, trio.current_time()
         while held.messages:
             # The lock or the queue may have been lost during the wait for the turn or the last batch
@@ -73,7 +73,7 @@ class OrderlyService:
         await trio.sleep(LOCKED_AGAIN if granted else LOCK_REFUSED)
 
     async def _consume(self, held: ProcessQueue) -> float:
-        """Consumes one batch; returns the seconds until the next."""
+        """Consume one batch; return the seconds until the next."""
         state = self._state
         batch = held.take(state.settings.batch_size)
         held.last_consume_ms = state.instance.now_ms()
@@ -130,7 +130,7 @@ class OrderlyService:
         return 0.0
 
     async def _all_given_up(self, batch: Batch) -> bool:
-        """True if all messages reached the limit and became dead letters."""
+        """Return True if all messages reached the limit and became dead letters."""
         given_up = 0
         for message in batch:
             if message.reconsume_times < self._limit or not await self._back.give_up(message):

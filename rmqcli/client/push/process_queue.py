@@ -88,7 +88,7 @@ class ProcessQueue:
         return trio.current_time() - self.pulled_at > PULL_MAX_IDLE
 
     def put(self, messages: Sequence[MessageExt]) -> list[MessageExt]:
-        """Adds pulled messages; returns those that are new."""
+        """Add pulled messages; return those that are new."""
         known, taken = self.messages, self.taken
         fresh = [m for m in messages if m.queue_offset not in known and m.queue_offset not in taken]
         for message in fresh:
@@ -100,7 +100,7 @@ class ProcessQueue:
         return fresh
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
-        """Removes consumed messages. Returns the offset below which all are consumed, -1 if it was empty."""
+        """Remove consumed messages. Returns the offset below which all are consumed, -1 if it was empty."""
         known = self.messages
         if not known:
             return NOTHING
@@ -110,7 +110,7 @@ class ProcessQueue:
         return next(iter(known)) if known else self.end
 
     def take(self, count: int) -> list[MessageExt]:
-        """The first messages, for an orderly listener; they stay uncommitted."""
+        """Return the first messages, for an orderly listener; they stay uncommitted."""
         batch: list[MessageExt] = []
         while self.messages and len(batch) < count:
             offset, message = self.messages.popitem(last=False)
@@ -119,7 +119,7 @@ class ProcessQueue:
         return batch
 
     def commit(self) -> int:
-        """Removes the taken messages; returns the next offset (-1: there were none)."""
+        """Remove the taken messages; return the next offset (-1: there were none)."""
         if not self.taken:
             return NOTHING
         next_offset = next(reversed(self.taken)) + 1
@@ -128,7 +128,7 @@ class ProcessQueue:
         return next_offset
 
     def put_back(self, batch: Iterable[MessageExt] | None = None) -> None:
-        """Returns taken messages (None: all of them) to the queue, in order."""
+        """Return taken messages (None: all of them) to the queue, in order."""
         chosen = list(self.taken.values() if batch is None else batch)
         for message in reversed(chosen):
             if self.taken.pop(message.queue_offset, None) is not None:
@@ -141,13 +141,13 @@ class ProcessQueue:
             self._quiet.unpark_all()
 
     def drop(self) -> None:
-        """Ends pulls, and lets no more listener calls begin."""
+        """End pulls, and lets no more listener calls begin."""
         self.dropped = True
         self.scope.cancel()
         self._arrival.unpark_all()
 
     async def wait_quiet(self) -> None:
-        """Waits until no listener works on the queue."""
+        """Wait until no listener works on the queue."""
         while self.in_flight:
             await self._quiet.park()
 

@@ -44,7 +44,7 @@ Sink = Callable[[ProcessQueue, list[MessageExt]], None]
 
 
 async def _listener_first() -> None:
-    """Lets the listener run first: without a backlog, the next pull would find nothing yet.
+    """Let the listener run first: without a backlog, the next pull would find nothing yet.
 
     Tasks of one scheduler round run in any order, so it takes two rounds.
     """
@@ -86,7 +86,7 @@ class PullLoop:
         return FAILED if state.needs_locks and not held.locked else 0.0
 
     async def _pull(self, held: ProcessQueue) -> float:
-        """Pulls once; returns the seconds until the next pull."""
+        """Pull once; returns the seconds until the next pull."""
         subscription = self._state.subscriptions.get(held.queue.topic)
         if subscription is None:
             return FAILED
@@ -114,7 +114,7 @@ class PullLoop:
         return pause
 
     def _failed(self, held: ProcessQueue, error: ClientError) -> float:
-        """Returns the seconds until the next pull."""
+        """Return the seconds until the next pull."""
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
             return BUSY
         self._state.instance.outages.failed("pulling", held.queue, error)
@@ -127,7 +127,7 @@ class PullLoop:
         return FAILED
 
     async def _begins_again(self, held: ProcessQueue, header: PullMessageResponseHeader) -> bool:
-        """True if the topic was deleted and created again: a new queue begins at its first message."""
+        """Return True if the topic was deleted and created again: a new queue begins at its first message."""
         low, high, life = header.min_offset, header.max_offset, held.life
         if life.is_doubtful(held.next_offset, low, high, header.next_begin_offset) and life.is_another(
             await self._starts.earliest_store_time(held.queue)
@@ -141,7 +141,7 @@ class PullLoop:
         return False
 
     async def _begin_locked(self, held: ProcessQueue) -> None:
-        """Reads the offset again after the first lock: the last owner may have stored it meanwhile."""
+        """Read the offset again after the first lock: the last owner may have stored it meanwhile."""
         if self._state.needs_locks and not held.previously_locked:
             held.next_offset = await self._starts.find(held.queue)
             held.previously_locked = True
@@ -188,7 +188,9 @@ class PullLoop:
         header: PullMessageResponseHeader,
         subscription: Subscription,
     ) -> tuple[PullMessageResponseHeader, list[MessageExt]]:
-        """The messages of a reply, and its header with the offset of the first message left out, if any."""
+        """Return the messages of a reply, and its header with the offset of the first message left out, if
+        any.
+        """
         above = held.next_offset if reply.code == ResponseCode.SUCCESS else -1
         check_next_offset(header.next_begin_offset, held.queue.broker_name, above=above)
         held.suggested_broker = header.suggest_which_broker_id
@@ -247,7 +249,7 @@ class PullLoop:
         self._restart(held, next_offset)
 
     def _restart(self, held: ProcessQueue, offset: int) -> None:
-        """Ends the work on a queue; a new one begins at `offset`."""
+        """End the work on a queue; a new one begins at `offset`."""
         self._state.offsets.update(held.queue, offset, increase_only=False)
         held.closed = held.retiring = held.illegal = True
         held.drop()

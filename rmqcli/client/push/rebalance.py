@@ -36,7 +36,7 @@ class PushRebalance(Rebalance):
         self._begin = begin
 
     async def topics(self) -> Iterable[str] | None:
-        """The subscribed topics, after releasing queues of others; None while the consumer is paused."""
+        """Return the subscribed topics, after releasing queues of others; None while the consumer is paused."""
         state = self._state
         if state.paused:
             return None
@@ -80,7 +80,7 @@ class PushRebalance(Rebalance):
         return held.dropped or held.idle_too_long
 
     async def _release(self, leaving: Iterable[ProcessQueue]) -> bool:
-        """True if a queue was released; one whose orderly listener is busy waits for the next round."""
+        """Return True if a queue was released; one whose orderly listener is busy waits for the next round."""
         released: list[ProcessQueue] = []
 
         async def release(held: ProcessQueue) -> None:

@@ -31,7 +31,7 @@ class SendBack:
         self._limit = state.settings.reconsume_limit(state.orderly)
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Returns a message; True if a broker has it. `delay_level` 0: by the broker, -1: dead letter."""
+        """Return a message; True if a broker has it. `delay_level` 0: by the broker, -1: dead letter."""
         try:
             await self._to_broker(message, delay_level)
         except ClientError as error:
@@ -47,7 +47,7 @@ class SendBack:
         return True
 
     async def send_to_retry_topic(self, message: MessageExt) -> bool:
-        """Sends a message to the retry topic, of which any broker will do; True if it was stored."""
+        """Send a message to the retry topic, of which any broker will do; True if it was stored."""
         try:
             await self._producer.send(self._retry_message(message), timeout=SEND_BACK_TIMEOUT)
         except ClientError as error:
@@ -56,7 +56,7 @@ class SendBack:
         return True
 
     async def give_up(self, message: MessageExt) -> bool:
-        """Makes a dead letter of a message that has reached the limit; True if a broker has it.
+        """Make a dead letter of a message that has reached the limit; True if a broker has it.
 
         Its own broker makes one even of a message that is too large to be sent to the retry topic.
         """
@@ -98,7 +98,7 @@ class SendBack:
 
 
 def as_original(messages: list[MessageExt], retry: str) -> None:
-    """Sets the original topic of retried messages, for the listener."""
+    """Set the original topic of retried messages, for the listener."""
     for message in messages:
         original = message.properties.get(PropertyName.RETRY_TOPIC)
         if original and message.topic == retry:
@@ -106,5 +106,5 @@ def as_original(messages: list[MessageExt], retry: str) -> None:
 
 
 def consumed_again(message: MessageExt) -> None:
-    """Counts one more consumption of a message that stays in the client."""
+    """Count one more consumption of a message that stays in the client."""
     msgspec.structs.force_setattr(message, "reconsume_times", message.reconsume_times + 1)

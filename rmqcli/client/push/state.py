@@ -59,7 +59,7 @@ class GroupState:
         return self.thresholds.get(topic) or Thresholds(given.queue_messages, given.queue_bytes)
 
     def share_out(self, topic: str) -> None:
-        """Divides the thresholds of a topic among its queues."""
+        """Divide the thresholds of a topic among its queues."""
         owned = max(1, sum(queue.topic == topic for queue in self.queues))
         given = self.settings
         self.thresholds[topic] = Thresholds(
@@ -68,12 +68,12 @@ class GroupState:
         )
 
     def acknowledge(self, held: ProcessQueue, offset: int) -> None:
-        """Records that all messages before `offset` are consumed, unless the queue is closed or its topic away."""
+        """Record that all messages before `offset` are consumed, unless the queue is closed or its topic away."""
         if offset >= 0 and not held.closed and held.life.absent_since is None:
             self.offsets.update(held.queue, offset)
 
     def forget(self, held: ProcessQueue) -> None:
-        """Removes a queue and its offset from memory, unless it has been created again."""
+        """Remove a queue and its offset from memory, unless it has been created again."""
         if self.queues.get(held.queue) is held:
             self.offsets.remove(held.queue)
             del self.queues[held.queue]
@@ -81,7 +81,7 @@ class GroupState:
     async def persist(
         self, queues: Iterable[MessageQueue] | None = None, *, sure: bool = False, all_of: bool = True
     ) -> None:
-        """Stores the offsets of these queues; None: of all."""
+        """Store the offsets of these queues; None: of all."""
         chosen = list(self.queues) if queues is None else queues
         try:
             await self.offsets.persist(chosen, sure=sure, all_of=all_of)
@@ -89,7 +89,7 @@ class GroupState:
             log.error("%s", error)
 
     async def announce(self) -> None:
-        """Sends the current subscriptions to all brokers; later pulls use their versions."""
+        """Send the current subscriptions to all brokers; later pulls use their versions."""
         sent = [(wanted, wanted.data.sub_version) for wanted in self.subscriptions.values()]
         data = [subscription.data for subscription in self.subscriptions.values()]
         await self.instance.heartbeats.announce_consumer(

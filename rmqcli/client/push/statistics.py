@@ -61,7 +61,7 @@ class _Item:
         return _rate(self._minute, "times")
 
     def latest_average(self) -> float:
-        """The average per addition over the minute, or over the hour when that is 0."""
+        """Return the average per addition over the minute, or over the hour when that is 0."""
         return self.average() or _rate(self._hour, "times")
 
     def sum_of_hour(self) -> int:
@@ -74,7 +74,7 @@ def _ends(samples: deque[_Sample]) -> tuple[_Sample, _Sample]:
 
 
 def _rate(samples: deque[_Sample], unit: str) -> float:
-    """The increase of the value by unit: `at` (time) or `times`."""
+    """Return the increase of the value by unit: `at` (time) or `times`."""
     first, last = _ends(samples)
     count: float = getattr(last, unit) - getattr(first, unit)
     return (last.value - first.value) / count if count > 0 else 0.0
@@ -117,7 +117,7 @@ class Statistics(dict[str, TopicStatistics]):
         return fresh
 
     def sample(self, at: float) -> None:
-        """Takes a sample; called every SAMPLE_INTERVAL seconds. `at` is seconds on any clock."""
+        """Take a sample; called every SAMPLE_INTERVAL seconds. `at` is seconds on any clock."""
         hour = self._count % SAMPLES_AN_HOUR == 0
         self._count += 1
         for topic in self.values():

@@ -21,7 +21,7 @@ FAILED = 30.0
 
 
 def aside_for(latency: float) -> float:
-    """The seconds for which a broker is avoided after a send that took `latency` seconds."""
+    """Return the seconds for which a broker is avoided after a send that took `latency` seconds."""
     index = bisect_right(LATENCY_MAX, latency)
     return NOT_AVAILABLE[index - 1] if index else 0.0
 
@@ -40,7 +40,7 @@ class LatencyFaults:
         self._turn = rng.randrange(1 << 31)
 
     def update(self, broker: str, latency: float, *, failed: bool = False) -> None:
-        """Records a send to `broker` that took `latency` seconds, or that failed."""
+        """Record a send to `broker` that took `latency` seconds, or that failed."""
         seconds = FAILED if failed else latency
         self._faults[broker] = _Fault(seconds, trio.current_time() + aside_for(seconds))
 
@@ -51,7 +51,7 @@ class LatencyFaults:
     def choose(
         self, queues: Sequence[MessageQueue], following: Callable[[Sequence[MessageQueue]], MessageQueue]
     ) -> MessageQueue:
-        """A queue of an available broker, else of the better half. `following` takes queues in turn."""
+        """Return a queue of an available broker, else of the better half. `following` takes queues in turn."""
         good = [queue for queue in queues if self.is_available(queue.broker_name)]
         if not good:
             ranked = sorted({queue.broker_name for queue in queues}, key=lambda name: self._faults[name])

@@ -65,7 +65,7 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
 
 
 def _ordered(topic: str, conf: str) -> list[MessageQueue]:
-    """The queues of "broker-a:4;broker-b:2", in that order, without unreadable parts."""
+    """Return the queues of "broker-a:4;broker-b:2", in that order, without unreadable parts."""
     pairs = (part.rpartition(":") for part in conf.split(";"))
     queues = (
         MessageQueue(topic, name, queue_id)
@@ -92,11 +92,11 @@ class NameServers:
         return self.addresses[self._current]
 
     def prefer(self, address: str) -> None:
-        """Makes one of the addresses the first to be asked; ValueError for another."""
+        """Make one of the addresses the first to be asked; ValueError for another."""
         self._current = self.addresses.index(address)
 
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
-        """The reply of the first that answers within `timeout` seconds in total; else NoNameServer."""
+        """Return the reply of the first that answers within `timeout` seconds in total; else NoNameServer."""
         deadline = trio.current_time() + timeout
         causes: list[ClientError] = []
         count = len(self.addresses)
@@ -129,11 +129,11 @@ class Routes:
         self.changed = trio.Event()
 
     def cached(self, topic: str) -> Route | None:
-        """The route, if it is known and not doubtful."""
+        """Return the route, if it is known and not doubtful."""
         return None if topic in self._stale else self._routes.get(topic)
 
     async def find(self, topic: str, timeout: float, *, create: bool = False) -> Route:
-        """The route of `topic`, or with `create` that of TBW102; NoRoute when neither exists."""
+        """Return the route of `topic`, or with `create` that of TBW102; NoRoute when neither exists."""
         route = self.cached(topic)
         if route is not None and (create or not route.fallback):
             return route
@@ -152,7 +152,9 @@ class Routes:
         raise RequestTimeout(self._name_servers.current, GET_ROUTEINFO_BY_TOPIC.name, timeout)
 
     async def _read_again(self, known: Route, timeout: float, *, create: bool) -> Route:
-        """The current route of a doubtful topic; the old one if no name server answers: some brokers may."""
+        """Return the current route of a doubtful topic; the old one if no name server answers: some brokers
+        may.
+        """
         try:
             return await self.read(known.topic, min(timeout, DOUBT_TIMEOUT), create=create)
         except UNREACHED:
@@ -160,12 +162,12 @@ class Routes:
             return kept
 
     def doubt(self, topic: str) -> None:
-        """Marks the route of an unreachable broker, to be read again before its next use."""
+        """Mark the route of an unreachable broker, to be read again before its next use."""
         if topic in self._routes:
             self._stale.add(topic)
 
     def outdate(self, topic: str) -> None:
-        """Marks a route that this client has changed, to be read again even if it is young."""
+        """Mark a route that this client has changed, to be read again even if it is young."""
         if topic in self._routes:
             self._routes[topic] = self._routes[topic]._replace(read_at=-math.inf)
             self._stale.add(topic)
@@ -174,7 +176,7 @@ class Routes:
         return topic in self._stale
 
     async def refresh(self, timeout: float) -> None:
-        """Reads every known route again, keeps those unreadable now, and forgets brokers without a route."""
+        """Read every known route again, keep those unreadable now, and forget brokers without a route."""
         for topic, route in list(self._routes.items()):
             try:
                 await self.read(topic, timeout, create=route.fallback)
@@ -183,13 +185,13 @@ class Routes:
         self._forget_gone()
 
     def _forget_gone(self) -> None:
-        """Ends heartbeats to brokers that are gone: each would time out (Java `cleanOfflineBroker`)."""
+        """End heartbeats to brokers that are gone: each would time out (Java `cleanOfflineBroker`)."""
         named = {name for route in self._routes.values() for name in route.brokers}
         for name in self.brokers.keys() - named - self._learned:
             del self.brokers[name]
 
     async def fetch(self, topic: str, timeout: float) -> TopicRouteData:
-        """The current route from the name server; NoRoute when it has none."""
+        """Return the current route from the name server; NoRoute when it has none."""
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
         request = request_of(GET_ROUTEINFO_BY_TOPIC, header, None)
         reply = await self._name_servers.request(request, timeout)
@@ -202,8 +204,9 @@ class Routes:
         return data
 
     async def read(self, topic: str, timeout: float, *, create: bool = False) -> Route:
-        """The current route from the name server, which is cached. NoRoute for none; NoBrokers if no broker is
-        registered at all."""
+        """Return the current route from the name server, which is cached. NoRoute for none; NoBrokers if no
+        broker is registered at all.
+        """
         fallback = False
         try:
             data = await self.fetch(topic, timeout)
@@ -222,7 +225,7 @@ class Routes:
             raise await self._why_absent(absent, timeout) from None
 
     async def _why_absent(self, error: NoRoute, timeout: float) -> ClientError:
-        """NoBrokers if no broker at all is registered, else `error`: nobody needs to create a topic then."""
+        """Return NoBroker if no broker at all is registered, else `error`: nobody needs to create a topic then."""
         try:
             reply = await self._name_servers.request(request_of(GET_BROKER_CLUSTER_INFO, None, None), timeout)
             found = answer_of(GET_BROKER_CLUSTER_INFO, reply, self._name_servers.current).body
@@ -242,7 +245,7 @@ class Routes:
         return route
 
     def learn(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
-        """Adds addresses of brokers that need no route; `changed` is set when one is new."""
+        """Add addresses of brokers that need no route; `changed` is set when one is new."""
         self._learned.update(brokers)
         self._add(brokers)
 

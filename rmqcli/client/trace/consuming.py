@@ -35,7 +35,7 @@ class ConsumeTracer(TraceDispatcher):
         self._consumer_group = group
 
     def before(self, messages: Sequence[MessageExt]) -> ConsumeMark:
-        """Records that a listener is called with these messages."""
+        """Record that a listener is called with these messages."""
         traced = [m for m in messages if m.properties.get(PropertyName.TRACE_ON) != "false"]
         mark = ConsumeMark(uuid4().hex.upper(), traced, self._instance.now_ms())
         self.put(
@@ -56,7 +56,7 @@ class ConsumeTracer(TraceDispatcher):
         return (self._instance.now_ms() - mark.began_ms) / 1000
 
     def after(self, mark: ConsumeMark, success: bool, code: ContextCode | None = None) -> None:
-        """Records the end of the call; its time is divided among the messages, as in Java."""
+        """Record the end of the call; its time is divided among the messages, as in Java."""
         if code is None:
             code = ContextCode.SUCCESS if success else ContextCode.FAILED
         now = self._instance.now_ms()
@@ -79,13 +79,13 @@ class ConsumeTracer(TraceDispatcher):
 def consume_tracer(
     instance: ClientInstance, group: str, trace: bool | str, *, waits: bool
 ) -> ConsumeTracer | None:
-    """The tracer of a consumer for its option `trace`, or None when it is False."""
+    """Return the tracer of a consumer for its option `trace`, or None when it is False."""
     topic = trace_topic(trace)
     return None if topic is None else ConsumeTracer(instance, without_namespace(group), topic, waits=waits)
 
 
 def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: float) -> Call:
-    """A listener whose calls are traced.
+    """Return a listener whose calls are traced.
 
     `good` are the results that mean success. A call of `timeout` seconds or more is recorded as timed out; a
     cancelled call has no end.

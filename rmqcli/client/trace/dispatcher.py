@@ -41,7 +41,7 @@ _counter = itertools.count()
 
 
 def trace_topic(trace: bool | str) -> str | None:
-    """The topic of an option `trace`, or None for no trace."""
+    """Return the topic of an option `trace`, or None for no trace."""
     return TRACE_TOPIC if trace is True else trace or None
 
 
@@ -81,7 +81,7 @@ class TraceDispatcher:
             self._full.set()
 
     async def room(self) -> float:
-        """Waits for room, with `waits` and while sends of traces succeed; returns the seconds."""
+        """Wait for room, with `waits` and while sends of traces succeed; return the seconds."""
         begun = trio.current_time()
         while self._is_patient and len(self._waiting) >= MAX_WAITING:
             await self._room.wait()
@@ -101,7 +101,7 @@ class TraceDispatcher:
         return Producer(group, instance=self._instance, namespace=self._instance.address_namespace)
 
     async def close(self) -> None:
-        """Sends the remaining records, even when cancelled; for CLOSE_TIMEOUT seconds at most, or longer with
+        """Send the remaining records, even when cancelled; for CLOSE_TIMEOUT seconds at most, or longer with
         `waits`.
         """
         if self._scope is None:
@@ -171,7 +171,7 @@ class _Parcel:
         self._key_size = 0
 
     def add(self, data: bytes, keys: Iterable[str]) -> bool:
-        """Adds a record; False when there is no room for it."""
+        """Add a record; False when there is no room for it."""
         fresh = [key for key in keys if key not in self._keys]
         size, key_size = self._size + len(data), self._key_size + _size_of(fresh)
         if self._parts and (size > MAX_BODY or key_size > MAX_KEYS):
@@ -202,7 +202,7 @@ def pack(records: Iterable[TraceRecord], topic: str) -> Iterator[tuple[Message, 
 
 
 def _keys(record: TraceRecord) -> list[str]:
-    """The id and the keys, or only the id when the keys are too long for a message."""
+    """Return the id and the keys, or only the id when the keys are too long for a message."""
     keys = [key for key in (record.keys or "").split(" ") if key]
     return [record.msg_id, *keys] if _size_of(keys) <= MAX_KEYS // 2 else [record.msg_id]
 

@@ -142,7 +142,7 @@ def encode_record(record: TraceRecord) -> str:
 
 
 def decode_trace(text: str) -> list[TraceRecord]:
-    """The records of the body of a trace message, in order."""
+    """Return the records of the body of a trace message, in order."""
     found = []
     for part in text.split(RECORD):
         name, *fields = part.split(FIELD)
@@ -174,12 +174,12 @@ def _true(text: str) -> bool:
 
 
 def _sent(f: list[str]) -> tuple[int, str | None, str, str, str, str | None, str | None, str]:
-    """The eight fields with which Pub and EndTransaction begin."""
+    """Return the eight fields with which Pub and EndTransaction begin."""
     return int(f[0]), _none(f[1]), f[2], f[3], f[4], _none(f[5]), _none(f[6]), f[7]
 
 
 def _published(f: list[str]) -> Published:
-    """Reads 12 fields (no offset id), 13, or 14 (older clients append their address)."""
+    """Read 12 fields (no offset id), 13, or 14 (older clients append their address)."""
     offset_id, success = (None, f[11]) if len(f) == 12 else (_none(f[11]), f[12])
     kind = MessageType(int(f[10]))
     return Published(*_sent(f), int(f[8]), int(f[9]), kind, offset_id, _true(success))

@@ -21,7 +21,7 @@ def split_address(address: str, default_port: int | None = None) -> tuple[str, i
 
 
 def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
-    """The name servers in order, each "host:port" (9876 when no port is given), without duplicates."""
+    """Return the name servers in order, each "host:port" (9876 when no port is given), without duplicates."""
     texts = [given] if isinstance(given, str) else list(given)
     parts = [part.removeprefix("http://") for text in texts for part in split_addresses(text)]
     found = [join_address(*split_address(part, DEFAULT_NAMESRV_PORT)) for part in parts]
@@ -31,15 +31,15 @@ def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def instance_of(name_servers: Sequence[str]) -> str:
-    """The instance that the first address names, `http://MQ_INST_….host:port` with or without the scheme; ""
-    for none (Java `NameServerAddressUtils.parseInstanceIdFromEndpoint`).
+    """Return the instance that the first address names, `http://MQ_INST_….host:port` with or without the
+    scheme; "" for none (Java `NameServerAddressUtils.parseInstanceIdFromEndpoint`).
     """
     found = _INSTANCE.match(name_servers[0]) if name_servers else None
     return found[1] if found else ""
 
 
 def local_ip() -> str:
-    """The address of this machine as others see it, or 127.0.0.1. A UDP connect sends nothing."""
+    """Return the address of this machine as others see it, or 127.0.0.1. A UDP connect sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

@@ -32,5 +32,5 @@ class Credentials:
                 raise InvalidRequest(f"the {what} is no Unicode text") from None
 
     def signer(self) -> Signer:
-        """The signer of requests with these keys."""
+        """Return the signer of requests with these keys."""
         return Signer(self.access_key, self.secret_key, self.security_token)

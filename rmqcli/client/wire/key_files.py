@@ -30,8 +30,9 @@ class Keys(NamedTuple):
 
 
 def read_keys(path: str | os.PathLike[str] | int) -> Keys:
-    """The keys in a file or open descriptor. OSError; InvalidRequest, without any text of it, when it cannot
-    be read."""
+    """Return the keys in a file or open descriptor. OSError; InvalidRequest, without any text of it, when it
+    cannot be read.
+    """
     name = "standard input" if isinstance(path, int) else os.fspath(path)
     with open(path, "rb", closefd=not isinstance(path, int)) as file:
         data = file.read()
@@ -47,12 +48,12 @@ def read_keys(path: str | os.PathLike[str] | int) -> Keys:
 
 
 def is_exposed(path: str | os.PathLike[str]) -> bool:
-    """True for a file that others than its owner may read. OSError."""
+    """Return True for a file that others than its owner may read. OSError."""
     return bool(Path(path).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
 def credentials_of(access_key: str | None, keys: Keys, security_token: str | None = None) -> Credentials:
-    """The account of these keys; what is given apart wins. InvalidRequest without an access key."""
+    """Return the account of these keys; what is given apart wins. InvalidRequest without an access key."""
     access_key = access_key or keys.access_key
     if not access_key:
         raise InvalidRequest("a secret key needs an access key")
@@ -60,7 +61,7 @@ def credentials_of(access_key: str | None, keys: Keys, security_token: str | Non
 
 
 def _keys_in(data: bytes, name: str) -> Keys:
-    """The keys in a text. Comments of Java's form may be in any encoding. ValueError, BodyError."""
+    """Return the keys in a text. Comments of Java's form may be in any encoding. ValueError, BodyError."""
     if _OF_JAVA.search(data):
         return Keys(*_texts(load_properties_file(data), "AccessKey", "SecretKey", "SecurityToken"))
     text = data.decode()

@@ -78,14 +78,14 @@ class Link:
         return len(self._calls)
 
     def close(self, reason: str = "closed by this client") -> None:
-        """Ends the link; requests in flight raise ConnectionLost."""
+        """End the link; requests in flight raise ConnectionLost."""
         if self._lost is None:
             self._lost = reason
             self._scope.cancel()
             self._release_all(reason)
 
     def _break(self, error: BaseException) -> None:
-        """Ends the link because of an error of its stream."""
+        """End the link because of an error of its stream."""
         cause = error if isinstance(error, ssl.SSLError) else error.__cause__
         if isinstance(cause, ssl.SSLError):
             self._problem, reason = tls_problem(cause)
@@ -94,7 +94,7 @@ class Link:
         self.close(reason)
 
     def _loss(self, reason: str) -> ConnectionLost:
-        """The error of a request on a link that ended."""
+        """Return the error of a request on a link that ended."""
         return ConnectionLost(self.address, reason, self._problem)
 
     @property
@@ -118,7 +118,7 @@ class Link:
     async def request(
         self, command: Request, timeout: float, deadline: float | None = None
     ) -> RemotingCommand:
-        """The reply, whatever its code; RequestTimeout after `timeout` seconds, ConnectionLost.
+        """Return the reply, whatever its code; RequestTimeout after `timeout` seconds, ConnectionLost.
 
         `deadline` is the end of the timeout, if the caller has it.
         """
@@ -156,7 +156,7 @@ class Link:
         raise _sent(self._loss(answer))
 
     async def send_oneway(self, command: RemotingCommand, timeout: float) -> None:
-        """Returns when the operating system has the request."""
+        """Return when the operating system has the request."""
         deadline = trio.current_time() + timeout
         if self._outbox.is_full:
             await self._wait_for_room(command, deadline, timeout)
@@ -201,7 +201,7 @@ class Link:
             self._break(error)
 
     def _received(self, data: bytes) -> list[RemotingCommand]:
-        """Ends the calls that are answered and returns the requests of the peer."""
+        """End the calls that are answered and return the requests of the peer."""
         lost = None
         if data:
             self._heard += 1

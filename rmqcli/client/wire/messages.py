@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     cut_at: int | None = None
 
     def whole(self, broker_name: str) -> list[MessageExt]:
-        """The messages; CorruptReply if any were left out: such a request cannot go on behind them."""
+        """Return the messages; CorruptReply if any were left out: such a request cannot go on behind them."""
         if self.cut_at is not None:
             text = "messages that are too long together once decompressed; ask for fewer"
             raise CorruptReply(broker_name, text)
@@ -48,8 +48,8 @@ class Reading(NamedTuple):
 async def read_messages(
     body: bytes | memoryview, broker_name: str, *, limit: int = MAX_TOGETHER, begin: int = 0
 ) -> Reading:
-    """The messages of a reply body, decompressed; CorruptReply when a record is damaged. Those of an inner
-    batch are from queue offset `begin` on.
+    """Return the messages of a reply body, decompressed; CorruptReply when a record is damaged. Those of an
+    inner batch are from queue offset `begin` on.
 
     Ends before a message that does not fit within `limit` bytes together with those before it. A body that
     cannot be decompressed at all stays as stored and is logged: one such message must not keep those behind
@@ -81,7 +81,9 @@ async def read_messages(
 
 
 async def _unwrapped(messages: list[MessageExt], begin: int, is_wrapped: bool) -> list[MessageExt]:
-    """The messages with those of inner batches in place of these. A batch that cannot be read stays whole."""
+    """Return the messages with those of inner batches in place of these. A batch that cannot be read stays
+    whole.
+    """
     if not is_wrapped:
         return messages
     if sum(len(message.body) for message in messages) <= SMALL_PLAIN:
@@ -103,7 +105,7 @@ def _unwrap(messages: list[MessageExt], begin: int) -> list[MessageExt]:
 async def plain_bodies(
     packed: Sequence[MessageExt], limit: int = MAX_DECOMPRESSED
 ) -> list[bytes | CodecError]:
-    """The plain body of each message, or the error.
+    """Return the plain body of each message, or the error.
 
     Ends before a message whose plain body is too long only because of those before it: `limit` is for all.
     """
@@ -115,7 +117,7 @@ async def plain_bodies(
 
 
 async def unpack(message: MessageExt) -> CodecError | None:
-    """Makes the body of one message plain; returns the error if it cannot be decompressed."""
+    """Make the body of one message plain; return the error if it cannot be decompressed."""
     if not message.sys_flag & COMPRESSED:
         return None
     (plain,) = await plain_bodies([message])

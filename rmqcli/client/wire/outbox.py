@@ -53,12 +53,12 @@ class Outbox:
             trio.lowlevel.reschedule(writer)
 
     async def wait_for_room(self) -> None:
-        """Waits until there is room, or until `release`."""
+        """Wait until there is room, or until `release`."""
         while self.is_full:
             await self._room.park()
 
     async def wait_sent(self) -> str | None:
-        """Waits until the operating system has all frames; returns None, or the reason of `release`."""
+        """Wait until the operating system has all frames; return None, or the reason of `release`."""
         if not self._frames and not self._sending:
             await trio.lowlevel.checkpoint()
             return None
@@ -74,7 +74,7 @@ class Outbox:
         return lost
 
     def release(self, reason: str) -> None:
-        """Drops all frames and ends all waits with `reason`."""
+        """Drop all frames and end all waits with `reason`."""
         self._frames.clear()
         self.queued = 0
         for task in (*self._leaving, *self._queuing):
@@ -104,7 +104,7 @@ class Outbox:
         self._sent(self._leaving)
 
     def _hand_over(self, send_now: SendNow) -> None:
-        """Writes frames at once; the writer sends the rest, and meets the error of a broken socket."""
+        """Write frames at once; the writer sends the rest, and meets the error of a broken socket."""
         data = b"".join(self._frames)
         sent = send_now(data)
         self._frames[:] = [data[sent:]] if sent < len(data) else []

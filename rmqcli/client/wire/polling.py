@@ -41,7 +41,7 @@ class Polling:
         self._begun = trio.current_time()
 
     def in_vain(self) -> None:
-        """Counts a look without a result."""
+        """Count a look without a result."""
         if self.left:
             os.sched_yield()
             in_time = trio.current_time() - self._begun < LOOK_SECONDS

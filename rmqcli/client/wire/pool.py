@@ -42,7 +42,7 @@ VIP_CODES = frozenset(
 
 
 def vip_address(address: str) -> str:
-    """The address two ports below; one without a port is returned unchanged and fails to connect."""
+    """Return the address two ports below; one without a port is returned unchanged and fails to connect."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}" if port.isdecimal() else address
 
@@ -107,7 +107,7 @@ class Pool:
         deadline: float | None = None,
         connect_timeout: float | None = None,
     ) -> Coroutine[Any, Any, RemotingCommand]:
-        """The reply of `address`, whatever its code. `deadline`: the end of the timeout, if known."""
+        """Return the reply of `address`, whatever its code. `deadline`: the end of the timeout, if known."""
         if self.signer is not None and isinstance(command, RemotingCommand):
             self.signer.sign(command)
         if self._vip and command.code in VIP_CODES:
@@ -126,7 +126,7 @@ class Pool:
         return await link.request(command, timeout, started + timeout)
 
     async def oneway(self, address: str, command: RemotingCommand, timeout: float) -> None:
-        """Returns when the request has been written."""
+        """Return when the request has been written."""
         if self.signer is not None:
             self.signer.sign(command)
         if self._vip and command.code in VIP_CODES:

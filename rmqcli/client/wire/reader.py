@@ -87,7 +87,7 @@ class Reader:
         """True while the task of a request may read."""
 
     async def run(self) -> None:
-        """Reads while no other task does, until it is cancelled."""
+        """Read while no other task does, until it is cancelled."""
         seen: Call | None = None
         while True:
             self._hand_over()
@@ -123,7 +123,7 @@ class Reader:
 
     @trio.lowlevel.enable_ki_protection
     async def read_for(self, call: Call) -> None:
-        """Reads until the call is over; called by the task of the call."""
+        """Read until the call is over; called by the task of the call."""
         assert self._direct is not None
         wait_readable, read_now, polling = self._direct.wait_readable, self._direct.read_now, self._polling
         self.is_free = False
@@ -158,7 +158,7 @@ class Reader:
             self._wake()
 
     def call_off(self) -> None:
-        """Ends the wait of the task that reads."""
+        """End the wait of the task that reads."""
         if self._direct is not None:
             self._direct.call_off()
 

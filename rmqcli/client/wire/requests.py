@@ -21,7 +21,7 @@ ReplyBodyT = TypeVar("ReplyBodyT")
 
 
 def command(code: int, ext: dict[str, str] | None = None, body: bytes | memoryview = b"") -> RemotingCommand:
-    """A request with language PYTHON, this library's version and a JSON header."""
+    """Return a request with language PYTHON, this library's version and a JSON header."""
     return RemotingCommand(code, ext, body, 0, 0, None, _PYTHON)
 
 
@@ -54,7 +54,7 @@ def read_header(
 def read_answer(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
 ) -> Answer[ReplyT, ReplyBodyT]:
-    """The header and body of a reply whatever its code; UnexpectedReply when they cannot be read."""
+    """Return the header and body of a reply whatever its code; UnexpectedReply when they cannot be read."""
     try:
         return operation.decode_reply(reply)
     except CodecError as error:

@@ -45,13 +45,13 @@ class DirectStream(Stream, Protocol):
     """A stream whose reader may stop or change at any time without losing a byte."""
 
     async def wait_readable(self) -> None:
-        """Waits for bytes; ClosedResourceError when the stream is closed or `call_off` is called."""
+        """Wait for bytes; ClosedResourceError when the stream is closed or `call_off` is called."""
 
     def read_now(self, max_bytes: int) -> bytes | None:
-        """The bytes that have come: None without any, empty at the end. OSError, ClosedResourceError."""
+        """Return the bytes that have come: None without any, empty at the end. OSError, ClosedResourceError."""
 
     def call_off(self) -> None:
-        """Ends the current `wait_readable`."""
+        """End the current `wait_readable`."""
 
 
 class TcpStream:
@@ -121,7 +121,7 @@ class TcpStream:
 
 
 async def close_forcefully(stream: Stream) -> None:
-    """Closes a stream at once, even when cancelled (`trio.aclose_forcefully`)."""
+    """Close a stream at once, even when cancelled (`trio.aclose_forcefully`)."""
     with trio.CancelScope(shield=True) as scope:
         scope.cancel()
         await stream.aclose()
@@ -131,12 +131,12 @@ OpenStream = Callable[[str, int], Awaitable[Stream]]
 
 
 async def open_tcp(host: str, port: int) -> Stream:
-    """Opens a plain TCP connection (TCP_NODELAY, as trio does)."""
+    """Open a plain TCP connection (TCP_NODELAY, as trio does)."""
     return TcpStream(await trio.open_tcp_stream(host, port))
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost text of an OS error; trio wraps the errors of all addresses that it tried."""
+    """Return the innermost text of an OS error; trio wraps the errors of all addresses that it tried."""
     inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
     if isinstance(inner, OSError | BaseExceptionGroup):
         return _reason(inner)
@@ -146,7 +146,7 @@ def _reason(error: BaseException) -> str:
 
 
 async def opened(open_stream: OpenStream, address: str, timeout: float) -> Stream:
-    """A stream to "host:port". ConnectionFailed after `timeout` seconds, at once if none are left."""
+    """Return a stream to "host:port". ConnectionFailed after `timeout` seconds, at once if none are left."""
     timeout = max(0.0, timeout)
     try:
         host, port = split_address(address)

@@ -33,7 +33,9 @@ class Tls:
     check_host: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """The context for Python's ssl. Reads the files; InvalidRequest names the one that is not usable."""
+        """Return the context for Python's ssl. Reads the files; InvalidRequest names the one that is not
+        usable.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.check and self.check_host

@@ -19,7 +19,7 @@ _OF_CLIENT = (
 
 
 def tls_problem(error: BaseException | None) -> tuple[TlsProblem | None, str]:
-    """The kind of a TLS error, and the reason in words."""
+    """Return the kind of a TLS error, and the reason in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         kind = TlsProblem.HOST if error.verify_code in _OTHER_NAME else TlsProblem.CERTIFICATE
         return kind, f"TLS: its certificate is refused: {error.verify_message.rstrip('.')}"

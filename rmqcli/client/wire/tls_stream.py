@@ -29,7 +29,7 @@ class TlsStream:
         self._ended = False
 
     async def do_handshake(self) -> None:
-        """Shakes hands. ssl.SSLError, also for a peer that leaves."""
+        """Shake hands. ssl.SSLError, also for a peer that leaves."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -59,7 +59,7 @@ class TlsStream:
         await self._flush()
 
     def send_now(self, data: bytes) -> int:
-        """Writes without waiting; all or, as far as the writer is concerned, nothing."""
+        """Write without waiting; all or, as far as the writer is concerned, nothing."""
         if self._unsent or self._ahead or self._inner_send_now is None:
             return 0
         try:
@@ -90,14 +90,14 @@ class TlsStream:
         await self._inner.aclose()
 
     def _take(self, data: bytes | bytearray) -> None:
-        """Takes encrypted bytes; none at all are the end. Servers of Java leave without a last message."""
+        """Take encrypted bytes; none at all are the end. Servers of Java leave without a last message."""
         if data:
             self._incoming.write(data)
         else:
             self._ended = True
 
     def _decrypted(self) -> bytes | None:
-        """All plain bytes that have come; None without any, empty at the end."""
+        """Return all plain bytes that have come; None without any, empty at the end."""
         parts: list[bytes] = []
         try:
             while part := self._tls.read(RECORD_BYTES):
@@ -125,7 +125,7 @@ class DirectTlsStream(TlsStream):
         self.call_off = inner.call_off
 
     def read_now(self, max_bytes: int) -> bytes | None:
-        """The bytes that have come: None without any, empty at the end."""
+        """Return the bytes that have come: None without any, empty at the end."""
         data = self._read_inner_now(max_bytes)
         if data is not None:
             self._take(data)
@@ -133,6 +133,6 @@ class DirectTlsStream(TlsStream):
 
 
 def tls_stream(inner: Stream, context: ssl.SSLContext, host: str) -> TlsStream:
-    """A TlsStream, a direct one if the stream below is direct."""
+    """Return a TlsStream, a direct one if the stream below is direct."""
     kind = DirectTlsStream if isinstance(inner, DirectStream) else TlsStream
     return kind(inner, context, host)  # type: ignore[arg-type]

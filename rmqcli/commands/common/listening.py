@@ -92,7 +92,7 @@ def warn_of_open_names(host: str, port: int) -> None:
 
 
 def is_open(host: str) -> bool:
-    """True for an address that other machines may reach."""
+    """Return True for an address that other machines may reach."""
     return kind_of(join_address(host, 1)) != "loopback"
 
 

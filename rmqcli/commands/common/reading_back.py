@@ -38,7 +38,7 @@ class ReadingBack:
         return self._store.commit_log_min_offset if self._back is None else self._back.verified
 
     async def run(self) -> None:
-        """Checks until cancelled; CommandError for damage, OSError."""
+        """Check until cancelled; CommandError for damage, OSError."""
         while True:
             begin, before = time.monotonic(), self.verified
             finding = await self._check()
@@ -68,7 +68,7 @@ class ReadingBack:
         )
 
     async def _check(self) -> Finding | None:
-        """Checks a piece. What was checked while the log was cut, is looked at again from its end on."""
+        """Check a piece. What was checked while the log was cut, is looked at again from its end on."""
         if self._cuts != self._store.cuts:
             self._cuts, self._back = self._store.cuts, self._from(self._store.commit_log_max_offset)
         if self._back is None:

@@ -109,7 +109,7 @@ def offsets(
 
 
 def _holds(wanted: OffsetRange, one: GroupPosition) -> bool:
-    """True if the offset is in the range; -N selects queues that lag by 1 to N messages."""
+    """Return True if the offset is in the range; -N selects queues that lag by 1 to N messages."""
     if wanted.only_new:
         return False
     if wanted.last is not None:

@@ -54,7 +54,7 @@ class QueueCounts(OptionGroup):
     write_queues: WriteQueuesOption = None
 
     def named(self, default: int | None = None) -> dict[str, int | None]:
-        """The arguments of methods of `Admin`."""
+        """Return the arguments of methods of `Admin`."""
         both = default if self.queues is None else self.queues
         given = {"read_queues": self.read_queues, "write_queues": self.write_queues}
         return {name: both if count is None else count for name, count in given.items()}

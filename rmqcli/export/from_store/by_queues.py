@@ -58,7 +58,7 @@ class QueuePlaces(NamedTuple):
 
 
 def divided(parts: Sequence[Part], places: QueuePlaces | None) -> Iterator[tuple[Part, QueuePlaces | None]]:
-    """Yields parts of a log with their own places, without parts that have none."""
+    """Yield parts of a log with their own places, without parts that have none."""
     for part in parts:
         own = places and places.within(part)
         if own is None or own.files or (part.base or 0) + part.end > own.end:
@@ -66,7 +66,7 @@ def divided(parts: Sequence[Part], places: QueuePlaces | None) -> Iterator[tuple
 
 
 def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
-    """Returns None if the commit log has to be walked, with a warning when a queue is the cause."""
+    """Return None if the commit log has to be walked, with a warning when a queue is the cause."""
     try:
         return _places(store, rows)
     except UnsoundQueue as error:
@@ -75,7 +75,7 @@ def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
 
 
 def by_queues_or_walked(places: QueuePlaces | None, export: Callable[[QueuePlaces | None], Result]) -> Result:
-    """Calls `export` with places; with None, after a warning, when they turn out to be unsound."""
+    """Call `export` with places; with None, after a warning, when they turn out to be unsound."""
     if places is not None:
         try:
             return export(places)
@@ -112,7 +112,7 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
 
 
 def scan(part: Part, rows: RowFilter, places: QueuePlaces | None, *, encoded: bool = False) -> Iterator[Any]:
-    """Yields record batches of the part's records, found by queues where there are `places`.
+    """Yield record batches of the part's records, found by queues where there are `places`.
 
     With topics a part may begin and end anywhere; without, parts are whole files. Raises UnsoundQueue, which
     may concern other parts, too, and CorruptionError at a damaged record.
@@ -187,7 +187,7 @@ def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
 
 
 def _are_same(batch: Any, entries: Entries, topics: frozenset[str]) -> bool:
-    """Returns True if each entry points at its record, so that none of a queue is missing."""
+    """Return True if each entry points at its record, so that none of a queue is missing."""
     said = (entries.places, entries.sizes, entries.queue_ids, entries.offsets)
     names = ("commit_log_offset", "store_size", "queue_id", "queue_offset")
     if not all((batch[name].to_numpy() == column).all() for name, column in zip(names, said, strict=True)):

@@ -23,7 +23,7 @@ from rmqcli.store.read.peek import peeked
 
 
 def newest_entry(queues: Sequence[Queue], store: Path) -> int:
-    """Returns the commit-log offset of the newest entry of these queues, 0 without any; UnsoundQueue if one
+    """Return the commit-log offset of the newest entry of these queues, 0 without any; UnsoundQueue if one
     points past the end of the log.
     """
     ends = [(last_place(queue), queue) for queue in queues]
@@ -37,13 +37,13 @@ def newest_entry(queues: Sequence[Queue], store: Path) -> int:
 
 
 def last_indexed(store: Path) -> int:
-    """Returns the commit-log offset of the last record that the index knows; 0 if it does not tell."""
+    """Return the commit-log offset of the last record that the index knows; 0 if it does not tell."""
     end = next((end for end in _ends(store) if end), 0)
     return end if _is_record(CommitLogFiles(store), end) else 0
 
 
 def _ends(store: Path) -> Iterator[int]:
-    """Yields the last commit-log offset of each index file that has items, the newest first."""
+    """Yield the last commit-log offset of each index file that has items, the newest first."""
     try:
         files = index_files(store / "index")
     except (FileNotFoundError, NotADirectoryError):
@@ -56,7 +56,7 @@ def _ends(store: Path) -> Iterator[int]:
 
 
 def _is_record(log: CommitLogFiles, offset: int) -> bool:
-    """Returns True if a whole record with the right CRC is there."""
+    """Return True if a whole record with the right CRC is there."""
     with LogViews(log.files) as views:
         try:
             place = views.place(offset)

@@ -22,12 +22,12 @@ class PlacedPart(NamedTuple):
 
 
 def sized(parts: Sequence[Part], places: QueuePlaces | None) -> list[tuple[PlacedPart, int]]:
-    """Returns the parts that may have wanted records, and the bytes of these, as the queues let expect."""
+    """Return the parts that may have wanted records, and the bytes of these, as the queues let expect."""
     return [(PlacedPart(*one), _bytes_of(PlacedPart(*one))) for one in divided(parts, places)]
 
 
 def in_tasks(parts: Sequence[tuple[PlacedPart, int]], size: int) -> list[list[PlacedPart]]:
-    """Returns tasks of about `size` bytes, each a piece of a part, or parts that follow one another."""
+    """Return tasks of about `size` bytes, each a piece of a part, or parts that follow one another."""
 
     def cut(one: tuple[PlacedPart, int], count: int) -> list[tuple[PlacedPart, int]]:
         return [(piece, 0) for piece in _cut(one[0], count)]
@@ -37,7 +37,7 @@ def in_tasks(parts: Sequence[tuple[PlacedPart, int]], size: int) -> list[list[Pl
 
 
 def _cut(placed: PlacedPart, count: int) -> list[PlacedPart]:
-    """Cuts where there is data: a preallocated file ends with a hole, which the last piece has."""
+    """Cut where there is data: a preallocated file ends with a hole, which the last piece has."""
     part, places = placed
     # Without a base the places of records are unknown before the first is read.
     if part.base is None:
@@ -58,7 +58,7 @@ def _bytes_of(placed: PlacedPart) -> int:
 
 
 def _share(file: QueueFile, low: int, high: int) -> int:
-    """Returns the bytes of a queue's records in [low, high), as if they were spread evenly."""
+    """Return the bytes of a queue's records in [low, high), as if they were spread evenly."""
     stretch = file.last + 1 - file.first
     return file.record_bytes * max(0, min(high, file.last + 1) - max(low, file.first)) // stretch
 

@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list[Part]:
-    """Returns the commit log of a store folder (or a commit log folder or file) in ranges of about
+    """Return the commit log of a store folder (or a commit log folder or file) in ranges of about
     `part_size` bytes, by default files.
 
     Leaves out ranges that hold nothing of `rows`, by place or time, and holes of preallocated files. Raises
@@ -66,7 +66,7 @@ def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list
 
 
 def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
-    """Cuts parts of about `size` bytes, without those that are holes of preallocated files."""
+    """Cut parts of about `size` bytes, without those that are holes of preallocated files."""
     found: list[Part] = []
     for part in parts:
         # Without a base the places of records are unknown before the first is read.
@@ -79,8 +79,8 @@ def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
 
 
 def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool = False) -> Iterator[Any]:
-    """Yields record batches of the part's records. Raises CorruptionError, naming file and byte, at damage; without
-    `check_crc` it is left out, with a warning, up to the next whole record.
+    """Yield record batches of the part's records. Raises CorruptionError, naming file and byte, at damage;
+    without `check_crc` it is left out, with a warning, up to the next whole record.
 
     With `known` the first record starts where the part does, or there is none.
     """
@@ -96,7 +96,7 @@ def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool
 
 
 def _known_start(file: NamedFile, data: memoryview, rows: RowFilter) -> int:
-    """Returns where the first wanted record starts, if known, else 0."""
+    """Return where the first wanted record starts, if known, else 0."""
     start = rows.begin_commit_log - (file.base or 0)
     known = 0 < start < len(data) and next_record(file, data, start, start + 1) == start
     return start if known else 0
@@ -159,7 +159,7 @@ class _LeftOut:
 
 
 def _check_places(batch: Any, position: int, base: int) -> int:
-    """Checks that records are where they say; returns the byte after the last."""
+    """Check that records are where they say; return the byte after the last."""
     ends = position + np.cumsum(batch["store_size"].to_numpy(), dtype=np.int64)
     starts = np.concatenate(([position], ends[:-1]))
     said = batch["commit_log_offset"].to_numpy() - base
@@ -171,7 +171,7 @@ def _check_places(batch: Any, position: int, base: int) -> int:
 
 
 def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> None:
-    """Checks that the records end with the part, or continue with the one that the next part will find."""
+    """Check that the records end with the part, or continue with the one that the next part will find."""
     if not any(data[position : position + FILLER_HEAD_SIZE]) or len(data) - position < FILLER_HEAD_SIZE:
         require_zeros(file, data, position)
         return
@@ -188,7 +188,7 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
 
 
 def _placed(error: CorruptionError, data: memoryview, position: int) -> CorruptionError:
-    """Adds the place to a decompression error: the first such record from `position` on."""
+    """Add the place to a decompression error: the first such record from `position` on."""
     try:
         while error.position is None:
             position += decode_record(data, position, decompress=True).store_size

@@ -42,13 +42,13 @@ Counts = Mapping[tuple[str, int], int]
 
 
 def has_topic(store: Path, topic: str) -> bool:
-    """Returns False if a store is known not to have a topic: one without messages may have no queues."""
+    """Return False if a store is known not to have a topic: one without messages may have no queues."""
     queues = store / "consumequeue"
     return not queues.is_dir() or (queues / topic).is_dir() or topic in topics(store)
 
 
 def count_entries(store: Path, rows: RowFilter) -> Counts:
-    """Counts the entries of each queue whose records are in the commit log and in `rows`.
+    """Count the entries of each queue whose records are in the commit log and in `rows`.
 
     Returns {} where entries do not tell: for store times, for tags, of which they hold a hash, and without
     consume queues. For times, raises CorruptionError if a missing commit log file may have held some of the
@@ -91,7 +91,7 @@ def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
 
 
 def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> list[str]:
-    """Warns when retention removed messages since the export that is resumed; returns what was said.
+    """Warn when retention removed messages since the export that is resumed; return what was said.
 
     Not checked for tags and times, which may have left out the last messages of the earlier export.
     """
@@ -125,7 +125,7 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> list
 
 
 def _first_kept(queue: Queue, low: int) -> int:
-    """Returns the first queue offset whose record is at commit-log offset `low` or later, else the end."""
+    """Return the first queue offset whose record is at commit-log offset `low` or later, else the end."""
     for file in queue.files.files:
         entries = entry_columns(without_last_hole(file, ENTRY.size))
         kept = entries.used & (entries.offsets >= low)
@@ -135,8 +135,8 @@ def _first_kept(queue: Queue, low: int) -> int:
 
 
 def require_same_lives(store: Path, rows: RowFilter, previous: Manifest | None) -> None:
-    """Raises ExportError if a topic was deleted and created again, where an export goes on behind queue offsets. One
-    that goes on behind a place in the commit log has the new messages, too.
+    """Raise ExportError if a topic was deleted and created again, where an export goes on behind queue
+    offsets. One that goes on behind a place in the commit log has the new messages, too.
     """
     lasts = {last.key: last for last in previous.last} if previous else {}
     for queue in _queues(store, rows) if rows.done and lasts else ():
@@ -150,7 +150,7 @@ def require_same_lives(store: Path, rows: RowFilter, previous: Manifest | None) 
 
 
 def require_rows(store: Path, rows: RowFilter, expected: Counts, exported: Iterable[QueueSpan]) -> int:
-    """Raises CorruptionError, naming the first queue, when there are fewer rows than entries; returns the
+    """Raise CorruptionError, naming the first queue, when there are fewer rows than entries; return the
     number of entries of messages that stand for lost ones, which have no row.
     """
     found = {(span.topic, span.queue_id): span.rows for span in exported}
@@ -172,7 +172,7 @@ def require_rows(store: Path, rows: RowFilter, expected: Counts, exported: Itera
 
 
 def _stand_ins(store: Path, rows: RowFilter, keys: Set[tuple[str, int]]) -> Counter[tuple[str, int]]:
-    """Counts the stand-ins in these queues."""
+    """Count the stand-ins in these queues."""
     found: Counter[tuple[str, int]] = Counter()
     if not keys:
         return found
@@ -214,7 +214,7 @@ class _Hole:
 
 
 def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None:
-    """Raises CorruptionError if records that `rows` may accept by time are in a missing file."""
+    """Raise CorruptionError if records that `rows` may accept by time are in a missing file."""
     holes = _holes(CommitLogFiles(store).files)
     after: list[Any] = []
     for queue in queues:
@@ -239,7 +239,7 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
 
 
 def _holes(files: list[NamedFile]) -> list[_Hole]:
-    """Returns the holes between files and after the last. Retention removed what is before the first."""
+    """Return the holes between files and after the last. Retention removed what is before the first."""
     ends = [(file.base or 0) + file.size for file in files]
     begins = [file.base or 0 for file in files[1:]]
     between = [_Hole(end, begin) for end, begin in zip(ends[:-1], begins, strict=True) if begin > end]

@@ -42,11 +42,11 @@ class QueueFile(NamedTuple):
     record_bytes: int
 
     def touches(self, low: int, high: int) -> bool:
-        """Returns True if records of its entries may start in [low, high)."""
+        """Return True if records of its entries may start in [low, high)."""
         return self.first < high and self.last >= low
 
     def may_have(self, begin: int | None, end: int | None) -> bool:
-        """Returns True if the file has room for queue offsets of [begin, end); None is open."""
+        """Return True if the file has room for queue offsets of [begin, end); None is open."""
         first = (self.file.base or 0) // ENTRY.size
         after = first + self.file.size // ENTRY.size
         return (begin is None or after > begin) and (end is None or first < end)
@@ -66,7 +66,7 @@ class Entries(NamedTuple):
 
 
 def bounded(queue: Queue) -> list[QueueFile]:
-    """Returns the files of a queue that have entries, in order; UnsoundQueue if they do not ascend."""
+    """Return the files of a queue that have entries, in order; UnsoundQueue if they do not ascend."""
     topic, number = queue.topic or "", queue.queue_id or 0
     found: list[QueueFile] = []
     # The last file first: when it has entries, those before it are full, whatever a broker writes meanwhile.
@@ -86,7 +86,7 @@ def bounded(queue: Queue) -> list[QueueFile]:
 
 
 def last_place(queue: Queue) -> int:
-    """Returns the commit-log offset of the newest entry; 0 for a queue without entries."""
+    """Return the commit-log offset of the newest entry; 0 for a queue without entries."""
     for file in reversed(queue.files.files):
         places = _written(queue.topic or "", queue.queue_id or 0, file)[1]
         if len(places):
@@ -95,7 +95,7 @@ def last_place(queue: Queue) -> int:
 
 
 def entries_in(files: Sequence[QueueFile], rows: RowFilter, low: int, high: int) -> Entries:
-    """Returns the entries whose records start in [low, high), in the order of the commit log."""
+    """Return the entries whose records start in [low, high), in the order of the commit log."""
     found = [Entries(*(np.zeros(0, kind) for kind in ("i8", "i4", "i4", "i8", "?")))]
     for file in files:
         if file.touches(low, high):
@@ -113,7 +113,7 @@ def _entries(queue: QueueFile, rows: RowFilter) -> Entries:
 
 
 def _written(topic: str, queue_id: int, file: NamedFile) -> tuple[Any, Any, Any, Any]:
-    """Returns numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
+    """Return numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
     for _ in range(_LOOKS):
         entries = entry_columns(without_last_hole(file, ENTRY.size))
         numbers = np.flatnonzero(entries.used)
@@ -141,7 +141,7 @@ def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
 
 
 def batches(entries: Entries) -> Iterator[Entries]:
-    """Yields runs of entries whose records fit a record batch."""
+    """Yield runs of entries whose records fit a record batch."""
     ends = np.cumsum(entries.sizes, dtype=np.int64)
     begin = 0
     while begin < len(ends):

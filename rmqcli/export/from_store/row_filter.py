@@ -59,7 +59,7 @@ class RowFilter:
         return self.end is not None or self.end_time is not None
 
     def after(self, previous: Manifest | None, store: str) -> RowFilter:
-        """Returns the filter without what an earlier export has of a store.
+        """Return the filter without what an earlier export has of a store.
 
         With `only_queued` other exports, of the running cluster say, may have gone on in the queues.
         """
@@ -85,11 +85,11 @@ class RowFilter:
         return (not self.topics or topic in self.topics) and self.queue_id in (None, queue_id)
 
     def done_of(self, topic: str, queue_id: int) -> int:
-        """Returns the queue offset before which a queue was exported."""
+        """Return the queue offset before which a queue was exported."""
         return self.done.get((topic, queue_id), 0)
 
     def messages(self, batch: Any) -> Any:
-        """Returns the accepted messages of a batch of records, those of an inner batch as rows of their own.
+        """Return the accepted messages of a batch of records, those of an inner batch as rows of their own.
 
         The queue offset and tags of such a record are those of its first message, or none.
         """
@@ -99,7 +99,7 @@ class RowFilter:
         return self.apply(inner_rows(records.apply(batch)))
 
     def apply(self, batch: Any) -> Any:
-        """Returns the accepted rows of a batch."""
+        """Return the accepted rows of a batch."""
         wanted = reduce(pc.and_, self._conditions(batch))
         if pc.all(wanted, min_count=0).as_py():
             return batch
@@ -142,6 +142,6 @@ class RowFilter:
 
 
 def _is_stored(batch: Any) -> Any:
-    """Returns a mask of the messages that a broker stored: not the stand-ins of a salvaged store."""
+    """Return a mask of the messages that a broker stored: not the stand-ins of a salvaged store."""
     hosts = (batch["store_host"], batch["born_host"])
     return pc.invert(reduce(pc.and_, (pc.equal(column, NO_HOST) for column in hosts)))

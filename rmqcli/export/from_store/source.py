@@ -32,7 +32,7 @@ class StoreSource(NamedTuple):
 
 
 def store_sources(paths: Sequence[Path], names: Sequence[str] = ()) -> list[StoreSource]:
-    """Returns the folders with their brokers; `names` are those of all folders, in order, or empty.
+    """Return the folders with their brokers; `names` are those of all folders, in order, or empty.
 
     Raises SourceError if two folders belong to the same broker, or one of several to an unknown one: rows
     could not be told apart.
@@ -65,13 +65,13 @@ def _require_apart(sources: Sequence[StoreSource]) -> None:
 
 
 def broker_name_of(store: Path) -> str | None:
-    """Returns the name of the broker that wrote a store folder; None if nothing tells, or several things do."""
+    """Return the name of the broker that wrote a store folder; None if nothing tells, or several things do."""
     configured = (_configured(store / name, store) for name in _CONFIGS)
     return next((name for name in configured if name), None) or _registered(store)
 
 
 def _configured(config: Path, store: Path) -> str | None:
-    """Returns the brokerName of a broker.conf; None if there is none, or it is for another store."""
+    """Return the brokerName of a broker.conf; None if there is none, or it is for another store."""
     try:
         properties = parse_properties(config.read_text())
     except (OSError, UnicodeDecodeError):

@@ -28,7 +28,7 @@ class _Stamp(NamedTuple):
 
 
 def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | None]:
-    """Returns the commit-log offsets [begin, end) that hold all records in the times of `rows`; end None is
+    """Return the commit-log offsets [begin, end) that hold all records in the times of `rows`; end None is
     the end of the log. Both are starts of records.
     """
     timed = rows.begin_time is not None or rows.end_time is not None
@@ -49,7 +49,7 @@ def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | N
 
 
 def _fall(stamps: Sequence[_Stamp], margin: int) -> int | None:
-    """Returns the first record stored more than the margin (ms) before one in front of it."""
+    """Return the first record stored more than the margin (ms) before one in front of it."""
     newest = 0
     for stamp in stamps:
         newest = max(newest, stamp.time)
@@ -62,7 +62,7 @@ class _Log(LogViews):
     """Records near given places."""
 
     def samples(self, least_step: int) -> Iterator[_Stamp]:
-        """Yields the first record of each file, and records at equal distances."""
+        """Yield the first record of each file, and records at equal distances."""
         step = max(sum(file.size for file in self.files) // _SAMPLES, least_step)
         for number, file in enumerate(self.files):
             for start in range(0, file.size, step):
@@ -71,7 +71,7 @@ class _Log(LogViews):
                     yield stamp
 
     def cross(self, stamps: Sequence[_Stamp], time: int, least_step: int) -> tuple[int, int | None]:
-        """Returns neighbouring records around a time: one stored before it (else 0), one not (else None)."""
+        """Return neighbouring records around a time: one stored before it (else 0), one not (else None)."""
         number = next((n for n, stamp in enumerate(stamps) if stamp.time >= time), len(stamps))
         low = stamps[number - 1].offset if number else 0
         if number == len(stamps):
@@ -85,7 +85,7 @@ class _Log(LogViews):
         return low, high
 
     def _between(self, low: int, high: int) -> _Stamp | None:
-        """Returns a record after the middle of two records, else one before it."""
+        """Return a record after the middle of two records, else one before it."""
         middle = (low + high) // 2
         for begin, end in ((middle, high), (low + 1, middle)):
             for number, file in enumerate(self.files):

@@ -32,7 +32,7 @@ class QueueRange(NamedTuple):
     end_time: int | None = None
 
     def cut(self, count: int) -> list[QueueRange]:
-        """Cuts the range into `count` ranges of about the same size, at least one."""
+        """Cut the range into `count` ranges of about the same size, at least one."""
         count = max(count, 1)
         cuts = [self.begin + (self.end - self.begin) * number // count for number in range(count + 1)]
         return [self._replace(begin=begin, end=end) for begin, end in pairwise(cuts)]
@@ -51,7 +51,7 @@ async def read_some(
     batch_bytes: int = BATCH_BYTES,
     lost: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, int | None]:
-    """Pulls a record batch from `offset` on; also returns the next offset, None at the end of the range.
+    """Pull a record batch from `offset` on; also returns the next offset, None at the end of the range.
 
     A batch ends after `batch_messages` messages or `batch_bytes` of bodies. Messages that retention removed
     are skipped with a warning, which `lost` receives, too. Raises ClientError.

@@ -32,7 +32,7 @@ def lasts_of(previous: Manifest | None) -> Mapping[QueueKey, LastRow]:
 
 
 async def lives(client: Any, ranges: Sequence[QueueRange], previous: Manifest | None) -> Lives:
-    """Compares the last exported record of each queue with what is there. Errors are left to who reads
+    """Compare the last exported record of each queue with what is there. Errors are left to who reads
     the queue.
     """
     known = lasts_of(previous)

@@ -25,7 +25,7 @@ QUEUE_BYTES = 64 * 1024
 
 
 async def mean_sizes(consumer: PullConsumer, ranges: Sequence[QueueRange]) -> dict[str, int]:
-    """Returns the mean stored size of messages by topic, from one pull each, as far as brokers respond."""
+    """Return the mean stored size of messages by topic, from one pull each, as far as brokers respond."""
     longest = {wanted.queue.topic: wanted for wanted in sorted(ranges, key=len_of)}
     found: dict[str, int] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
@@ -46,7 +46,7 @@ async def mean_sizes(consumer: PullConsumer, ranges: Sequence[QueueRange]) -> di
 
 
 def len_of(wanted: QueueRange) -> int:
-    """Returns the number of messages."""
+    """Return the number of messages."""
     return wanted.end - wanted.begin
 
 
@@ -57,7 +57,7 @@ def bytes_of(wanted: QueueRange, sizes: Mapping[str, int]) -> int:
 def in_tasks(
     ranges: Collection[QueueRange], sizes: Mapping[str, int], size: int, at_least: int = 1
 ) -> list[list[QueueRange]]:
-    """Returns tasks of about `size` bytes, `at_least` so many if there are as many messages.
+    """Return tasks of about `size` bytes, `at_least` so many if there are as many messages.
 
     A task has several ranges only if it has them whole.
     """

@@ -18,7 +18,7 @@ from rmqcli.grammar.offset_range import OffsetRange
 async def find_ranges(
     reader: Chooser, topics: Sequence[str], wanted: OffsetRange
 ) -> tuple[list[QueueRange], list[QueueEnd]]:
-    """Returns ranges, and queues with unknown offsets. Raises the first error when that is all of them."""
+    """Return ranges, and queues with unknown offsets. Raises the first error when that is all of them."""
     queues = [queue for topic in topics for queue in await choose_queues(reader, topic)]
     found: dict[MessageQueue, Span | ClientError] = {}
 

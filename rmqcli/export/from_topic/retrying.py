@@ -29,14 +29,14 @@ class QueueEnd(NamedTuple):
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Returns one error of a group: callers expect a plain one."""
+    """Return one error of a group: callers expect a plain one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Returns the result of the first try that succeeds; raises the last ClientError if none does."""
+    """Return the result of the first try that succeeds; raise the last ClientError if none does."""
     wait = FIRST_WAIT
     for _ in range(TRIES - 1):
         try:
@@ -55,7 +55,7 @@ async def read_queue(
     take: Callable[[Any], Awaitable[None]],
     batch_messages: int = BATCH_MESSAGES,
 ) -> QueueEnd:
-    """Passes the record batches of a range to `take`."""
+    """Pass the record batches of a range to `take`."""
     lost: list[str] = []
     end, offset = wanted.begin, wanted.begin
     following: int | None = offset
@@ -75,7 +75,7 @@ async def read_queue(
 
 
 def reached(wanted: QueueRange, before: int, batch: Any, following: int | None) -> int:
-    """Returns where a resumed export continues: for an end in time, and where the broker had no more although
+    """Return where a resumed export continues: for an end in time, and where the broker had no more although
     the range goes on (a slave lags behind), after the last message.
     """
     if wanted.end_time is None and following is not None:

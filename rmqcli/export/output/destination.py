@@ -36,7 +36,7 @@ class Destination(Protocol):
         """The begin of names of files in the place."""
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
-        """Returns entries of files in the place."""
+        """Return entries of files in the place."""
 
     def commit(
         self,
@@ -44,7 +44,7 @@ class Destination(Protocol):
         reached: Sequence[QueueSpan] = ...,
         ends: Mapping[str, int | None] = ...,
     ) -> list[FileEntry]:
-        """Makes measured files and the ends of queues and stores visible together; returns what was added.
+        """Make measured files and the ends of queues and store visible together; return what was added.
 
         `reached` are spans without rows, as far as queues were read; the next export of a store continues at
         its commit-log offset in `ends`, or where that is None at the end of each queue.

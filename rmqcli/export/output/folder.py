@@ -54,7 +54,7 @@ class _Commit(msgspec.Struct, frozen=True):
 
 
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
-    """Raises OutputExists if a new or resumed export cannot use `out`, or it lies in a store folder."""
+    """Raise OutputExists if a new or resumed export cannot use `out`, or it lies in a store folder."""
     refuse_store(out)
     books = books_of(out)
     kept = {path.name for path in books.iterdir()} if books.is_dir() else set()
@@ -95,7 +95,7 @@ class ExportFolder:
     """
 
     def __init__(self, out: Path, origin: Origin, layout: Layout, *, resume: bool = False) -> None:
-        """Raises OutputExists as `refuse_existing` does, and LayoutError."""
+        """Raise OutputExists as `refuse_existing` does, and LayoutError."""
         layout.check()
         refuse_existing(out, resume=resume)
         self._books = books_of(out)
@@ -126,7 +126,7 @@ class ExportFolder:
         return self
 
     def _require_renames(self) -> None:
-        """Tries now what the commit will do, with a file that is not there: one in another mount is
+        """Try now what the commit will do, with a file that is not there: one in another mount is
         another error.
         """
         try:
@@ -142,7 +142,7 @@ class ExportFolder:
             ) from None
 
     def _recover(self) -> None:
-        """Removes or completes what a killed export left."""
+        """Remove or completes what a killed export left."""
         if (journal := read_json(self._books / JOURNAL, _Commit)) is not None:
             self._carry_out(journal)
         for left in self._books.glob(f"{_TEMPORARY}*"):
@@ -158,7 +158,7 @@ class ExportFolder:
             self._numbers.update(file.path.rpartition("/")[0] for file in self.previous.files)
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
-        """Returns manifest entries, with their final paths, of the temporary files of these names."""
+        """Return manifest entries, with their final paths, of the temporary files of these names."""
         entries: list[FileEntry] = []
         for name in names:
             folder = name.rpartition("/")[0]
@@ -175,7 +175,7 @@ class ExportFolder:
         reached: Sequence[QueueSpan] = (),
         ends: Mapping[str, int | None] = {},
     ) -> list[FileEntry]:
-        """Adds files, without rows an empty one (unless in partitions); returns what was added. The next
+        """Add files, without rows an empty one (unless in partitions); return what was added. The next
         export of each store continues at its commit-log offset in `ends`.
         """
         added = list(files)
@@ -192,7 +192,7 @@ class ExportFolder:
         return added
 
     def _carry_out(self, commit: _Commit) -> None:
-        """Carries out a plan, perhaps again: a file that is no longer at its old path is at the new one."""
+        """Carry out a plan, perhaps again: a file that is no longer at its old path is at the new one."""
         (self._out / SUCCESS).unlink(missing_ok=True)
         for before, after in commit.moves:
             (self._out / after).parent.mkdir(parents=True, exist_ok=True)
@@ -218,7 +218,7 @@ class ExportFolder:
                 raise error
 
     def _leave(self) -> None:
-        """Removes what this run has not committed, and folders of its own that are empty then."""
+        """Remove what this run has not committed, and folders of its own that are empty then."""
         try:
             if not (self._books / JOURNAL).exists():
                 self._drop_temporary()
@@ -231,7 +231,7 @@ class ExportFolder:
             os.close(self._lock)
 
     def _drop_temporary(self) -> None:
-        """Renames the folder first: late attempts of Spark tasks cannot create files there then."""
+        """Rename the folder first: late attempts of Spark tasks cannot create files there then."""
         dropped = self.temporary.with_name(f"{self.temporary.name}-dropped")
         with suppress(OSError):
             self.temporary.rename(dropped)
@@ -239,7 +239,7 @@ class ExportFolder:
 
 
 def is_in_use(out: Path) -> bool:
-    """Returns True if an export of this machine writes to the folder now."""
+    """Return True if an export of this machine writes to the folder now."""
     try:
         os.close(_locked(out))
     except FileNotFoundError:
@@ -262,7 +262,7 @@ def _locked(out: Path) -> int:
 
 
 def footer_entry(file: Any, size: int, path: str) -> tuple[FileEntry, Any]:
-    """Returns the entry of a Parquet file, a path or a stream, that becomes `path`, and its footer."""
+    """Return the entry of a Parquet file, a path or a stream, that becomes `path`, and its footer."""
     from pyarrow import parquet
 
     footer = parquet.read_metadata(file)

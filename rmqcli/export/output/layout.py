@@ -47,7 +47,7 @@ class Layout:
     gathered_bytes: int = 256 * 1024 * 1024
 
     def check(self) -> None:
-        """Raises LayoutError, which lists the choices, for unknown names."""
+        """Raise LayoutError, which lists the choices, for unknown names."""
         _known("--partition-by", self.partition_by, tuple(PARTITIONS))
         _known("--compression", (self.compression,), COMPRESSIONS)
         _known("--columns", self.columns or (), tuple(self.every().names))
@@ -70,7 +70,7 @@ class Layout:
         return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
 
     def every(self) -> Any:
-        """Returns the schema of all columns that there could be."""
+        """Return the schema of all columns that there could be."""
         import pyarrow as pa
 
         from codec.scan.schema import schema

@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 
 
 def books_of(out: Path) -> Path:
-    """Returns the folder beside `out` that holds its manifest, and files that are not finished."""
+    """Return the folder beside `out` that holds its manifest, and files that are not finished."""
     there = out.resolve()
     return there.with_name(f"_{there.name}.rmq")
 
@@ -107,7 +107,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
     def require_same(self, other: Manifest, out: Path) -> None:
-        """Raises OutputExists if `other` is not a continuation of this export."""
+        """Raise OutputExists if `other` is not a continuation of this export."""
         for name, option in _MUST_AGREE.items():
             was, is_now = _text(getattr(self, name)), _text(getattr(other, name))
             if was != is_now:
@@ -117,7 +117,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 )
 
     def require_whole(self, out: Path) -> None:
-        """Raises OutputExists if a file has changed in size. A missing file was removed by the user."""
+        """Raise OutputExists if a file has changed in size. A missing file was removed by the user."""
         for file in self.files:
             path = out / file.path
             size = path.stat().st_size if path.exists() else file.bytes
@@ -128,13 +128,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 )
 
     def commit_log_offset(self, store: str) -> int | None:
-        """Returns where the next export of a store continues; None: at the ends of its queues."""
+        """Return where the next export of a store continues; None: at the ends of its queues."""
         return next((entry.commit_log_offset for entry in self.stores if entry.path == store), 0)
 
     def extended(
         self, files: list[FileEntry], reached: list[QueueSpan], ends: Mapping[str, int | None]
     ) -> Manifest:
-        """Returns the manifest with more files; `reached` are spans without rows, as far as was read, and
+        """Return the manifest with more files; `reached` are spans without rows, as far as was read, and
         `ends` the commit-log offsets where the next export of each store continues.
         """
         added = [span for file in files for span in file.queues]
@@ -174,7 +174,7 @@ def _text(value: object) -> str:
 
 
 def read_json(path: Path, kind: Any) -> Any:
-    """Reads a JSON file; None if missing. Raises ExportError if it is not of this type."""
+    """Read a JSON file; None if missing. Raises ExportError if it is not of this type."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
@@ -184,7 +184,7 @@ def read_json(path: Path, kind: Any) -> Any:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Writes a file whole or not at all, even if the process is killed.
+    """Write a file whole or not at all, even if the process is killed.
 
     Like the Parquet files it is not synced: a manifest that outlives them at a power cut would list missing
     rows.

@@ -64,13 +64,13 @@ class ParquetFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        """Adds what the layout's transform makes of a record batch in the export schema; batches are all encoded
-        or none. Errors of writing are raised by a later call, or at the end of the block.
+        """Add what the layout's transform makes of a record batch in the export schema; batches are all
+        encoded or none. Errors of writing are raised by a later call, or at the end of the block.
         """
         self.add(self._layout.transform.apply(batch))
 
     def add(self, batch: Any) -> None:
-        """Adds a batch that is transformed."""
+        """Add a batch that is transformed."""
         if batch.num_rows:
             self._schema = self._schema or batch.schema
             self._gathered.append(batch if batch.schema == self._schema else batch.cast(self._schema))
@@ -181,7 +181,7 @@ Files = ParquetFiles | PartitionedFiles
 
 
 def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Yields the rows of each partition, in order, with the folder's name."""
+    """Yield the rows of each partition, in order, with the folder's name."""
     if not batch.num_rows:
         return
     codes = _folders(batch, keys).dictionary_encode()
@@ -236,7 +236,7 @@ _LEAST_GAIN = 0.05
 
 
 def writer_options(layout: Layout, table: Any) -> dict[str, Any]:
-    """Returns the options for files of this layout whose first row group is `table`."""
+    """Return the options for files of this layout whose first row group is `table`."""
     names = layout.names
     options = {**WRITER_OPTIONS, "compression": layout.compression}
     for name in ("use_dictionary", "write_statistics"):
@@ -248,7 +248,7 @@ def writer_options(layout: Layout, table: Any) -> dict[str, Any]:
 
 
 def _is_noise(table: Any) -> bool:
-    """Returns True if bodies are small and incompressible.
+    """Return True if bodies are small and incompressible.
 
     The lengths between such bodies make zstd search in vain, so they are stored apart: 80 instead of 145 ns
     for 100 bytes. Compressible bodies would take a tenth longer.

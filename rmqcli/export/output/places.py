@@ -18,7 +18,7 @@ class Place(Protocol):
         """The name of the place in messages."""
 
     def create(self, name: str) -> Any:
-        """Opens a stream that writes a new file; `name` is relative and may have folders."""
+        """Open a stream that writes a new file; `name` is relative and may have folders."""
 
 
 class LocalPlace(NamedTuple):
@@ -38,7 +38,7 @@ class LocalPlace(NamedTuple):
         return self.folder / f"{name}{UNFINISHED}"
 
     def open(self, name: str) -> Any:
-        """Opens an unfinished file for reading."""
+        """Open an unfinished file for reading."""
         from pyarrow.fs import LocalFileSystem
 
         return LocalFileSystem().open_input_file(str(self.unfinished(name)))
@@ -54,7 +54,7 @@ class LocalPlace(NamedTuple):
 
 
 def drop_files(place: Path, prefix: str) -> None:
-    """Removes files below a folder whose names start with `prefix`, and folders that are empty then, also the
+    """Remove files below a folder whose names start with `prefix`, and folders that are empty then, also the
     folder itself.
     """
     for path in list(place.rglob(f"{prefix}*")):

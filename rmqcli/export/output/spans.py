@@ -47,7 +47,7 @@ class LastRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def last_rows(table: Any, spans: Iterable[QueueSpan]) -> Iterator[LastRow]:
-    """Yields the last row of each of these spans, which are those of the table."""
+    """Yield the last row of each of these spans, which are those of the table."""
     import numpy as np
 
     in_queues = table["sys_flag"].to_numpy() & MessageSysFlag.TRANSACTION_PREPARED == 0
@@ -67,7 +67,7 @@ def last_rows(table: Any, spans: Iterable[QueueSpan]) -> Iterator[LastRow]:
 
 
 def latest(rows: Iterable[LastRow]) -> list[LastRow]:
-    """Returns the last row of each queue, sorted."""
+    """Return the last row of each queue, sorted."""
     found: dict[QueueKey, LastRow] = {}
     for row in rows:
         known = found.get(row.key)
@@ -97,7 +97,7 @@ def spans_of(table: Any) -> Iterator[QueueSpan]:
 
 
 def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
-    """Returns, for each key, the least value, the one after the greatest, and the count."""
+    """Return, for each key, the least value, the one after the greatest, and the count."""
     import numpy as np
 
     codes, values = keys.indices.to_numpy(), column.to_numpy()
@@ -109,7 +109,7 @@ def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
 
 
 def _coded(column: Any) -> tuple[list[Any], Any]:
-    """Returns the values of a column, None last, and the index of each row's value in int64."""
+    """Return the values of a column, None last, and the index of each row's value in int64."""
     import pyarrow as pa
 
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -119,7 +119,7 @@ def _coded(column: Any) -> tuple[list[Any], Any]:
 
 
 def merged(spans: Iterable[QueueSpan]) -> list[QueueSpan]:
-    """Joins spans into one for each queue, sorted."""
+    """Join spans into one for each queue, sorted."""
     found: dict[QueueKey, QueueSpan] = {}
     for span in spans:
         known = found.get(span.key)
@@ -141,7 +141,7 @@ class SpanTally:
         self._undecoded = 0
 
     def add(self, table: Any, undecoded: int = 0) -> None:
-        """Adds rows, `undecoded` of which have a body that did not decode."""
+        """Add rows, `undecoded` of which have a body that did not decode."""
         self._undecoded += undecoded
         spans = list(spans_of(table))
         self._spans = merged([*self._spans, *spans])
@@ -149,7 +149,7 @@ class SpanTally:
         self._commit_log_end = max(self._commit_log_end, _commit_log_end(table))
 
     def metadata(self) -> dict[str, str]:
-        """Returns metadata of a file: `rmq.offsets`, `rmq.last`, for a store the end `rmq.commit_log_end`, and
+        """Return metadata of a file: `rmq.offsets`, `rmq.last`, for a store the end `rmq.commit_log_end`, and
         `rmq.undecoded` if there are any.
         """
         found = {

@@ -29,7 +29,7 @@ exec "{java}" "$@"
 
 
 def java_home(folder: Path) -> str | None:
-    """Returns JAVA_HOME for Spark, perhaps a wrapper in `folder`; None if Spark finds a Java by itself.
+    """Return JAVA_HOME for Spark, perhaps a wrapper in `folder`; None if Spark finds a Java by itself.
 
     Raises ExportError if there is no Java, or none at JAVA_HOME.
     """

@@ -73,7 +73,7 @@ ReadParts = Callable[[Tasks, RowFilter, int], Generator[Any, None, None]]
 def export_store_on_spark(
     store: Path, out: Path, rows: RowFilter, progress: Progress = silent, **options: Any
 ) -> ExportSummary:
-    """Exports as `export_store` does: `export_stores_on_spark` with one."""
+    """Export as `export_store` does: `export_stores_on_spark` with one."""
     return export_stores_on_spark([StoreRows(store, rows)], out, progress, **options)
 
 
@@ -88,7 +88,7 @@ def export_stores_on_spark(
     read: ReadParts = read_parts,
     **session: Any,
 ) -> ExportSummary:
-    """Exports as `export_stores` does, with tasks of at most about `part_bytes` of wanted records.
+    """Export as `export_stores` does, with tasks of at most about `part_bytes` of wanted records.
 
     The default is spark.sql.files.maxPartitionBytes of the session. `session` are arguments of
     `spark_session`.
@@ -132,7 +132,7 @@ def export_topic_on_spark(
     asked: str | None = None,
     **session: Any,
 ) -> ExportSummary:
-    """Exports as `export_topic` does, with tasks of at most about `task_bytes` of messages.
+    """Export as `export_topic` does, with tasks of at most about `task_bytes` of messages.
 
     Each task has a PullConsumer with `client_options`.
     """
@@ -196,7 +196,7 @@ def _run_task(read: Read, output: Output, task: int) -> Written:
 
 
 def _spare_modules() -> None:
-    """Exempts modules from the garbage collection after every task, which would take 40 of its 150 ms."""
+    """Exempt modules from the garbage collection after every task, which would take 40 of its 150 ms."""
     if not gc.get_freeze_count():
         gc.collect()
         gc.freeze()
@@ -211,7 +211,7 @@ def _write_all(batches: Generator[Any, None, list[End] | None], files: Files) ->
 
 
 def _raised(*kinds: type[Exception]) -> re.Pattern[str]:
-    """Returns a pattern for one of these errors, and its message, in a Python traceback."""
+    """Return a pattern for one of these errors, and its message, in a Python traceback."""
     names = "|".join(re.escape(f"{kind.__module__}.{kind.__qualname__}") for kind in kinds)
     return re.compile(rf"(?:{names}): (.*)")
 
@@ -229,7 +229,7 @@ _ERROR = re.compile(
 
 
 def _reason(error: BaseException) -> Exception:
-    """Returns the error that a task raised, from the traceback that ends the text of Spark's error."""
+    """Return the error that a task raised, from the traceback that ends the text of Spark's error."""
     for pattern, kind in _OURS:
         found = pattern.search(str(error))
         if found is not None:

@@ -22,7 +22,7 @@ _FORMS = re.compile(
 
 
 def check_master(master: str) -> None:
-    """Raises MasterError, before Spark is started, for an address that Spark does not support."""
+    """Raise MasterError, before Spark is started, for an address that Spark does not support."""
     if not _FORMS.fullmatch(master):
         raise MasterError(
             f"--master {master}: expected local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn"
@@ -30,12 +30,12 @@ def check_master(master: str) -> None:
 
 
 def is_local(master: str) -> bool:
-    """Returns True if driver and executors are one process."""
+    """Return True if driver and executors are one process."""
     return re.match(r"local(\[|$)", master) is not None
 
 
 def driver_address(master: str) -> str | None:
-    """Returns this machine's address: loopback for `local…`, towards the master for `spark://…`, else None.
+    """Return this machine's address: loopback for `local…`, towards the master for `spark://…`, else None.
 
     Raises ExportError if no master accepts a connection.
     """

@@ -61,7 +61,7 @@ class Written(NamedTuple):
 
 
 def write_package(out: Path, *, without: Collection[str] = (), replace: bool = False) -> Written:
-    """Writes the archive, beside and then renamed. Raises MissingPackage, PackageError, OSError."""
+    """Write the archive, beside and then renamed. Raises MissingPackage, PackageError, OSError."""
     if out.suffix != ".zip":
         raise PackageError(f"{out}: expected a name that ends with .zip, by which Spark knows what to unpack")
     refuse_existing(out, replace=replace)
@@ -74,7 +74,7 @@ def write_package(out: Path, *, without: Collection[str] = (), replace: bool = F
 
 
 def wanted_distributions(without: Collection[str] = ()) -> list[Distribution]:
-    """Returns what this package requires with the EXTRAS, and what that requires, as far as it is installed.
+    """Return what this package requires with the EXTRAS, and what that requires, as far as it is installed.
 
     Raises MissingPackage without the extra `spark`, PackageError for names that are not required.
     """
@@ -98,12 +98,12 @@ def wanted_distributions(without: Collection[str] = ()) -> list[Distribution]:
 
 
 def _canonical(name: str) -> str:
-    """Returns the name as PEP 503 compares it."""
+    """Return the name as PEP 503 compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _installed(name: str) -> Distribution | None:
-    """Returns None for requirements of other platforms, and of extras that are not installed."""
+    """Return None for requirements of other platforms, and of extras that are not installed."""
     try:
         return distribution(name)
     except PackageNotFoundError:
@@ -120,7 +120,7 @@ def _required(one: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, 
 
 
 def _own_files() -> Iterator[tuple[str, Path]]:
-    """Yields the modules of this package, however it is installed."""
+    """Yield the modules of this package, however it is installed."""
     # Not imported: the broker is only packed.
     for spec in filter(None, map(find_spec, OWN)):
         folder = Path(spec.origin or "").parent

@@ -54,7 +54,7 @@ class Watch:
 
 @contextmanager
 def followed(context: Any, tasks: int, progress: Progress) -> Iterator[None]:
-    """Watches, in a thread, the job that the calling thread runs on this SparkContext."""
+    """Watch, in a thread, the job that the calling thread runs on this SparkContext."""
     group, before, over = f"rmq-{uuid.uuid4().hex}", context.getLocalProperty(_GROUP), Event()
     with progress(tasks) as advance:
         watch = Watch(tasks, lambda: _counts(context.statusTracker(), group), advance)

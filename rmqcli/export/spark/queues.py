@@ -31,7 +31,7 @@ async def mean_sizes(client_options: Mapping[str, Any], ranges: list[QueueRange]
 def joined(
     wanted: Sequence[QueueRange], tasks: Sequence[list[QueueRange]], done: Sequence[Written]
 ) -> tuple[list[QueueEnd], list[str]]:
-    """Returns how far each queue was read without a gap, and the files up to there."""
+    """Return how far each queue was read without a gap, and the files up to there."""
     ends = {one.queue: QueueEnd(one, one.begin) for one in wanted}
     names: list[str] = []
     for task, written in zip(tasks, done, strict=True):
@@ -62,7 +62,7 @@ def read_queues(
 
 
 def _read_queue(client_options: dict[str, Any], wanted: QueueRange) -> Generator[Any, None, End]:
-    """Reads batches, each with its own client: a connection costs little in comparison."""
+    """Read batches, each with its own client: a connection costs little in comparison."""
     end, offset = wanted.begin, wanted.begin
     following: int | None = offset
     while following is not None:

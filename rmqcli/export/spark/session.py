@@ -26,7 +26,7 @@ DEFAULT_MASTER = "local[*]"
 def spark_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, verbose: bool = False
 ) -> Iterator[Any]:
-    """Yields a session that ends with the block; one that this process already has is left running.
+    """Yield a session that ends with the block; one that this process already has is left running.
 
     Raises ExportError, with Spark's reason, when it does not start, MissingPackage without PySpark.
     """
@@ -60,7 +60,7 @@ def spark_session(
 
 @contextmanager
 def _unlogged(verbose: bool) -> Iterator[None]:
-    """Leaves Ctrl-C to Python: PySpark's handler fails during a job, and Py4J would log tracebacks."""
+    """Leave Ctrl-C to Python: PySpark's handler fails during a job, and Py4J would log tracebacks."""
     handler, before = logging.NullHandler(), signal.getsignal(signal.SIGINT)
     if not verbose:
         logging.getLogger().addHandler(handler)
@@ -87,7 +87,7 @@ def _settings(master: str, address: str | None, verbose: bool) -> dict[str, str]
 
 
 def _wanted(folder: Path, master: str, address: str | None, conf: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of the driver.
+    """Return the environment of the driver.
 
     Spark would start `python3` from PATH for its workers, whatever runs the driver; executors on other
     machines may have their Python elsewhere.
@@ -122,7 +122,7 @@ _SAYS_NOTHING = re.compile(
 
 
 def start_reason(text: str) -> str:
-    """Returns the first informative line of an error, without the names of its Java classes."""
+    """Return the first informative line of an error, without the names of its Java classes."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("at ")]
     telling = [line for line in lines if re.search("error|exception", line, re.IGNORECASE)] or lines
@@ -131,7 +131,7 @@ def start_reason(text: str) -> str:
 
 
 def _remedy(master: str) -> str:
-    """Returns a hint for when something responds that is not a master of this Spark version."""
+    """Return a hint for when something responds that is not a master of this Spark version."""
     if not master.startswith("spark://"):
         return ""
     import pyspark
@@ -155,7 +155,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _quiet(log: Path, verbose: bool) -> Iterator[None]:
-    """Redirects stderr of the started JVM and its workers: the launcher prints before log settings apply."""
+    """Redirect stderr of the started JVM and its workers: the launcher prints before log settings apply."""
     if verbose:
         yield
         return

@@ -21,7 +21,7 @@ else:
 
 
 def register(spark: Any) -> None:
-    """Registers the format `rocketmq` with a session."""
+    """Register the format `rocketmq` with a session."""
     from rmqcli.export.spark_source.source import RocketMQ
 
     spark.dataSource.register(RocketMQ)

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 
 def credentials(given: Mapping[str, str | None]) -> Credentials | None:
-    """The account of accessKey, secretKey or secretKeyFile, and securityToken; None without any of them.
-    OptionError when they do not make one."""
+    """Return the account of accessKey, secretKey or secretKeyFile, and securityToken; None without any of
+    them. OptionError when they do not make one.
+    """
     from rmqcli.client.errors import InvalidRequest
     from rmqcli.client.wire.key_files import Keys, credentials_of, read_keys
 

@@ -73,7 +73,7 @@ class BatchReader(DataSourceReader):
 
     @plainly
     def partitions(self) -> list[InputPartition]:
-        """Returns partitions of what is not empty, of about the same size."""
+        """Return partitions of what is not empty, of about the same size."""
         if self.options.paths:
             return self._of_stores()
         ranges, sizes = trio.run(reading, self.options, self._sized_ranges)
@@ -128,7 +128,7 @@ class BatchReader(DataSourceReader):
         return [wanted for wanted in await self._narrowed(consumer, ranges) if wanted.begin < wanted.end]
 
     async def _narrowed(self, consumer: PullConsumer, ranges: list[QueueRange]) -> list[QueueRange]:
-        """Returns the ranges without what the filters certainly exclude."""
+        """Return the ranges without what the filters certainly exclude."""
         offsets, times = self.constraints.of("queue_offset"), self.constraints.of("store_timestamp")
         numbers = self.constraints.of("queue_id")
         wanted = [
@@ -163,7 +163,7 @@ def _milliseconds(micros: int | None) -> int | None:
 
 
 def _check_batch(options: ReadOptions) -> None:
-    """Refuses limits of triggers, which a batch does not have, and ranges that are always empty."""
+    """Refuse limits of triggers, which a batch does not have, and ranges that are always empty."""
     if options.max_offsets is not None:
         raise OptionError("a batch has no triggers: maxOffsetsPerTrigger is for streams")
     if options.start == Position(LATEST) or options.end == Position(EARLIEST):
@@ -220,7 +220,7 @@ def _scanned(placed: PlacedPart, rows: RowFilter) -> Iterator[Any]:
 
 
 def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | None:
-    """Converts options and filters to the row filter of a store; None if nothing passes."""
+    """Convert options and filters to the row filter of a store; None if nothing passes."""
     topics, numbers = (constraints.of(name).among for name in ("topic", "queue_id"))
     wanted = frozenset(options.topics)
     if topics is not None:

@@ -17,7 +17,7 @@ from rmqcli.export.transform.transform import NOTHING, Transform
 
 
 def spark_schema(*, include_body: bool = True, transform: Transform = NOTHING) -> StructType:
-    """Returns the schema of `spark.read.format("rocketmq").load()`."""
+    """Return the schema of `spark.read.format("rocketmq").load()`."""
     found: StructType = from_arrow_schema(_every(transform))
     return found if include_body else StructType([column for column in found if column.name != "body"])
 
@@ -35,7 +35,7 @@ class Columns:
 
     @classmethod
     def wanted(cls, schema: StructType, transform: Transform = NOTHING) -> Columns:
-        """Raises OptionError for an unknown column, or one of another type."""
+        """Raise OptionError for an unknown column, or one of another type."""
         there = {column.name: column.dataType for column in spark_schema(transform=transform)}
         for column in schema:
             if there.get(column.name) != column.dataType:
@@ -47,6 +47,6 @@ class Columns:
         return cls(pa.schema(fields), transform)
 
     def of(self, batch: Any) -> Any:
-        """Returns the columns of a batch in the schema of every export. Raises DecodeError."""
+        """Return the columns of a batch in the schema of every export. Raises DecodeError."""
         batch = self.transform.apply(batch)
         return pa.RecordBatch.from_arrays([batch[name] for name in self.arrow.names], schema=self.arrow)

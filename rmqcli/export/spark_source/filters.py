@@ -113,7 +113,7 @@ def _masks(column: Any, allowed: Allowed) -> Iterator[Any]:
 
 
 def constrained(constraints: Constraints, filter: Any) -> Constraints | None:
-    """Adds a filter (a pyspark.sql.datasource.Filter); returns None if it cannot be applied here."""
+    """Add a filter (a pyspark.sql.datasource.Filter); return None if it cannot be applied here."""
     kind, name = type(filter).__name__, ".".join(getattr(filter, "attribute", ()))
     if name not in COLUMNS:
         return None

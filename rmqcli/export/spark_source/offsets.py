@@ -27,7 +27,7 @@ class Position:
 
 
 def queues_to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
-    """Nests offsets by topic, broker name and queue id, in order."""
+    """Nest offsets by topic, broker name and queue id, in order."""
     nested: dict[str, dict[str, dict[str, int]]] = {}
     for queue in sorted(offsets):
         brokers = nested.setdefault(queue.topic, {})
@@ -36,7 +36,7 @@ def queues_to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, d
 
 
 def queues_from_json(nested: Any) -> Offsets:
-    """Reads nested JSON; ValueError, TypeError or AttributeError if it has another form."""
+    """Read nested JSON; ValueError, TypeError or AttributeError if it has another form."""
     found: Offsets = {}
     for topic, brokers in nested.items():
         for broker, numbers in brokers.items():
@@ -48,7 +48,7 @@ def queues_from_json(nested: Any) -> Offsets:
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """Returns ends for at most `most` messages, shared out by what waits in each queue."""
+    """Return ends for at most `most` messages, shared out by what waits in each queue."""
     waiting = {queue: max(0, offset - start.get(queue, offset)) for queue, offset in end.items()}
     total = sum(waiting.values())
     if total <= most:

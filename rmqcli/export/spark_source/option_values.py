@@ -85,7 +85,7 @@ def to_names(name: str, text: str) -> tuple[str, ...]:
 
 
 def to_paths(name: str, text: str) -> tuple[str, ...]:
-    """Parses the JSON list that Spark makes of `load([PATH, …])`."""
+    """Parse the JSON list that Spark makes of `load([PATH, …])`."""
     try:
         return tuple(map(str, json.loads(text)))
     except (ValueError, TypeError):
@@ -105,7 +105,7 @@ def to_pattern(name: str, text: str) -> str:
 
 
 def to_assigned(name: str, text: str) -> Mapping[str, Mapping[str | None, tuple[int, ...]]]:
-    """Parses `{"T":[0,1]}` or `{"T":{"broker-a":[0,1]}}`."""
+    """Parse `{"T":[0,1]}` or `{"T":{"broker-a":[0,1]}}`."""
     try:
         found: dict[str, dict[str | None, tuple[int, ...]]] = {
             topic: {broker: tuple(map(int, numbers)) for broker, numbers in _by_broker(value).items()}

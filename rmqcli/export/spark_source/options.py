@@ -101,7 +101,7 @@ class ReadOptions:
     retry_interval_ms: int = RETRY_INTERVAL_MS
 
     def transform(self) -> Transform:
-        """Returns the transform, with the files that its options name. Raises OptionError."""
+        """Return the transform, with the files that its options name. Raises OptionError."""
         decoding = to_decoding(self.decode, self.decode_schema, self.decode_on_error)
         return Transform(self.sample, decoding, to_masks(self.mask, self.mask_key_file, decoding))
 
@@ -310,7 +310,7 @@ def _check(found: ReadOptions) -> None:
 
 
 def _check_expression(selector: str) -> None:
-    """Refuses an expression that does not parse: a broker would pass every message through it."""
+    """Refuse an expression that does not parse: a broker would pass every message through it."""
     from codec.errors import SelectorError
     from codec.selector import Dialect, parse_sql92
 
@@ -321,7 +321,7 @@ def _check_expression(selector: str) -> None:
 
 
 def _check_order(start: Position, end: Position) -> None:
-    """Refuses a range that ends before it starts."""
+    """Refuse a range that ends before it starts."""
     if start.time is not None and end.time is not None and end.time < start.time:
         raise OptionError(f"endingTimestamp={end.time} is before startingTimestamp={start.time}")
     for queue, offset in start.offsets.items():
@@ -340,7 +340,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _position(named: _Named, side: str) -> Position | None:
-    """Returns the most exact position given: one time, times by queue, or offsets."""
+    """Return the most exact position given: one time, times by queue, or offsets."""
     time = named.get(f"{side}timestamp", to_number)
     if time is not None:
         return Position(time=time)

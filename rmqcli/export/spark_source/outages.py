@@ -61,7 +61,7 @@ async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
 async def reading(
     options: ReadOptions, attempt: Callable[[PullConsumer], Awaitable[T]], brokers: Collection[str] = ()
 ) -> T:
-    """Returns what `attempt` does with a consumer, in as many attempts as `options` allow.
+    """Return what `attempt` does with a consumer, in as many attempts as `options` allow.
 
     `brokers` are known to have the queues. Without any this is the first contact: FIRST_RETRIES are enough,
     and one registered broker is enough for a topic that is not found to be gone. Raises Outage, and other
@@ -77,7 +77,7 @@ async def reading(
 
 
 async def writing(options: WriteOptions, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Returns what `attempt` returns, in as many attempts as `options` allow. Raises as `reading` does."""
+    """Return what `attempt` returns, in as many attempts as `options` allow. Raises as `reading` does."""
     return await _outlasting(options, options.retries, attempt, ())
 
 
@@ -108,7 +108,7 @@ async def _outlasting(
 
 
 async def _away(options: ReadOptions | WriteOptions, brokers: Collection[str]) -> ClientError | None:
-    """Returns the error of a cluster in which something is away; None if all of it is there."""
+    """Return the error of a cluster in which something is away; None if all of it is there."""
     try:
         missing = set(brokers) - (registered := await registered_brokers(options.client))
     except ClientError as error:
@@ -117,7 +117,7 @@ async def _away(options: ReadOptions | WriteOptions, brokers: Collection[str]) -
 
 
 async def registered_brokers(client: Any) -> set[str]:
-    """Returns the names of the brokers that the name servers know. Raises ClientError."""
+    """Return the names of the brokers that the name servers know. Raises ClientError."""
     async with ClientInstance(**client.arguments) as instance:
         return set((await Admin(instance=instance).brokers.cluster_info()).broker_addr_table)
 

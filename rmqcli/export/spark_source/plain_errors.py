@@ -38,7 +38,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def plainly(function: Function) -> Function:
-    """Makes a function, or generator function, that Spark calls raise such errors plainly."""
+    """Make a function, or generator function, that Spark calls raise such errors plainly."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

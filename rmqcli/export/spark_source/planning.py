@@ -31,7 +31,7 @@ AT_ONCE = 16
 async def queues_of(
     consumer: PullConsumer, options: ReadOptions, known: Collection[MessageQueue] = ()
 ) -> list[MessageQueue]:
-    """Returns the queues that the options name.
+    """Return the queues that the options name.
 
     Raises OptionError if an assigned one is missing; BrokerAway if the broker of a `known` one is not
     registered. A topic of known queues may be gone.
@@ -73,7 +73,7 @@ async def _topics(consumer: PullConsumer, options: ReadOptions) -> list[str]:
 
 
 async def _has_queues(consumer: PullConsumer, topic: str) -> bool:
-    """Returns False for names that no broker carries, such as those of clusters."""
+    """Return False for names that no broker carries, such as those of clusters."""
     try:
         return bool(await consumer.message_queues(topic))
     except NoRoute:
@@ -94,7 +94,7 @@ def _assigned(queues: Iterable[MessageQueue], topic: str, options: ReadOptions) 
 
 
 async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Awaitable[int]]) -> Offsets:
-    """Requests a value for each queue, several at a time."""
+    """Request a value for each queue, several at a time."""
     found: Offsets = {}
     limit = trio.CapacityLimiter(AT_ONCE)
 
@@ -114,7 +114,7 @@ async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], 
 async def resolved(
     consumer: PullConsumer, queues: list[MessageQueue], position: Position, name: str
 ) -> Offsets:
-    """Returns a position's offsets; OptionError, with the option's `name`, for queues other than these."""
+    """Return a position's offsets; OptionError, with the option's `name`, for queues other than these."""
     named = position.offsets or position.times
     wrong = sorted(set(queues) ^ named.keys()) if named else []
     if wrong:
@@ -133,7 +133,7 @@ async def _resolve(consumer: PullConsumer, position: Position, queue: MessageQue
 
 
 async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> int:
-    """Returns the offset of the first message stored at `time` (ms) or later, else the queue's end."""
+    """Return the offset of the first message stored at `time` (ms) or later, else the queue's end."""
     # A search may return any message of its millisecond, or the neighbour of a gap: it uses a millisecond
     # less, and the messages from there on decide.
     offset = await consumer.search_offset(queue, max(0, time - 1))
@@ -150,13 +150,13 @@ async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> i
 def planned(
     ranges: list[QueueRange], sizes: Mapping[str, int], options: ReadOptions
 ) -> list[list[QueueRange]]:
-    """Returns the ranges of tasks."""
+    """Return the ranges of tasks."""
     size = wanted_bytes(sum(bytes_of(wanted, sizes) for wanted in ranges), options)
     return in_tasks(ranges, sizes, size, options.min_partitions or 1)
 
 
 def wanted_bytes(total: int, options: ReadOptions) -> int:
-    """Returns the size of tasks: what `minPartitions` asks for, else one a core, up to `maxPartitionBytes`."""
+    """Return the size of tasks: what `minPartitions` asks for, else one a core, up to `maxPartitionBytes`."""
     if options.min_partitions is None:
         return task_bytes(total, options.max_partition_bytes, own_cores())
     return max(1, min(options.max_partition_bytes, total // options.min_partitions))

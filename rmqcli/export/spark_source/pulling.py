@@ -26,16 +26,16 @@ class DataLoss(ExportError):
 
 
 def lose(text: str, options: ReadOptions) -> None:
-    """Raises DataLoss, or warns on standard error when `failOnDataLoss` is false."""
+    """Raise DataLoss, or warns on standard error when `failOnDataLoss` is false."""
     if options.fail_on_data_loss:
         raise DataLoss(f"{text}; set failOnDataLoss=false to continue without them")
     warn(text)
 
 
 def read_ranges(wanted: Sequence[QueueRange], options: ReadOptions) -> Iterator[Any]:
-    """Yields record batches of the export schema, range after range.
+    """Yield record batches of the export schema, range after range.
 
-    Runs in the caller's thread; raises ClientError, Outage.
+    Runs in the caller's thread; raise ClientError, Outage.
     """
 
     async def step(rest: Sequence[QueueRange]) -> _Gathered:
@@ -59,7 +59,7 @@ class _Gathered(NamedTuple):
 async def _pull_batch(
     consumer: PullConsumer, wanted: Sequence[QueueRange], options: ReadOptions
 ) -> _Gathered:
-    """Pulls messages of one range after the other until they are enough for a batch; returns what is left."""
+    """Pull messages of one range after the other until they are enough for a batch; return what is left."""
     gathered: list[MessageExt] = []
     size = 0
     rest = list(wanted)
@@ -79,7 +79,7 @@ class _Pulled(NamedTuple):
 
 
 async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, options: ReadOptions) -> _Pulled:
-    """Pulls messages from `offset` on, up to BATCH_MESSAGES or BATCH_BYTES; also returns the next offset."""
+    """Pull messages from `offset` on, up to BATCH_MESSAGES or BATCH_BYTES; also returns the next offset."""
     gathered: list[MessageExt] = []
     size = 0
     while offset < wanted.end and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:

@@ -42,7 +42,7 @@ class Place(NamedTuple):
     broker_name: str | None = None
 
     def queue(self, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
-        """Returns the queue among the writable ones of the topic. Raises ExportError if it is not one of them."""
+        """Return the queue among the writable ones of the topic. Raises ExportError if it is not one of them."""
         if self.ordering_key is not None:
             return by_hash(self.ordering_key)(queues, message)
         found = [
@@ -69,7 +69,7 @@ class Outgoing(NamedTuple):
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Raises OptionError if these columns do not make messages."""
+    """Raise OptionError if these columns do not make messages."""
     for column in schema:
         kind, expected = column.dataType.simpleString(), _TYPES.get(column.name)
         if expected is None:
@@ -86,7 +86,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def outgoing(batch: Any, options: WriteOptions) -> Iterator[Outgoing]:
-    """Yields the messages of a record batch. Raises ExportError for a row that is none."""
+    """Yield the messages of a record batch. Raises ExportError for a row that is none."""
     columns = {name: batch[name].to_pylist() for name in batch.schema.names}
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))

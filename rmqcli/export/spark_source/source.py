@@ -43,7 +43,7 @@ class RocketMQ(DataSource):
 
     @plainly
     def schema(self) -> StructType:
-        """Returns the columns of an export; without `body` for `includeBody=false`."""
+        """Return the columns of an export; without `body` for `includeBody=false`."""
         options = read_options(self.options)
         return spark_schema(include_body=options.include_body, transform=options.transform())
 
@@ -88,7 +88,7 @@ class RocketMQ(DataSource):
 
 @contextmanager
 def needing(what: str, version: str) -> Iterator[None]:
-    """Raises OptionError if this Spark lacks a class that is imported inside the block."""
+    """Raise OptionError if this Spark lacks a class that is imported inside the block."""
     try:
         yield
     except ImportError as error:
@@ -101,7 +101,7 @@ _LOOK = "import sys; from importlib.util import find_spec; sys.exit(find_spec('r
 
 
 def warn_of_other_python() -> None:
-    """Warns when workers here run a Python without rmqcli: queries would end in an obscure traceback."""
+    """Warn when workers here run a Python without rmqcli: queries would end in an obscure traceback."""
     context = SparkContext._active_spark_context
     if context is not None and is_local(context.master or "") and not _has_package(context.pythonExec):
         warnings.warn(

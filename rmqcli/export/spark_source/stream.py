@@ -63,7 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
-        """Returns where a new checkpoint starts."""
+        """Return where a new checkpoint starts."""
 
         async def first_offsets(consumer: PullConsumer) -> Offsets:
             queues = await queues_of(consumer, self.options)
@@ -73,23 +73,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._noted(trio.run(reading, self.options, first_offsets))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns the limit of `maxOffsetsPerTrigger`."""
+        """Return the limit of `maxOffsetsPerTrigger`."""
         most = self.options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fixes the end of the query at what is there now."""
+        """Fix the end of the query at what is there now."""
         self.target = self._latest(self.known)
 
     @plainly
     def reportLatestOffset(self) -> dict[str, Any]:
-        """Returns the latest offsets, for the progress of the query."""
+        """Return the latest offsets, for the progress of the query."""
         return queues_to_json(self._latest(self.known))
 
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Returns the end of the next batch."""
+        """Return the end of the next batch."""
         before = self.known = queues_from_json(start)
         # Spark calls this when the batch before is finished; its `commit` comes a batch later, and never for
         # the last.
@@ -115,7 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self.options, self.columns, Constraints())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commits everything before `end` to the group."""
+        """Commit everything before `end` to the group."""
         self._commit_to_group(queues_from_json(end))
 
     def _end(self, before: Offsets) -> Offsets:
@@ -140,7 +140,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 await consumer.commit(queue, offset)
 
     def _latest(self, known: Offsets) -> Offsets:
-        """Returns the ends of all queues; those that are `known` are there, or gone."""
+        """Return the ends of all queues; those that are `known` are there, or gone."""
 
         async def ends(consumer: PullConsumer) -> Offsets:
             return await for_all(await queues_of(consumer, self.options, known), consumer.max_offset)
@@ -148,7 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return trio.run(reading, self.options, ends, _brokers(known))
 
     def _begins(self, queues: list[MessageQueue]) -> Offsets:
-        """Returns first offsets of queues that the checkpoint does not know, or that were created again."""
+        """Return first offsets of queues that the checkpoint does not know, or that were created again."""
         if not queues:
             return {}
 
@@ -161,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return trio.run(reading, self.options, begins, _brokers(queues))
 
     def _size(self, ranges: list[QueueRange]) -> None:
-        """Requests the sizes of messages of new topics; those of a topic hardly change."""
+        """Request the sizes of messages of new topics; those of a topic hardly change."""
         unknown = [wanted for wanted in ranges if wanted.queue.topic not in self.sizes]
         if unknown:
             brokers = _brokers(wanted.queue for wanted in unknown)
@@ -172,7 +172,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return queues_to_json(offsets)
 
     def _with_absent(self, before: Offsets, end: Offsets) -> Offsets:
-        """Adds missing queues with their old offsets; queues that became shorter start again."""
+        """Add missing queues with their old offsets; queues that became shorter start again."""
         for queue, offset in sorted(before.items()):
             if queue not in end:
                 lose(f"{queue} no longer exists; it was read up to offset {offset}", self.options)

@@ -21,7 +21,7 @@ def to_sample(name: str, text: str) -> Sample:
 
 
 def to_decoding(decode: str | None, schema: str | None, on_error: str | None) -> Decoding | None:
-    """Returns the decoding that three options ask for. Raises OptionError."""
+    """Return the decoding that three options ask for. Raises OptionError."""
     if decode is None:
         if schema is not None or on_error is not None:
             raise OptionError("decodeSchema and decodeOnError need the option decode")
@@ -37,7 +37,7 @@ def to_decoding(decode: str | None, schema: str | None, on_error: str | None) ->
 
 
 def to_masks(mask: str | None, key_file: str | None, decoding: Decoding | None) -> Masks | None:
-    """Returns the masks that two options ask for, FIELD:ACTION separated by commas. Raises OptionError."""
+    """Return the masks that two options ask for, FIELD:ACTION separated by commas. Raises OptionError."""
     if mask is None:
         if key_file is not None:
             raise OptionError("maskKeyFile needs the option mask: FIELD:ACTION, separated by commas")

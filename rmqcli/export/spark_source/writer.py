@@ -56,7 +56,7 @@ class RowSender:
 
     @plainly
     def send(self, batches: Iterator[Any]) -> Sent:
-        """Sends all rows until brokers acknowledge them. Raises ClientError, ExportError."""
+        """Send all rows until brokers acknowledge them. Raises ClientError, ExportError."""
         return Sent(trio.run(self._send, batches))
 
     async def _send(self, batches: Iterator[Any]) -> int:
@@ -75,7 +75,7 @@ class RowSender:
         return await writing(self.options, lambda: producer.message_queues(topic))
 
     def packets(self, rows: Iterable[Outgoing], queues: Queues) -> list[list[Packet]]:
-        """Returns requests: those of one list are sent one after the other."""
+        """Return requests: those of one list are sent one after the other."""
         placed: dict[MessageQueue, list[Message]] = {}
         free: dict[str, list[Message]] = {}
         for message, place in rows:
@@ -87,13 +87,13 @@ class RowSender:
         return ordered + [[Packet(some)] for found in free.values() for some in self._apart(found)]
 
     def _apart(self, messages: Sequence[Message]) -> Iterator[list[Message]]:
-        """Yields messages that are sent alone, then the others in batches."""
+        """Yield messages that are sent alone, then the others in batches."""
         yield from ([message] for message in messages if self._is_alone(message))
         together = [message for message in messages if not self._is_alone(message)]
         yield from split_batch(together, BATCH_BYTES, BATCH_MESSAGES)
 
     def _cut(self, messages: Sequence[Message]) -> Iterator[list[Message]]:
-        """Yields the messages in their order."""
+        """Yield the messages in their order."""
         for alone, some in groupby(messages, self._is_alone):
             if alone:
                 yield from ([message] for message in some)
@@ -105,7 +105,7 @@ class RowSender:
         return bool(message.delay_level or len(message.body) > over or message.topic.startswith("%"))
 
     async def _send_all(self, producer: Any, packets: Iterable[Sequence[Packet]]) -> None:
-        """Sends several lists of requests at a time; the first error ends it."""
+        """Send several lists of requests at a time; the first error ends it."""
         limit = trio.Semaphore(IN_FLIGHT)
 
         async def send(some: Sequence[Packet]) -> None:

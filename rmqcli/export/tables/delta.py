@@ -62,10 +62,10 @@ class StoragePlace(NamedTuple):
         return found
 
     def finish(self, name: str) -> None:
-        """Does nothing: in a storage a file appears when it is whole."""
+        """Do nothing: in a storage a file appears when it is whole."""
 
     def drop(self, prefix: str) -> None:
-        """Does nothing: to list a table takes long, and VACUUM removes the files."""
+        """Do nothing: to list a table takes long, and VACUUM removes the files."""
 
 
 class DeltaTable:
@@ -104,7 +104,7 @@ class DeltaTable:
         return self._state(table, known)
 
     def _state(self, table: Any, known: Any) -> TableState:
-        """Raises TableError if the commit that may have offsets has expired."""
+        """Raise TableError if the commit that may have offsets has expired."""
         for count in _LOOKS:
             last = None
             for commit in in_force(self._history(table, count)):
@@ -173,7 +173,7 @@ class DeltaTable:
 
 @contextmanager
 def explained(table: str) -> Iterator[None]:
-    """Turns errors of the library into those of this package."""
+    """Turn errors of the library into those of this package."""
     from deltalake import exceptions
 
     try:
@@ -187,13 +187,13 @@ def explained(table: str) -> Iterator[None]:
 
 
 def _one_line(error: Exception) -> str:
-    """Returns the message; those of storages have several lines, arrows and colours."""
+    """Return the message; those of storages have several lines, arrows and colours."""
     lines = (line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines())
     return ": ".join(filter(None, lines)) or type(error).__name__
 
 
 def _action(file: TableFile) -> Any:
-    """Returns the action that adds a file; its partition is in its path."""
+    """Return the action that adds a file; its partition is in its path."""
     from deltalake.transaction import AddAction
 
     entry = file.entry
@@ -205,7 +205,7 @@ def _action(file: TableFile) -> Any:
 
 
 def in_force(commits: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yields commits, newest first, without those that a RESTORE has undone."""
+    """Yield commits, newest first, without those that a RESTORE has undone."""
     newest: Mapping[str, int] = {}
     for commit in commits:
         time_and_version = {"version": commit["version"], "datetime": commit.get("timestamp", 0)}

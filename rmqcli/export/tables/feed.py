@@ -22,7 +22,7 @@ def feed(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> NoReturn:
-    """Calls `add` every so many seconds, or at once if it took longer, and `told` with what it returns.
+    """Call `add` every so many seconds, or at once if it took longer, and `told` with what it returns.
 
     `add` receives True when it goes on behind its own commit. After that, a cluster that does not answer ends
     nothing: `outage` is called, and the next run reads on. Raises other errors of `add`.

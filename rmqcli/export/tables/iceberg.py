@@ -66,7 +66,7 @@ class DataPlace(NamedTuple):
         return urlsplit(self.location).scheme in ("", "file")
 
     def _unfinished(self, name: str) -> str:
-        """Returns the path until `finish`; in a storage a file appears when it is whole."""
+        """Return the path until `finish`; in a storage a file appears when it is whole."""
         return self.path(name) + UNFINISHED * self._is_local
 
     def finish(self, name: str) -> None:
@@ -75,7 +75,7 @@ class DataPlace(NamedTuple):
             path.with_name(path.name + UNFINISHED).rename(path)
 
     def drop(self, prefix: str) -> None:
-        """Removes files of a local folder; those in a storage are left to `remove_orphan_files`."""
+        """Remove files of a local folder; those in a storage are left to `remove_orphan_files`."""
         if self._is_local:
             drop_files(_local(self.location), prefix)
 
@@ -136,7 +136,7 @@ class IcebergTable:
         return self._state(table, known)
 
     def _state(self, table: Any, known: Any) -> TableState:
-        """Raises TableError if the snapshot with the offsets is no longer there."""
+        """Raise TableError if the snapshot with the offsets is no longer there."""
         for place, snapshot in enumerate(_ancestors(table)):
             text = snapshot.summary and snapshot.summary.additional_properties.get(PROPERTY)
             if text:
@@ -169,7 +169,7 @@ class IcebergTable:
             )
 
     def _new(self) -> Any:
-        """Returns a transaction that creates the table with its first rows."""
+        """Return a transaction that creates the table with its first rows."""
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
         location = self._place and self._place.location
         creating = self._catalog.create_table_transaction(
@@ -201,8 +201,8 @@ class IcebergTable:
 
 
 def _once(table: Any) -> Any:
-    """Returns the table, which in this process does not repeat a commit on another snapshot: the offsets of the
-    commit would be wrong there.
+    """Return the table, which in this process does not repeat a commit on another snapshot: the offsets of
+    the commit would be wrong there.
     """
     properties = {**table.metadata.properties, _RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": properties})
@@ -210,7 +210,7 @@ def _once(table: Any) -> Any:
 
 
 def _ancestors(table: Any) -> Iterator[Any]:
-    """Yields snapshots, newest first, as far back as they are kept."""
+    """Yield snapshots, newest first, as far back as they are kept."""
     from pyiceberg.table.snapshots import ancestors_of
 
     return iter(ancestors_of(table.current_snapshot(), table.metadata))
@@ -218,7 +218,7 @@ def _ancestors(table: Any) -> Iterator[Any]:
 
 @contextmanager
 def explained(table: str) -> Iterator[None]:
-    """Turns errors of catalogs and storages, which have no common type, into those of this package."""
+    """Turn errors of catalogs and storages, which have no common type, into those of this package."""
     from pyiceberg import exceptions
 
     try:

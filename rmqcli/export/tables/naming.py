@@ -12,7 +12,7 @@ PACKAGES: Mapping[str, str] = {"delta": "deltalake", "iceberg": "pyiceberg"}
 
 
 def format_of(name: str) -> str:
-    """Raises TableMismatch unless a name begins with a format and goes on."""
+    """Raise TableMismatch unless a name begins with a format and goes on."""
     kind, separator, rest = name.partition(":")
     if kind not in PACKAGES or not separator or not rest:
         raise TableMismatch(f"--table {name}: expected delta:URI or iceberg:CATALOG.NAMESPACE.NAME")

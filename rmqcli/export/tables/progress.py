@@ -40,7 +40,7 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @classmethod
     def read(cls, text: str, table: str) -> Progress:
-        """Raises TableError if the text is not such a document."""
+        """Raise TableError if the text is not such a document."""
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
@@ -56,7 +56,7 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return other is not None and (self.queues, self.commit_logs) == (other.queues, other.commit_logs)
 
     def manifest(self, origin: Origin, layout: Layout) -> Manifest:
-        """Returns the manifest that an export folder with the same rows would have, without its files."""
+        """Return the manifest that an export folder with the same rows would have, without its files."""
         stores = [
             StoreEntry(one.path, one.broker_name, self.commit_logs.get(_log_key(origin, one), 0))
             for one in origin.stores
@@ -85,7 +85,7 @@ def advanced(
     transform: Transform = NOTHING,
     last: Iterable[LastRow] = (),
 ) -> Progress:
-    """Returns the progress after a run with these spans; `ends` are commit-log offsets by path of a store."""
+    """Return the progress after a run with these spans; `ends` are commit-log offsets by path of a store."""
     queues = {
         topic: {broker: dict(own) for broker, own in brokers.items()}
         for topic, brokers in (before.queues if before else {}).items()
@@ -113,12 +113,12 @@ SELECTION = {"tags": "--tag", "sample": "--sample", "masks": "--mask", "mask_key
 
 
 def selection(origin: Origin, transform: Transform) -> dict[str, Any]:
-    """Returns the values of these members for a run."""
+    """Return the values of these members for a run."""
     return {"tags": list(origin.tags), **{name: transform.summary[name] for name in list(SELECTION)[1:]}}
 
 
 def _log_key(origin: Origin, store: StoreEntry) -> str:
-    """Returns the name of a selection of rows of a store."""
+    """Return the name of a selection of rows of a store."""
     queue = "*" if origin.queue_id is None else origin.queue_id
     return f"{store.broker_name or store.path}/{origin.topic or '*'}/{queue}"
 

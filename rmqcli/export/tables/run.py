@@ -82,7 +82,7 @@ class TableRun:
                 )
 
     def _added_fields(self, state: TableState | None) -> list[Any]:
-        """Returns the fields that the table lacks; all of a new one."""
+        """Return the fields that the table lacks; all of a new one."""
         return added_fields(state.columns if state else [], self._table.schema(self.layout), self.shown)
 
     @property
@@ -107,7 +107,7 @@ class TableRun:
         reached: Sequence[QueueSpan] = (),
         ends: Mapping[str, int | None] = {},
     ) -> list[FileEntry]:
-        """Adds the files in one commit, or none if there is nothing new.
+        """Add the files in one commit, or none if there is nothing new.
 
         Raises TableConflict after COMMITS commits that others overtook.
         """
@@ -168,7 +168,7 @@ class TableRun:
 
 
 def attempts(table: Table, origin: Origin, layout: Layout, *, resume: bool) -> Iterator[TableRun]:
-    """Yields runs to try, each in a `with` block that returns or breaks at its end.
+    """Yield runs to try, each in a `with` block that returns or breaks at its end.
 
     Raises TableConflict if another export has overtaken the last one.
     """

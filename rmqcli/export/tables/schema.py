@@ -15,19 +15,19 @@ NEEDED = ("topic", "store_timestamp")
 
 
 def columns(layout: Layout) -> Any:
-    """Returns the fields of the rows of a table, with the topic also if files leave it out."""
+    """Return the fields of the rows of a table, with the topic also if files leave it out."""
     return pa.schema([field for field in layout.every() if field.name in {*layout.names, *NEEDED}])
 
 
 def needed(layout: Layout) -> Layout:
-    """Returns the layout with the columns that partitions come from."""
+    """Return the layout with the columns that partitions come from."""
     if layout.columns is None:
         return layout
     return replace(layout, columns=tuple(dict.fromkeys((*layout.columns, *NEEDED))))
 
 
 def added_fields(there: Any, wanted: Any, table: str) -> list[Any]:
-    """Returns the fields that an export adds to a table.
+    """Return the fields that an export adds to a table.
 
     Raises TableMismatch for a column of another type, and for one that every row must have but the rows of
     the export lack.
@@ -56,7 +56,7 @@ def require_partitions(there: list[str], wanted: list[str], table: str) -> None:
 
 
 def plain(kind: Any) -> str:
-    """Returns the name of a type; its sizes and encodings in memory do not count."""
+    """Return the name of a type; its sizes and encodings in memory do not count."""
     kinds = pa.types
     if kinds.is_dictionary(kind):
         return plain(kind.value_type)

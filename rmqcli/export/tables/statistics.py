@@ -26,7 +26,7 @@ class _Bounds(NamedTuple):
 
 
 def statistics(footer: Any) -> str:
-    """Returns the JSON text of numRecords, minValues, maxValues and nullCount."""
+    """Return the JSON text of numRecords, minValues, maxValues and nullCount."""
     found = [bounds for bounds in _columns(footer) if not bounds.is_time or _has_text(bounds)]
     document = {
         "numRecords": footer.num_rows,
@@ -42,7 +42,7 @@ def statistics(footer: Any) -> str:
 
 
 def _columns(footer: Any) -> Iterator[_Bounds]:
-    """Yields the columns, none inside of others, of which every row group has bounds."""
+    """Yield the columns, none inside of others, of which every row group has bounds."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     for number in range(footer.num_columns if groups else 0):
         column = footer.schema.column(number)

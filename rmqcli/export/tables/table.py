@@ -46,10 +46,10 @@ class TablePlace(Place, Protocol):
     def size(self, name: str) -> int: ...
 
     def finish(self, name: str) -> None:
-        """Gives a whole file its name, once; it is read and measured before. A commit comes next."""
+        """Give a whole file its name, once; it is read and measured before. A commit comes next."""
 
     def drop(self, prefix: str) -> None:
-        """Removes files whose names start so, wherever that is possible at little cost."""
+        """Remove files whose names start so, wherever that is possible at little cost."""
 
 
 class Table(Protocol):
@@ -63,24 +63,24 @@ class Table(Protocol):
         """The place of its files, after `prepare`."""
 
     def layout(self, wanted: Layout) -> Layout:
-        """Returns the layout of its files."""
+        """Return the layout of its files."""
 
     def schema(self, layout: Layout) -> Any:
-        """Returns its columns for files of this layout."""
+        """Return its columns for files of this layout."""
 
     def load(self) -> TableState | None:
-        """Returns the newest version, None if there is no table. Raises TableMismatch for other partitions."""
+        """Return the newest version, None if there is no table. Raises TableMismatch for other partitions."""
 
     def prepare(self, state: TableState | None, layout: Layout) -> None:
-        """Makes its place ready for files of this layout."""
+        """Make its place ready for files of this layout."""
 
     def commit(
         self, state: TableState | None, files: Sequence[TableFile], progress: Progress, added: Sequence[Any]
     ) -> None:
-        """Adds files, progress and columns if the table still is at `state` (None: does not exist yet).
+        """Add files, progress and columns if the table still is at `state` (None: does not exist yet).
 
         Raises CommitConflict if it is not.
         """
 
     def has_run(self, run: str, since: TableState | None) -> bool:
-        """Returns True if a commit after this version has the progress of this run."""
+        """Return True if a commit after this version has the progress of this run."""

@@ -65,7 +65,7 @@ def _parsed(schema: bytes) -> Any:
 
 
 def _without_logical(schema: Any) -> Any:
-    """Returns the schema of the underlying types."""
+    """Return the schema of the underlying types."""
     if isinstance(schema, list):
         return [_without_logical(one) for one in schema]
     if isinstance(schema, dict):

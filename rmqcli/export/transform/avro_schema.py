@@ -49,7 +49,7 @@ class Typed(NamedTuple):
 
 
 def typed(schema: Any) -> Typed:
-    """Returns the type of a schema that fastavro has parsed. Raises SchemaError."""
+    """Return the type of a schema that fastavro has parsed. Raises SchemaError."""
     found = _Reader().of(schema, "#", ())
     if not pa.types.is_struct(found.kind):
         raise SchemaError(f"#: is {found.kind}: bodies are records")

@@ -25,14 +25,14 @@ class Decoder(Protocol):
         """The Arrow struct type of the values; its types are those that Spark has, too."""
 
     def parse(self, body: bytes) -> Any:
-        """Returns what `to_array` takes of one body. Raises Undecodable."""
+        """Return what `to_array` takes of one body. Raises Undecodable."""
 
     def to_array(self, values: Sequence[Any]) -> Any:
-        """Returns an array of `type`. Raises Undecodable if one of the values does not fit."""
+        """Return an array of `type`. Raises Undecodable if one of the values does not fit."""
 
 
 def array_of(values: Sequence[Any], kind: Any) -> Any:
-    """Returns an array of Python values. Raises Undecodable if one of them does not fit."""
+    """Return an array of Python values. Raises Undecodable if one of them does not fit."""
     import pyarrow as pa
 
     try:
@@ -42,7 +42,7 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
 
 
 def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, str]]:
-    """Returns an array of the decoder's type, null for bodies that do not decode, and reasons by row."""
+    """Return an array of the decoder's type, null for bodies that do not decode, and reasons by row."""
     import pyarrow as pa
 
     reasons: dict[int, str] = {}
@@ -60,7 +60,7 @@ def decoded(decoder: Decoder, bodies: Sequence[bytes]) -> tuple[Any, dict[int, s
 
 
 def _runs(bodies: Sequence[bytes]) -> Iterator[range]:
-    """Yields the rows of runs of about RUN_BYTES."""
+    """Yield the rows of runs of about RUN_BYTES."""
     begin = size = 0
     for row, body in enumerate(bodies):
         if row > begin and size + len(body) > RUN_BYTES:

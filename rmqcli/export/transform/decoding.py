@@ -90,7 +90,7 @@ class Decoding:
         return f"{self.format} (schema {schema}{self.name and '#'}{self.name}, on error {self.on_error})"
 
     def apply(self, batch: Any) -> Any:
-        """Returns the batch with `fields`. Raises DecodeError for the first body that does not decode."""
+        """Return the batch with `fields`. Raises DecodeError for the first body that does not decode."""
         import pyarrow as pa
 
         values, reasons = decoded(self.decoder, batch["body"].to_pylist())
@@ -117,7 +117,7 @@ def _compiled(format_: str, schema: bytes, name: str) -> Decoder:
 
 
 def read_decoding(format_: str, schema: str, on_error: str = FAIL) -> Decoding:
-    """Returns the decoding of a schema file, FILE or FILE#NAME. Raises SchemaError, MissingPackage, OSError."""
+    """Return the decoding of a schema file, FILE or FILE#NAME. Raises SchemaError, MissingPackage, OSError."""
     _known("decode", format_, tuple(FORMATS))
     _known("on-error", on_error, ON_ERROR)
     made = FORMATS[format_]

@@ -51,7 +51,7 @@ class JsonBodies:
         self._read = pa.schema([_as_read(field, is_there=True) for field in fields])
 
     def parse(self, body: bytes) -> bytes:
-        """Returns the object in one line: line ends can only be between its parts."""
+        """Return the object in one line: line ends can only be between its parts."""
         if _depth(body) > MAX_DEPTH:
             raise Undecodable(f"nested in more than {MAX_DEPTH} levels")
         try:
@@ -81,7 +81,7 @@ class JsonBodies:
 
 
 def _depth(body: bytes) -> int:
-    """Returns the greatest depth of brackets outside of texts, or a bound of it that is not above MAX_DEPTH."""
+    """Return the greatest depth of brackets outside of texts, or a bound of it that is not above MAX_DEPTH."""
     opening = body.count(b"{") + body.count(b"[")
     if opening <= MAX_DEPTH:
         return opening
@@ -90,7 +90,7 @@ def _depth(body: bytes) -> int:
 
 
 def _typed(column: Any, kind: Any) -> Any:
-    """Returns times of their texts."""
+    """Return times of their texts."""
     if kind not in _TIMES:
         return column
     return pc.replace_substring_regex(column, _BELOW_MICROSECONDS, r"\1").cast(kind)
@@ -105,7 +105,7 @@ def _reason(said: str) -> str:
 
 
 def _as_read(field: pa.Field, *, is_there: bool) -> pa.Field:
-    """Returns the field as the reader is to have it: times as texts, and what is required as not nullable.
+    """Return the field as the reader is to have it: times as texts, and what is required as not nullable.
 
     The reader cannot have a null object whose members are required, so those of an optional one are not.
     """
@@ -119,7 +119,7 @@ def _as_read(field: pa.Field, *, is_there: bool) -> pa.Field:
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:
-    """Returns the type with nullable fields: a body that does not decode is a null."""
+    """Return the type with nullable fields: a body that does not decode is a null."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(inner.name, _nullable(inner.type)) for inner in kind])
     return pa.list_(_nullable(kind.value_type)) if pa.types.is_list(kind) else kind

@@ -82,7 +82,7 @@ _NULL = {"type": "null"}
 
 
 def fields_of(text: bytes) -> list[pa.Field]:
-    """Returns the members of the objects that a schema describes, those that are required as not nullable.
+    """Return the members of the objects that a schema describes, those that are required as not nullable.
 
     Raises SchemaError, which names the place in the schema.
     """
@@ -101,7 +101,7 @@ class _Reader:
         self._root = root
 
     def field(self, name: str, schema: Any, place: str, above: tuple[str, ...]) -> pa.Field:
-        """Returns the field of a schema at `place`; `above` are the places of references that led to it."""
+        """Return the field of a schema at `place`; `above` are the places of references that led to it."""
         schema, place, above = self._resolved(schema, place, above)
         one, is_nullable = _without_null(schema, place)
         if one is not schema:
@@ -160,7 +160,7 @@ class _Reader:
 
 
 def _without_null(schema: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any], bool]:
-    """Returns the alternative of `anyOf` or `oneOf` that is not null, and whether null is one."""
+    """Return the alternative of `anyOf` or `oneOf` that is not null, and whether null is one."""
     for keyword in ("anyOf", "oneOf"):
         choices = schema.get(keyword)
         if choices is None:
@@ -173,7 +173,7 @@ def _without_null(schema: Mapping[str, Any], place: str) -> tuple[Mapping[str, A
 
 
 def _kind(schema: Mapping[str, Any], place: str) -> tuple[str, bool]:
-    """Returns the one type of a schema that is not null, and whether null is another."""
+    """Return the one type of a schema that is not null, and whether null is another."""
     said = schema.get("type", "object" if "properties" in schema else None)
     kinds = said if isinstance(said, list) else [said]
     rest = [kind for kind in kinds if kind != "null"]

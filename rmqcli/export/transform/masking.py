@@ -29,7 +29,7 @@ _WITHHELD = "****"
 
 
 def masked_type(kind: Any, place: Place, action: str) -> Any:
-    """Returns the type of a masked column. Raises MaskError if it cannot be masked in this way."""
+    """Return the type of a masked column. Raises MaskError if it cannot be masked in this way."""
     if place.column != "value":
         return kind
     return _path_type(kind, place.part.split(".") if place.part else [], place, action)
@@ -64,7 +64,7 @@ def _leaf_type(kind: Any, place: Place, action: str) -> Any:
 
 
 def masked(column: Any, place: Place, action: str, key: bytes) -> Any:
-    """Returns a masked column; one that is a dictionary, or views, stays so."""
+    """Return a masked column; one that is a dictionary, or views, stays so."""
     change = _CHANGES.get(action, partial(_hashed, key)) if action != DROP else None
     if place.column == "properties":
         return _properties(column, place.part, change)
@@ -89,7 +89,7 @@ _CHANGES: dict[str, Change] = {KEEP: _last}
 
 
 def _texts(column: Any, change: Change | None) -> Any:
-    """Returns a column of texts, bytes, numbers, or lists of them, with changed values."""
+    """Return a column of texts, bytes, numbers, or lists of them, with changed values."""
     kind = column.type
     if change is None:
         return pa.nulls(len(column), kind)
@@ -109,7 +109,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _at(column: Any, path: list[str], change: Change | None) -> Any:
-    """Returns a column of structs, or of lists of them, with a masked field."""
+    """Return a column of structs, or of lists of them, with a masked field."""
     if not path:
         return _texts(column, change)
     if t.is_list(column.type):
@@ -121,7 +121,7 @@ def _at(column: Any, path: list[str], change: Change | None) -> Any:
 
 
 def _properties(column: Any, name: str, change: Change | None) -> Any:
-    """Returns a map column with one property masked, or all of them."""
+    """Return a map column with one property masked, or all of them."""
     if not name:
         return (
             pa.nulls(len(column), column.type)
@@ -142,7 +142,7 @@ def _with_items(column: Any, items: Any) -> Any:
 
 
 def _without(column: Any, chosen: Any) -> Any:
-    """Returns a map column without the chosen entries."""
+    """Return a map column without the chosen entries."""
     kept = pc.invert(chosen)
     before = pa.array(ends_of(kept.to_numpy(zero_copy_only=False)))
     return _map(before.take(column.offsets), column.keys.filter(kept), column.items.filter(kept), column.type)
@@ -154,5 +154,5 @@ def _map(offsets: Any, names: Any, items: Any, kind: Any) -> Any:
 
 
 def _words(change: Change, text: str) -> str:
-    """Changes each key of the property KEYS, as the column `keys` has them."""
+    """Change each key of the property KEYS, as the column `keys` has them."""
     return " ".join(change(word) for word in text.split(" ") if word)

@@ -77,7 +77,7 @@ class Masks:
         return (Place("value"), DROP) in self.actions
 
     def field(self, field: Any) -> Any:
-        """Returns the Arrow field of a column behind the masks. Raises MaskError if one does not fit it."""
+        """Return the Arrow field of a column behind the masks. Raises MaskError if one does not fit it."""
         from rmqcli.export.transform.masking import masked_type
 
         for place, action in self.actions:
@@ -86,7 +86,7 @@ class Masks:
         return field
 
     def apply(self, batch: Any) -> Any:
-        """Returns the batch with masked columns; columns that it does not have are passed over."""
+        """Return the batch with masked columns; columns that it does not have are passed over."""
         from rmqcli.export.transform.masking import masked
 
         for place, action in self.actions:
@@ -98,7 +98,7 @@ class Masks:
 
 
 def parse_masks(texts: Sequence[str], key: bytes = b"", *, has_value: bool = False) -> Masks:
-    """Returns masks of texts FIELD:ACTION. Raises MaskError, which quotes the text.
+    """Return masks of texts FIELD:ACTION. Raises MaskError, which quotes the text.
 
     `has_value`: bodies are decoded, so that there are fields of `value`.
     """
@@ -119,7 +119,7 @@ def parse_masks(texts: Sequence[str], key: bytes = b"", *, has_value: bool = Fal
 
 
 def _require_same(one: tuple[str, str], other: tuple[str, str]) -> None:
-    """Raises MaskError if two masks (action, text) of the same text differ."""
+    """Raise MaskError if two masks (action, text) of the same text differ."""
     if one[0] != other[0]:
         raise MaskError(
             f"--mask {one[1]} and {other[1]}: they mask the same text in two ways: keep one of them"
@@ -140,7 +140,7 @@ def _parsed(text: str) -> tuple[Place, str]:
 
 
 def _covered(place: Place, action: str) -> Iterable[tuple[Place, str]]:
-    """Yields the places that a mask covers, with what is done to each."""
+    """Yield the places that a mask covers, with what is done to each."""
     for same in SAME_TEXT.get(place, (place,)):
         yield same, action
     for other in EMPTIED.get(f"{place.column}." if place.part else place.column, ()):
@@ -148,7 +148,7 @@ def _covered(place: Place, action: str) -> Iterable[tuple[Place, str]]:
 
 
 def read_key(path: Path) -> bytes:
-    """Returns the content of a file without line ends. Raises MaskError if it is too short to be a key."""
+    """Return the content of a file without line ends. Raises MaskError if it is too short to be a key."""
     with path.open("rb") as file:
         key = file.read(_MAX_KEY_BYTES + 1).rstrip(b"\r\n")
     if not MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 
 def list_of(column: Any, values: Any) -> Any:
-    """Returns a list column with other `values`, which are as many. Columns that are slices keep their offsets."""
+    """Return a list column with other `values`, which are as many. Columns that are slices keep their
+    offsets.
+    """
     if not column.null_count:
         return pa.ListArray.from_arrays(column.offsets, values)
     whole = pa.concat_arrays([column])  # a mask needs offsets from 0
@@ -19,13 +21,13 @@ def list_of(column: Any, values: Any) -> Any:
 
 
 def struct_of(column: Any, parts: Sequence[Any]) -> Any:
-    """Returns a struct column with other fields of the same names."""
+    """Return a struct column with other fields of the same names."""
     fields = [pa.field(field.name, part.type) for field, part in zip(column.type, parts, strict=True)]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=column.is_null())
 
 
 def on_leaves(column: Any, change: Callable[[Any, Any], Any], kind: Any) -> Any:
-    """Returns a column of type `kind`: each leaf is what `change` makes of it and its type there."""
+    """Return a column of type `kind`: each leaf is what `change` makes of it and its type there."""
     if pa.types.is_struct(kind):
         parts = [
             on_leaves(part, change, field.type) for part, field in zip(column.flatten(), kind, strict=True)

@@ -53,7 +53,7 @@ class Typed(NamedTuple):
 
 
 def message_class(schema: bytes, name: str) -> Any:
-    """Returns the class of a message. Raises SchemaError."""
+    """Return the class of a message. Raises SchemaError."""
     files = descriptor_pb2.FileDescriptorSet()
     pool = descriptor_pool.DescriptorPool()
     try:
@@ -79,7 +79,7 @@ def message_class(schema: bytes, name: str) -> Any:
 
 
 def typed_message(descriptor: Descriptor, above: tuple[str, ...] = ()) -> Typed:
-    """Returns the type of a message. Raises SchemaError."""
+    """Return the type of a message. Raises SchemaError."""
     name = descriptor.full_name
     if name in above:
         raise SchemaError(f"message {name} contains itself: such a type has no columns")

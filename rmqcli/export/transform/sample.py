@@ -25,7 +25,7 @@ class Sample:
     limit: int
 
     def apply(self, batch: Any) -> Any:
-        """Returns the chosen rows of a batch."""
+        """Return the chosen rows of a batch."""
         import numpy as np
 
         from codec.scan.arrow_arrays import select

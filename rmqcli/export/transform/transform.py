@@ -35,12 +35,12 @@ class Transform:
         }
 
     def undecoded(self, table: Any) -> int:
-        """Returns the number of transformed rows whose body did not decode, as far as masks let it be seen."""
+        """Return the number of transformed rows whose body did not decode, as far as masks let it be seen."""
         is_seen = self.decoding is not None and not (self.masks is not None and self.masks.hide_value)
         return table[VALUE].null_count if is_seen else 0
 
     def apply(self, batch: Any) -> Any:
-        """Returns the rows of a batch in the schema of every export, with `fields`. Raises DecodeError."""
+        """Return the rows of a batch in the schema of every export, with `fields`. Raises DecodeError."""
         for step in (self.sample, self.decoding, self.masks):
             batch = batch if step is None else step.apply(batch)
         return batch

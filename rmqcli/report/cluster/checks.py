@@ -45,7 +45,7 @@ def drift_of(found: ClusterReading) -> list[Compared]:
 
 
 def _unasked(found: ClusterReading) -> Iterator[Finding]:
-    """Failures that came after the first question, which the doctor's findings have."""
+    """Return failures that came after the first question, which the doctor's findings have."""
     first = {label_of(seat): found.survey.readings.get(seat.address) for seat in found.survey.seats}
     for name, error in found.failures.items():
         if error is not first.get(name):

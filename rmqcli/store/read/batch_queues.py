@@ -33,7 +33,7 @@ class BatchQueue(NamedTuple):
     files: list[NamedFile]
 
     def units(self) -> Iterator[BatchUnit]:
-        """Yields the units; one of size 0 ends the queue."""
+        """Yield the units; one of size 0 ends the queue."""
         for file in self.files:
             with mapped(file) as data:
                 for position in range(0, file.size - UNIT.size + 1, UNIT.size):
@@ -44,7 +44,7 @@ class BatchQueue(NamedTuple):
 
 
 def batch_topics(store: Path) -> frozenset[str]:
-    """Returns the topics that have batch queues, or whose attributes ask for them."""
+    """Return the topics that have batch queues, or whose attributes ask for them."""
     try:
         known = {
             name for name, one in topics(store).items() if (one.attributes or {}).get(QUEUE_TYPE) == BATCH

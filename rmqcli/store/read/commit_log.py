@@ -41,13 +41,13 @@ class Place(NamedTuple):
 
 
 def commit_log_folder(path: Path) -> Path:
-    """Returns `path`, or its `commitlog` folder when it is a store folder."""
+    """Return `path`, or its `commitlog` folder when it is a store folder."""
     inner = path / "commitlog"
     return inner if inner.is_dir() else path
 
 
 def _is_written_to(path: Path) -> bool:
-    """Returns True if a broker holds the lock of the store; False also if the lock may not be read."""
+    """Return True if a broker holds the lock of the store; False also if the lock may not be read."""
     folder = path if path.is_dir() else path.parent
     try:
         return is_locked(folder.resolve().parent)
@@ -59,7 +59,7 @@ class CommitLogFiles:
     """The files of a commit log, opened one at a time; while a broker runs, with their written sizes."""
 
     def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
-        """Raises FileNotFoundError if there is no such file, or none in the folder."""
+        """Raise FileNotFoundError if there is no such file, or none in the folder."""
         if files is not None:
             self.files = files
             return
@@ -75,7 +75,7 @@ class CommitLogFiles:
             self.files = as_written(self.files)
 
     def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
-        """Yields every record with its file's bytes, which are valid until the next step.
+        """Yield every record with its file's bytes, which are valid until the next step.
 
         A file is walked from its first byte, the only one known to start a record. Raises CorruptionError,
         naming file and byte, at damage.
@@ -89,7 +89,7 @@ class CommitLogFiles:
                         yield place, data
 
     def last(self, count: int, topics: Container[str] | None = None) -> int:
-        """Returns the commit-log offset of the `count`-th record from the end (of these topics, if given),
+        """Return the commit-log offset of the `count`-th record from the end (of these topics, if given),
         else of the first; 0 without records.
 
         Reads the last file first, and only as many files as needed.
@@ -110,7 +110,7 @@ class CommitLogFiles:
         return found
 
     def files_in(self, wanted: OffsetRange) -> list[NamedFile]:
-        """Returns the files that may hold records of a range of commit-log offsets and store times."""
+        """Return the files that may hold records of a range of commit-log offsets and store times."""
         begin, end = wanted.begin or 0, wanted.end
         first = 0 if wanted.begin_time is None else self.first_file_at(wanted.begin_time)
         return [
@@ -120,7 +120,7 @@ class CommitLogFiles:
         ]
 
     def first_file_at(self, time_ms: int) -> int:
-        """Returns the index of the file that may hold the first record stored at or after a time (ms)."""
+        """Return the index of the file that may hold the first record stored at or after a time (ms)."""
         found = 0
         for index, file in enumerate(self.files):
             with mapped(file) as data:
@@ -147,7 +147,7 @@ class LogViews:
         self.list_again(files)
 
     def list_again(self, files: Sequence[NamedFile]) -> None:
-        """Replaces the files."""
+        """Replace the files."""
         self.files = files
         self.bases = [file.base or 0 for file in files]
         self._views: dict[int, memoryview] = {}
@@ -168,7 +168,7 @@ class LogViews:
         return view
 
     def place(self, offset: int) -> tuple[memoryview, int] | None:
-        """Returns an offset's file and position; None before all files. CorruptionError if none has it."""
+        """Return an offset's file and position; None before all files. CorruptionError if none has it."""
         number = bisect_right(self.bases, offset) - 1
         if number < 0:
             return None
@@ -179,7 +179,7 @@ class LogViews:
 
 
 def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tuple[Place, RecordScan]]:
-    """Yields the sound records from byte `start` on. Raises CorruptionError(position) at the first other."""
+    """Yield the sound records from byte `start` on. Raises CorruptionError(position) at the first other."""
     walk = Walk(data, -1 if file.base is None else file.base, start)
     while walk.next():
         yield Place(file, walk.position, walk.size, walk.base + walk.position), walk.scan()
@@ -188,7 +188,7 @@ def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tup
 
 
 def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
-    """Raises CorruptionError(position) unless only zeros follow: the unused rest of a preallocated file."""
+    """Raise CorruptionError(position) unless only zeros follow: the unused rest of a preallocated file."""
     step = 1 << 20
     zeros = bytes(step)
     for begin, end in data_extents(file, position, len(data)):
@@ -199,7 +199,7 @@ def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
 
 
 def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:
-    """Returns the first byte in [start, stop) of a whole record with right CRC and offset, else None."""
+    """Return the first byte in [start, stop) of a whole record with right CRC and offset, else None."""
     end = len(data) if stop is None else min(stop, len(data))
     for at in _magic_places(file, data, start, end):
         try:
@@ -212,7 +212,7 @@ def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None 
 
 
 def _magic_places(file: NamedFile, data: memoryview, start: int, stop: int) -> Iterator[int]:
-    """Yields places where a record with a known magic could start, searching in windows to bound memory."""
+    """Yield places where a record with a known magic could start, searching in windows to bound memory."""
     window = 1 << 22
     for begin, end in data_extents(file, start + 4, min(stop + 7, len(data))):
         for at in range(begin, end, window):
@@ -235,7 +235,7 @@ _NEAR = 8 * 1024 * 1024
 
 
 def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
-    """Returns the files up to the one with the newest record, with the size that it is filled to."""
+    """Return the files up to the one with the newest record, with the size that it is filled to."""
     for number in reversed(range(len(files))):
         file = files[number]
         with mapped(file) as data:
@@ -245,7 +245,7 @@ def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
 
 
 def _filled(file: NamedFile, data: memoryview) -> int:
-    """Returns where the next record will be; the whole size when the walk meets anything but records."""
+    """Return where the next record will be; the whole size when the walk meets anything but records."""
     position = _start(file, data)
     while len(data) - position >= FILLER_HEAD_SIZE:
         head = peek_record(data, position)

@@ -48,21 +48,21 @@ class ConsumeQueueFiles:
         self.files = offset_files(path) if files is None else files
 
     def entries(self, begin: int = 0, end: int | None = None) -> Iterator[QueueEntry]:
-        """Yields the entries of [begin, end) without fillers; one of size 0 ends the queue."""
+        """Yield the entries of [begin, end) without fillers; one of size 0 ends the queue."""
         yield from _entries(self.files, mapped, begin, end)
 
     def entry(self, offset: int) -> QueueEntry | None:
-        """Returns the entry at a queue offset; None if there is none, or a filler."""
+        """Return the entry at a queue offset; None if there is none, or a filler."""
         with QueueLook(self.files) as look:
             return look.entry(offset)
 
     def bounds(self) -> tuple[int, int]:
-        """Returns the first queue offset and the one after the last, else (0, 0). Reads few entries."""
+        """Return the first queue offset and the one after the last, else (0, 0). Reads few entries."""
         with QueueLook(self.files) as look:
             return look.bounds()
 
     def as_written(self) -> list[NamedFile]:
-        """Returns the files with their filled sizes, for a queue that a broker keeps writing."""
+        """Return the files with their filled sizes, for a queue that a broker keeps writing."""
         end = self.bounds()[1] * ENTRY.size
         filled = [file._replace(size=min(file.size, end - (file.base or 0))) for file in self.files]
         return [file for file in filled if file.size > 0]
@@ -112,11 +112,11 @@ class QueueLook:
         yield self._open[1]
 
     def entry(self, offset: int) -> QueueEntry | None:
-        """Does what `ConsumeQueueFiles.entry` does."""
+        """Do what `ConsumeQueueFiles.entry` does."""
         return next(_entries(self._files, self._peeked, offset, offset + 1), None)
 
     def first(self) -> QueueEntry | None:
-        """Returns the first entry that is not a filler; None without any."""
+        """Return the first entry that is not a filler; None without any."""
         if not self._files:
             return None
         file = self._files[0]
@@ -126,7 +126,7 @@ class QueueLook:
         return next(_entries(self._files, self._peeked, begin, None), None)
 
     def bounds(self) -> tuple[int, int]:
-        """Does what `ConsumeQueueFiles.bounds` does."""
+        """Do what `ConsumeQueueFiles.bounds` does."""
         found = self.first()
         first = 0 if found is None else found.queue_offset
         for file in reversed(self._files):
@@ -138,19 +138,19 @@ class QueueLook:
 
 
 def count_written(data: Sliced, count: int) -> int:
-    """Returns how many of the first `count` entries are written; the unused rest has size 0."""
+    """Return how many of the first `count` entries are written; the unused rest has size 0."""
     return bisect_left(range(count), True, key=lambda n: _fields(data, n)[1] == 0)
 
 
 def _fields(data: Sliced, number: int) -> tuple[int, int, int]:
-    """Returns the commit-log offset, the size and the tags code of an entry."""
+    """Return the commit-log offset, the size and the tags code of an entry."""
     position = number * ENTRY.size
     offset, size, tags_code = ENTRY.unpack(data[position : position + ENTRY.size])
     return offset, size, tags_code
 
 
 def leading_fillers(data: Sliced, count: int) -> int:
-    """Returns the number of fillers at the start of a file, among its first `count` entries."""
+    """Return the number of fillers at the start of a file, among its first `count` entries."""
     if count == 0 or not is_filler(data, 0):
         return 0
     # The first n entries are fillers for every n up to some number, and for none above it.
@@ -158,7 +158,7 @@ def leading_fillers(data: Sliced, count: int) -> int:
 
 
 def is_filler(data: Sliced, number: int) -> bool:
-    """Returns True if an entry, counted from the first of a file, is a filler."""
+    """Return True if an entry, counted from the first of a file, is a filler."""
     offset, size, _ = _fields(data, number)
     return bool(offset == 0 and size == FILLER_SIZE)
 
@@ -172,7 +172,7 @@ class Queue(NamedTuple):
     files: ConsumeQueueFiles
 
     def as_written(self) -> Queue:
-        """Returns the queue as far as it is written, for a queue that a broker keeps writing."""
+        """Return the queue as far as it is written, for a queue that a broker keeps writing."""
         return self._replace(files=ConsumeQueueFiles(self.path, self.files.as_written()))
 
     @property
@@ -184,7 +184,7 @@ class Queue(NamedTuple):
 
 
 def queue_folders(path: Path) -> list[Queue]:
-    """Returns the queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, or of a
+    """Return the queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, or of a
     store folder.
 
     Raises FileNotFoundError if there is no queue, PermissionError if a folder may not be read.
@@ -201,7 +201,7 @@ def queue_folders(path: Path) -> list[Queue]:
 
 
 def queues_of(store: Path, topics: Collection[str] = ()) -> list[Queue]:
-    """Returns all queues of a store folder, or only those of these topics; [] if it has none."""
+    """Return all queues of a store folder, or only those of these topics; [] if it has none."""
     folder = store / "consumequeue"
     found: list[Queue] = []
     for path in [folder / topic for topic in sorted(topics)] if topics else [folder]:
@@ -211,7 +211,7 @@ def queues_of(store: Path, topics: Collection[str] = ()) -> list[Queue]:
 
 
 def _found(root: Path) -> list[Queue]:
-    """Returns the queues of a topic's folder, else those of a folder of topics, by topic and number.
+    """Return the queues of a topic's folder, else those of a folder of topics, by topic and number.
 
     Raises PermissionError for a folder that may not be read.
     """
@@ -230,7 +230,7 @@ def _subfolders(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_queue(folder: os.DirEntry[str]) -> bool:
-    """Returns True for a folder whose name begins with a digit and that holds a name of a queue file."""
+    """Return True for a folder whose name begins with a digit and that holds a name of a queue file."""
     if folder.name[0] not in digits:
         return False
     with os.scandir(folder.path) as items:
@@ -250,7 +250,7 @@ def _queue(path: Path) -> Queue:
 
 
 def _of_folder(path: Path, real: Path) -> Queue:
-    """Returns the queue of a file or folder; `real` is its folder without links."""
+    """Return the queue of a file or folder; `real` is its folder without links."""
     files = offset_files(path)
     _refuse_others(files[0])
     topic, queue_id = (real.parent.name, int(real.name)) if real.name.isdigit() else (None, None)
@@ -258,7 +258,7 @@ def _of_folder(path: Path, real: Path) -> Queue:
 
 
 def _refuse_others(file: NamedFile) -> None:
-    """Raises FileNotFoundError for a file that cannot be one of a queue: any bytes can be read as numbers."""
+    """Raise FileNotFoundError for a file that cannot be one of a queue: any bytes can be read as numbers."""
     with peeked(file) as data:
         holds_records = len(data) >= MIN_RECORD_SIZE and peek_record(data[:MIN_RECORD_SIZE]).magic in _RECORDS
     if holds_records:

@@ -23,7 +23,7 @@ class NamedFile(NamedTuple):
 
 
 def offset_files(path: Path) -> list[NamedFile]:
-    """Returns the file, or those of a folder by their offsets. Raises FileNotFoundError without any."""
+    """Return the file, or those of a folder by their offsets. Raises FileNotFoundError without any."""
     if path.is_file():
         base = int(path.name) if is_file_name(path.name) else None
         return [NamedFile(path, base, path.stat().st_size)]
@@ -34,7 +34,7 @@ def offset_files(path: Path) -> list[NamedFile]:
 
 
 def files_in(folder: Path) -> list[NamedFile]:
-    """Returns the files of a folder that are named by an offset, by their offsets."""
+    """Return the files of a folder that are named by an offset, by their offsets."""
     with os.scandir(folder) as items:
         return sorted(
             NamedFile(folder / item.name, int(item.name), item.stat().st_size)
@@ -53,7 +53,7 @@ class DamagedFile(CorruptionError):
 
 
 def mapping(file: NamedFile) -> mmap.mmap | bytes:
-    """Maps the first `size` bytes; it ends with the last view of it. Empty for an empty file."""
+    """Map the first `size` bytes; it ends with the last view of it. Empty for an empty file."""
     if file.size == 0:
         return b""
     with file.path.open("rb") as handle:
@@ -63,7 +63,7 @@ def mapping(file: NamedFile) -> mmap.mmap | bytes:
 
 @contextmanager
 def mapped(file: NamedFile) -> Iterator[memoryview]:
-    """Does what `mapping` does, as a view that must not outlive the block."""
+    """Do what `mapping` does, as a view that must not outlive the block."""
     pages = mapping(file)
     view = memoryview(pages)
     try:
@@ -78,7 +78,7 @@ def mapped(file: NamedFile) -> Iterator[memoryview]:
 
 
 def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yields the parts of [start, stop) that may hold anything but zeros.
+    """Yield the parts of [start, stop) that may hold anything but zeros.
 
     A preallocated file is mostly holes, and reading their pages takes seconds for each gigabyte. On a file
     system without holes it yields the whole range.
@@ -89,7 +89,7 @@ def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, 
 
 @contextmanager
 def opened(file: NamedFile) -> Iterator[int]:
-    """Opens a file for reads that need no file object: its descriptor, closed with the block."""
+    """Open a file for reads that need no file object: its descriptor, closed with the block."""
     handle = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
     try:
         yield handle
@@ -98,7 +98,7 @@ def opened(file: NamedFile) -> Iterator[int]:
 
 
 def extents(handle: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Does for an open file what `data_extents` does."""
+    """Do for an open file what `data_extents` does."""
     while start < stop:
         try:
             begin = os.lseek(handle, start, os.SEEK_DATA)
@@ -113,14 +113,14 @@ def extents(handle: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def data_size(file: NamedFile, start: int = 0, stop: int | None = None) -> int:
-    """Returns the bytes of [start, stop) that are not holes."""
+    """Return the bytes of [start, stop) that are not holes."""
     bounds = data_extents(file, start, file.size if stop is None else stop)
     return sum(end - begin for begin, end in bounds)
 
 
 @contextmanager
 def naming_full_disk(folder: Path | str) -> Iterator[None]:
-    """Adds the folder to an error of a full disk that does not name a file."""
+    """Add the folder to an error of a full disk that does not name a file."""
     try:
         yield
     except OSError as error:
@@ -131,7 +131,7 @@ def naming_full_disk(folder: Path | str) -> Iterator[None]:
 
 @contextmanager
 def naming_damage(file: NamedFile) -> Iterator[None]:
-    """Turns a CorruptionError of the block into a DamagedFile."""
+    """Turn a CorruptionError of the block into a DamagedFile."""
     try:
         yield
     except CorruptionError as error:

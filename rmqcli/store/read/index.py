@@ -48,7 +48,7 @@ class ChainLink(NamedTuple):
 
 
 def index_files(path: Path) -> list[NamedFile]:
-    """Returns the file, or those of a folder `index` or a store, oldest first. FileNotFoundError if none."""
+    """Return the file, or those of a folder `index` or a store, oldest first. FileNotFoundError if none."""
     if path.is_file():
         if is_file_name(path.name):
             raise FileNotFoundError(2, "not an index file: it is named by an offset", str(path))
@@ -63,7 +63,7 @@ def index_files(path: Path) -> list[NamedFile]:
 
 
 def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexGeometry:
-    """Finds the numbers of slots and items. CorruptionError if none fits, or `slots` does not."""
+    """Find the numbers of slots and items. CorruptionError if none fits, or `slots` does not."""
     found = slots_of(data, file.size, slots)
     return IndexGeometry(file, decode_header(data), found, (file.size - item_position(found, 0)) // ITEM.size)
 
@@ -71,7 +71,7 @@ def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> 
 def key_chain(
     data: memoryview, index: IndexGeometry, topic: str, key: str
 ) -> tuple[int, int, list[ChainLink]]:
-    """Returns the hash of a key, its slot, and every item on the slot's chain, newest first."""
+    """Return the hash of a key, its slot, and every item on the slot's chain, newest first."""
     key_hash = index_key_hash(topic, key)
     slot = key_hash % index.slots
     links: list[ChainLink] = []
@@ -85,7 +85,7 @@ def key_chain(
 
 
 def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:
-    """Returns True if a file has items of a range of offsets and store times; `last` is ignored."""
+    """Return True if a file has items of a range of offsets and store times; `last` is ignored."""
     offsets = _meet(header.begin_phy_offset, header.end_phy_offset, wanted.begin, wanted.end)
     times = _meet(header.begin_timestamp, header.end_timestamp, wanted.begin_time, wanted.end_time)
     return offsets and times and not wanted.only_new
@@ -96,7 +96,7 @@ def _meet(first: int, last: int, begin: int | None, end: int | None) -> bool:
 
 
 def shape_of_index(folder: Path) -> tuple[int, int, dict[int, str]]:
-    """Returns slots and items of the newest file, zeros if none tells, and file names by first offset."""
+    """Return slots and items of the newest file, zeros if none tells, and file names by first offset."""
     shape, names = (0, 0), {}
     try:
         files = index_files(folder)

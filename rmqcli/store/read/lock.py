@@ -17,7 +17,7 @@ _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 
 def is_locked(store: Path) -> bool:
-    """Returns True if a broker holds the lock. Changes nothing."""
+    """Return True if a broker holds the lock. Changes nothing."""
     try:
         if _is_open(store / "lock"):
             return True
@@ -49,14 +49,14 @@ def _is_open(path: Path) -> bool:
 
 
 def refuse_locked(store: Path) -> None:
-    """Raises PermissionError if a broker runs on the folder."""
+    """Raise PermissionError if a broker runs on the folder."""
     if is_locked(store):
         raise _refusal(store)
 
 
 @contextmanager
 def holding_lock(store: Path) -> Iterator[None]:
-    """Keeps brokers from starting during the block. Raises PermissionError if one runs already."""
+    """Keep brokers from starting during the block. Raises PermissionError if one runs already."""
     handle = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:

@@ -28,11 +28,11 @@ OnDamage = Callable[[DamagedFile], None]
 
 
 def ignore_damage(damage: DamagedFile) -> None:
-    """Ignores the damage."""
+    """Ignore the damage."""
 
 
 def stored_message(data: memoryview, position: int) -> MessageExt:
-    """Decodes a message, its body as stored. Raises CorruptionError(position) when no record is there."""
+    """Decode a message, its body as stored. Raises CorruptionError(position) when no record is there."""
     try:
         return decode_record(data, position)
     except CorruptionError as error:
@@ -40,7 +40,7 @@ def stored_message(data: memoryview, position: int) -> MessageExt:
 
 
 def with_plain_body(message: MessageExt, file: NamedFile, position: int, on_damage: OnDamage) -> MessageExt:
-    """Decompresses the body of the message at `position` of a file."""
+    """Decompress the body of the message at `position` of a file."""
     if not message.sys_flag & COMPRESSED:
         return message
     try:
@@ -57,7 +57,7 @@ def plain_bodies(found: Iterable[Found], on_damage: OnDamage) -> Iterator[Found]
 
 
 def inner_messages(found: Iterable[Found], on_damage: OnDamage) -> Iterator[MessageExt]:
-    """Yields the messages of records with plain bodies: those of an inner batch each."""
+    """Yield the messages of records with plain bodies: those of an inner batch each."""
     for place, message in found:
         try:
             yield from unwrapped(message)
@@ -71,29 +71,29 @@ class LogReader(LogViews):
     """Reads records by offset; a context manager that maps files. `path` is a store folder or its log."""
 
     def __init__(self, path: Path) -> None:
-        """Raises FileNotFoundError if there is no commit log."""
+        """Raise FileNotFoundError if there is no commit log."""
         self._folder = commit_log_folder(path)
         super().__init__(offset_files(self._folder))
 
     def message(self, offset: int) -> MessageExt | None:
-        """Returns the message at an offset; None if no whole record is there."""
+        """Return the message at an offset; None if no whole record is there."""
         found = self.find(offset)
         return None if found is None else found[1]
 
     def time_of(self, entry: QueueEntry | None) -> int:
-        """Returns the store time (ms) of an entry's message; 0 when there is none."""
+        """Return the store time (ms) of an entry's message; 0 when there is none."""
         message = None if entry is None else self.message(entry.commit_log_offset)
         return 0 if message is None else message.store_timestamp
 
     def find(self, offset: int) -> Found | None:
-        """Returns the place and message at an offset; None if no whole record is there."""
+        """Return the place and message at an offset; None if no whole record is there."""
         try:
             return self.read(offset)
         except CorruptionError:
             return None
 
     def read(self, offset: int) -> Found | None:
-        """Does what `find` does; None is only a record that retention removed. Raises DamagedFile."""
+        """Do what `find` does; None is only a record that retention removed. Raises DamagedFile."""
         if offset < self.bases[0]:
             return None
         if offset >= self.bases[-1] + self.files[-1].size:

@@ -26,7 +26,7 @@ Progress = Callable[[int], None]
 def log_records(
     log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter, progress: Progress = lambda size: None
 ) -> Iterator[Found]:
-    """Yields the chosen records of a range of commit-log offsets or store times; `last` counts chosen
+    """Yield the chosen records of a range of commit-log offsets or store times; `last` counts chosen
     records. Raises DamagedFile at damage. `progress` receives bytes.
     """
     if wanted.only_new or wanted.last == 0:
@@ -82,7 +82,7 @@ Last = tuple[list[int], DamagedFile | None]
 def last_records(
     log: CommitLogFiles, count: int, chosen: RecordFilter, progress: Progress
 ) -> Iterator[Found]:
-    """Yields the last chosen records in the order of the log.
+    """Yield the last chosen records in the order of the log.
 
     For them the log ends at the last damage: the records before it come first, then DamagedFile is raised.
     """
@@ -116,7 +116,7 @@ def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter
 
 
 def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
-    """Raises CorruptionError at an unusual record."""
+    """Raise CorruptionError at an unusual record."""
     from codec.scan.predicate import last_candidates
 
     found: list[int] = []
@@ -131,7 +131,7 @@ def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordF
 
 
 def _walked(file: NamedFile, data: memoryview) -> tuple[Any, DamagedFile | None]:
-    """Returns where records start, as an array, and the damage that ends the walk."""
+    """Return where records start, as an array, and the damage that ends the walk."""
     import numpy as np
 
     from codec.scan import scan_positions

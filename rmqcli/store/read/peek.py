@@ -51,7 +51,7 @@ Sliced = bytes | memoryview | Peek
 
 
 def without_last_hole(file: NamedFile, unit: int) -> bytes:
-    """Reads a file up to the hole that it ends with, in whole units of so many bytes if it has them.
+    """Read a file up to the hole that it ends with, in whole units of so many bytes if it has them.
 
     A copy of a file can have a hole where a unit ends in zeros.
     """
@@ -59,7 +59,7 @@ def without_last_hole(file: NamedFile, unit: int) -> bytes:
 
 
 def read_data(file: NamedFile, unit: int) -> tuple[bytes, int]:
-    """Does what `without_last_hole` does; returns also the bytes of the file that are not holes."""
+    """Do what `without_last_hole` does; return also the bytes of the file that are not holes."""
     with opened(file) as handle:
         size = min(file.size, os.fstat(handle).st_size)
         found = list(extents(handle, 0, file.size))
@@ -69,7 +69,7 @@ def read_data(file: NamedFile, unit: int) -> tuple[bytes, int]:
 
 @contextmanager
 def peeked(file: NamedFile) -> Iterator[Peek]:
-    """Opens a file for a few looks; as with `mapped`, no more than its present length is seen."""
+    """Open a file for a few looks; as with `mapped`, no more than its present length is seen."""
     with opened(file) as handle:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)

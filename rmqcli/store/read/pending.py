@@ -101,7 +101,7 @@ def _queues(store: Path, topic: str) -> list[tuple[int, ConsumeQueueFiles]]:
 
 
 def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]:
-    """Yields undelivered messages in the order of delivery. Raises DamagedFile where no record is."""
+    """Yield undelivered messages in the order of delivery. Raises DamagedFile where no record is."""
     with LogReader(store) as log:
         for number, files in _queues(store, SystemTopic.SCHEDULE):
             for entry in files.entries(level.offset) if number + 1 == level.level else ():
@@ -114,7 +114,7 @@ def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]
 
 
 def half_messages(store: Path) -> Iterator[HalfMessage]:
-    """Yields the half messages after the last one known to be finished, oldest first, by queue."""
+    """Yield the half messages after the last one known to be finished, oldest first, by queue."""
     known = {
         (one.topic, one.queue_id): one.offset
         for one in group_offsets(store)
@@ -155,7 +155,7 @@ def _with_real_topic(entry: QueueEntry, message: MessageExt) -> MessageExt:
 
 
 def _done(store: Path, queue_id: int, log: LogReader) -> set[int]:
-    """Returns the queue offsets that the op messages of a queue name."""
+    """Return the queue offsets that the op messages of a queue name."""
     done: set[int] = set()
     for number, files in _queues(store, SystemTopic.TRANS_OP_HALF):
         for entry in files.entries() if number == queue_id else ():

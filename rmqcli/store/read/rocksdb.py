@@ -26,7 +26,7 @@ _CURRENT: Final = "CURRENT"
 
 
 def find_tables(path: Path) -> dict[str, Path]:
-    """The folders of tables in a store folder, in its `config`, or `path` itself; empty without any."""
+    """Return the folders of tables in a store folder, in its `config`, or `path` itself; empty without any."""
     if (path / _CURRENT).is_file():
         return {next((word for word, name in FOLDERS.items() if name == path.name), path.name): path}
     places = [path / "config", path]

@@ -40,7 +40,7 @@ class Sequences:
         self.queues: dict[QueueKey, list[Run]] = {}
 
     def read(self, data: memoryview, begin: int, end: int) -> None:
-        """Adds the records in [begin, end) of a file, which must all be whole."""
+        """Add the records in [begin, end) of a file, which must all be whole."""
         walk, dispatch = Walk(data, -1, begin, end), Dispatch()
         while not walk.is_over:
             is_general = not dispatch.add_all(walk, _BLOCK_RECORDS)
@@ -64,7 +64,7 @@ class Sequences:
 
 
 def messages_in(record: RecordScan) -> int:
-    """Returns the number of queue offsets of a record: an inner batch of 5.x has several."""
+    """Return the number of queue offsets of a record: an inner batch of 5.x has several."""
     if not record.sys_flag & MessageSysFlag.INNER_BATCH:
         return 1
     count = decode_properties(record.properties).get(PropertyName.INNER_NUM, "")

@@ -67,7 +67,7 @@ class GroupOffset(NamedTuple):
 
 
 def store_folder(path: Path) -> Path:
-    """Returns `path` when it is a store folder. Raises FileNotFoundError."""
+    """Return `path` when it is a store folder. Raises FileNotFoundError."""
     if _is_store(path):
         return path
     path.stat()
@@ -81,12 +81,12 @@ def _is_store(path: Path) -> bool:
 
 
 def read_checkpoint(store: Path) -> Checkpoint | None:
-    """Reads a checkpoint file, or that of a store; None if missing. Raises DamagedFile."""
+    """Read a checkpoint file, or that of a store; None if missing. Raises DamagedFile."""
     return _read_checkpoint(store, decode_checkpoint)
 
 
 def read_safe_point(store: Path) -> SafePoint | None:
-    """Reads what a broker of rmq adds to that file; None if missing. Raises DamagedFile."""
+    """Read what a broker of rmq adds to that file; None if missing. Raises DamagedFile."""
     return _read_checkpoint(store, decode_safe_point)
 
 
@@ -102,12 +102,12 @@ def _read_checkpoint(store: Path, decode: Callable[[bytes], Table | None]) -> Ta
 
 
 def topics(store: Path) -> dict[str, TopicConfig]:
-    """Reads topics.json; {} if missing."""
+    """Read topics.json; {} if missing."""
     return dict(_load(store, "topics.json", TopicConfigSerializeWrapper()).topic_config_table)
 
 
 def deleted_topics(store: Path) -> dict[str, int]:
-    """Reads deletedTopics.json: topic → the commit-log offset before which no record belongs to it; {} if it
+    """Read deletedTopics.json: topic → the commit-log offset before which no record belongs to it; {} if it
     cannot be read.
     """
     try:
@@ -117,12 +117,12 @@ def deleted_topics(store: Path) -> dict[str, int]:
 
 
 def groups(store: Path) -> dict[str, SubscriptionGroupConfig]:
-    """Reads subscriptionGroup.json; {} if missing."""
+    """Read subscriptionGroup.json; {} if missing."""
     return dict(_load(store, "subscriptionGroup.json", SubscriptionGroupWrapper()).subscription_group_table)
 
 
 def group_offsets(store: Path) -> list[GroupOffset]:
-    """Reads consumerOffset.json, sorted by group, topic and queue."""
+    """Read consumerOffset.json, sorted by group, topic and queue."""
     table = _load(store, "consumerOffset.json", ConsumerOffsetSerializeWrapper()).offset_table
     found = []
     for name, queues in table.items():
@@ -132,12 +132,12 @@ def group_offsets(store: Path) -> list[GroupOffset]:
 
 
 def delay_offsets(store: Path) -> dict[int, int]:
-    """Reads delayOffset.json: level → the queue offset that is delivered next."""
+    """Read delayOffset.json: level → the queue offset that is delivered next."""
     return dict(_load(store, "delayOffset.json", DelayOffsetSerializeWrapper()).offset_table)
 
 
 def _load(store: Path, name: str, empty: Table) -> Table:
-    """Reads a table of a store, or a table file. FileNotFoundError for another table; DamagedFile."""
+    """Read a table of a store, or a table file. FileNotFoundError for another table; DamagedFile."""
     if store.name.removesuffix(".bak") in _TABLES.keys() - {name} and store.is_file():
         raise FileNotFoundError(2, f"this is not {name}", str(store))
     path = store / "config" / name if store.is_dir() else store
@@ -158,7 +158,7 @@ def _load(store: Path, name: str, empty: Table) -> Table:
 
 
 def _require_member(name: str, data: bytes) -> None:
-    """Raises BodyError for a file that is no JSON object, or has members but not that of its table."""
+    """Raise BodyError for a file that is no JSON object, or has members but not that of its table."""
     found, member = read_json(data), _MEMBERS.get(name)
     if not isinstance(found, dict) or (
         found and member is not None and not isinstance(found.get(member), dict)
@@ -190,14 +190,14 @@ class TableFile(NamedTuple):
 
 
 def table_files(store: Path, name: str) -> tuple[TableFile, TableFile]:
-    """Reads a table of TABLES and its `.bak`."""
+    """Read a table of TABLES and its `.bak`."""
     path = store / "config" / name
     return _table_file(path, name), _table_file(_backup(path), name)
 
 
 def backup_in_use(store: Path, name: str) -> TableFile | None:
-    """The file of a table of TABLES that is not sound, if its `.bak` is read instead. `store` may be the
-    file.
+    """Return the file of a table of TABLES that is not sound, if its `.bak` is read instead. `store` may be
+    the file.
     """
     path = store / "config" / name if store.is_dir() else store
     file = _table_file(path, name)

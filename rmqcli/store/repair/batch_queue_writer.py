@@ -29,7 +29,7 @@ class BatchQueuesWriter:
         self.queues: dict[tuple[str, int], _BatchQueue] = {}
 
     def put(self, entry: DispatchedEntry, count: int, store_timestamp: int) -> None:
-        """Adds the unit of a record with `count` messages. CorruptionError if the topic is no folder."""
+        """Add the unit of a record with `count` messages. CorruptionError if the topic is no folder."""
         key = entry.topic, entry.queue_id
         if key not in self.queues:
             if not is_queue_folder(*key):

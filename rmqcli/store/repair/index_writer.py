@@ -61,7 +61,7 @@ class IndexWriter:
             self._put(self._pages, key_hash, offset, timestamp)
 
     def put_many(self, keyed: bytes) -> None:
-        """Writes index items, as `codec.core.dispatch` tells them."""
+        """Write index items, as `codec.core.dispatch` tells them."""
         items, at = list(_KEYED.iter_unpack(keyed)), 0
         while at < len(items):
             if self._pages is None or self._header.index_count in (1, self._capacity):
@@ -74,7 +74,7 @@ class IndexWriter:
             at = end
 
     def _put_some(self, pages: mmap.mmap, items: list[IndexItem]) -> None:
-        """Writes items, for which the file, which has one already, has room."""
+        """Write items, for which the file, which has one already, has room."""
         header = self._header
         with memoryview(pages) as view:
             used = put_items(view, self._slots, header.index_count, header.begin_timestamp, items)
@@ -107,7 +107,7 @@ class IndexWriter:
         self.items += 1
 
     def _roll(self, offset: int, timestamp: int) -> None:
-        """Starts a file; its times begin where those of the one before it end."""
+        """Start a file; its times begin where those of the one before it end."""
         full = self._header
         self.finish()
         if self.files:

@@ -15,14 +15,14 @@ UNFINISHED = ".unfinished"
 
 
 def require_empty(out: Path) -> None:
-    """Raises FileExistsError unless a folder is missing or empty."""
+    """Raise FileExistsError unless a folder is missing or empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(17, "exists and is not empty; name a new folder with --out", str(out))
 
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yields a folder beside `out` that takes its name when the block ends, or is removed on an error.
+    """Yield a folder beside `out` that takes its name when the block ends, or is removed on an error.
 
     Raises FileExistsError unless `out` is missing or empty. The remains of a killed process are removed
     first, unless another process still writes there.
@@ -45,7 +45,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def _own(work: Path) -> int:
-    """Returns a handle that holds the emptied folder while it is open."""
+    """Return a handle that holds the emptied folder while it is open."""
     work.mkdir(parents=True, exist_ok=True)
     handle = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

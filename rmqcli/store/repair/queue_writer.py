@@ -44,8 +44,9 @@ class QueueWriter:
         return self._has_restarted and self.next_offset == 1 and not self._may_go_back
 
     def put(self, entry: DispatchedEntry) -> None:
-        """Adds the next entry. Raises CorruptionError if its offset is impossible: a queue that begins again does
-        so at 0, and goes on from there."""
+        """Add the next entry. Raises CorruptionError if its offset is impossible: a queue that begins again
+        does so at 0, and goes on from there.
+        """
         gap = entry.queue_offset - self.next_offset
         if self._empty:
             self._start(entry.queue_offset)
@@ -65,7 +66,7 @@ class QueueWriter:
             self.flush()
 
     def put_run(self, topic: str, queue_id: int, first: int, entries: bytes) -> None:
-        """Adds entries of queue offsets that follow one another. Raises what `put` raises."""
+        """Add entries of queue offsets that follow one another. Raises what `put` raises."""
         if first != self.next_offset or self._is_only_restarted:
             self.put(DispatchedEntry(topic, queue_id, first, *ENTRY.unpack_from(entries)))
             first, entries = first + 1, entries[ENTRY.size :]
@@ -75,7 +76,7 @@ class QueueWriter:
             self.flush()
 
     def _start(self, offset: int) -> None:
-        """Starts a queue; one that does not begin at 0 is filled from the start of its first file."""
+        """Start a queue; one that does not begin at 0 is filled from the start of its first file."""
         if not 0 <= offset <= MAX_OFFSET:
             raise CorruptionError(f"a queue offset of {offset}")
         at = offset * ENTRY.size
@@ -84,7 +85,7 @@ class QueueWriter:
         self.first = offset
 
     def _restart(self, offset: int) -> None:
-        """Starts the queue again at an offset that it had: the topic was deleted and created again."""
+        """Start the queue again at an offset that it had: the topic was deleted and created again."""
         self._has_restarted = True
         self._buffer.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -123,12 +124,12 @@ class QueuesWriter:
         self.queues: dict[tuple[str, int], QueueWriter] = {}
 
     def put(self, entry: DispatchedEntry) -> None:
-        """Raises CorruptionError if the topic cannot name a folder, or the offset is impossible."""
+        """Raise CorruptionError if the topic cannot name a folder, or the offset is impossible."""
         self._queue(entry.topic, entry.queue_id).put(entry)
         self._add(ENTRY.size)
 
     def put_run(self, topic: str, queue_id: int, first: int, entries: bytes) -> None:
-        """Adds the entries of a queue from an offset on. Raises what `put` raises."""
+        """Add the entries of a queue from an offset on. Raises what `put` raises."""
         self._queue(topic, queue_id).put_run(topic, queue_id, first, entries)
         self._add(len(entries))
 

@@ -62,8 +62,9 @@ def build(
     *,
     may_go_back: bool = False,
 ) -> Rebuilt:
-    """Writes the log's consume queues and index into `out`. Raises DamagedFile at damage; `may_go_back` is that
-    of `QueuesWriter`."""
+    """Write the log's consume queues and index into `out`. Raises DamagedFile at damage; `may_go_back` is
+    that of `QueuesWriter`.
+    """
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size, may_go_back=may_go_back)
     batches = BatchQueuesWriter(out / batch_queue.FOLDER, shape.batch_file_size)
     index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
@@ -106,7 +107,7 @@ class _Writers:
         self._dispatch = Dispatch(apart=shape.batch_topics | shape.deleted.keys())
 
     def put_records(self, walk: Walk) -> None:
-        """Dispatches some of the next records of a walk."""
+        """Dispatch some of the next records of a walk."""
         count = walk.count
         is_general = not self._dispatch.add_all(walk, _BLOCK_RECORDS)
         runs, items = self._dispatch.take()
@@ -133,7 +134,7 @@ class _Writers:
 
 
 def compare(store: Path, built: Path) -> list[Difference]:
-    """Returns how the consume queues and index of a store differ from the ones built."""
+    """Return how the consume queues and index of a store differ from the ones built."""
     found: list[Difference] = []
     for folder in FOLDERS:
         old, new = _files(store / folder), _files(built / folder)
@@ -152,7 +153,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _first_difference(old: Path, new: Path) -> int | None:
-    """Returns the first byte that differs, or the end of the shorter file; None if none does.
+    """Return the first byte that differs, or the end of the shorter file; None if none does.
 
     What is a hole in both is not read: preallocated files are mostly holes.
     """
@@ -172,7 +173,7 @@ def _first_difference(old: Path, new: Path) -> int | None:
 
 
 def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
-    """Replaces the folders of a store by the ones built, on the same file system; returns the new paths of
+    """Replace the folders of a store by the ones built, on the same file system; return the new paths of
     the old ones.
 
     An extension folder is also renamed: rebuilt entries hold the tags codes themselves.
@@ -189,7 +190,7 @@ def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
 
 @contextmanager
 def work_folder(store: Path) -> Iterator[Path]:
-    """Yields an empty folder in a locked store, removed at the end, as are remains of a killed process."""
+    """Yield an empty folder in a locked store, removed at the end, as are remains of a killed process."""
     work = store / f"rebuild{UNFINISHED}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()

@@ -82,14 +82,14 @@ class Salvaged(NamedTuple):
 
 
 def plan(store: Path, progress: Callable[[int], None] = lambda size: None) -> Plan:
-    """Reads a store folder and plans the new one. Raises FileNotFoundError without a commit log."""
+    """Read a store folder and plans the new one. Raises FileNotFoundError without a commit log."""
     scan = scan_log(CommitLogFiles(store), progress)
     gone = gone_offsets(scan, store, drop_misplaced(scan, store))
     return Plan(scan, gone, _place(scan, gone))
 
 
 def _place(scan: LogScan, gone: list[Gone]) -> dict[int, list[Gone]]:
-    """Assigns every lost offset to the first stretch between its neighbours that has room."""
+    """Assign every lost offset to the first stretch between its neighbours that has room."""
     lost = scan.lost
     begins = [stretch.begin for stretch in lost]
     room = [stretch.end - stretch.begin - (FILLER_HEAD_SIZE if stretch.at_end else 0) for stretch in lost]
@@ -112,7 +112,7 @@ def _smallest(topic: str) -> int:
 
 
 def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda size: None) -> Salvaged:
-    """Writes a store folder `out`. Raises FileExistsError unless it is missing or empty.
+    """Write a store folder `out`. Raises FileExistsError unless it is missing or empty.
 
     `progress` receives the bytes of the log twice: for reading, and for queues and index.
     """
@@ -152,7 +152,7 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
 
 
 def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int, mended: list[int]) -> int:
-    """Writes one new file; `stamp` and the result are the last store times before and in it."""
+    """Write one new file; `stamp` and the result are the last store times before and in it."""
     handle = os.open(folder / file_name(file.base), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         os.ftruncate(handle, size)
@@ -189,7 +189,7 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
 
 
 def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) -> Iterator[bytes]:
-    """Yields the bytes of a lost stretch. At the tail of the log nothing need follow the messages."""
+    """Yield the bytes of a lost stretch. At the tail of the log nothing need follow the messages."""
     position = stretch.begin
     for number, one in enumerate(gone):
         needed = sum(_smallest(later.topic) for later in gone[number + 1 :])
@@ -250,7 +250,7 @@ def _record(
 
 
 def _runs(gone: list[Gone]) -> list[tuple[str, int, int, int]]:
-    """Joins consecutive queue offsets into runs; `gone` is sorted."""
+    """Join consecutive queue offsets into runs; `gone` is sorted."""
     runs: list[tuple[str, int, int, int]] = []
     for one in gone:
         if runs and runs[-1][:2] == (one.topic, one.queue_id) and runs[-1][3] + 1 == one.queue_offset:

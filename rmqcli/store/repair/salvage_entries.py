@@ -25,7 +25,7 @@ class Places:
 
 
 def entries_into(queue: Queue, places: Places) -> Iterator[QueueEntry]:
-    """Yields the entries of a queue that lead there, fillers excluded; one of size 0 ends the queue."""
+    """Yield the entries of a queue that lead there, fillers excluded; one of size 0 ends the queue."""
     for file in queue.files.files:
         data = without_last_hole(file, ENTRY.size)
         written = written_entries(data)

@@ -45,7 +45,7 @@ class Order(NamedTuple):
 
 
 def drop_misplaced(scan: LogScan, store: Path) -> Order:
-    """Turns kept records that cannot be where they say into lost ones."""
+    """Turn kept records that cannot be where they say into lost ones."""
     queues = [queue for queue in queues_of(store) if not (queue.topic or "").startswith(LMQ_PREFIX)]
     with LogViews([file.file for file in scan.files]) as views:
         found = _claims(scan, views, queues, partial(_suspect_entries, _agreement(scan, queues)))
@@ -94,7 +94,7 @@ class _LostBetween:
 
 
 def _lacks(runs: list[Run], claim: _Claim) -> bool:
-    """Returns True when the records of a queue around a claim's have the queue offsets around the claim's."""
+    """Return True when the records of a queue around a claim's have the queue offsets around the claim's."""
     number = bisect_left(runs, claim.offset, key=_begin_of)
     behind = number + any(run.begin == claim.offset for run in runs[number : number + 1])
     before, after = runs[max(number - 1, 0) : number], runs[behind : behind + 1]
@@ -106,7 +106,7 @@ def _lacks(runs: list[Run], claim: _Claim) -> bool:
 def _unfit(
     runs: list[Run], suspects: Set[int], misplaced: Set[int], may_be_lost: _LostBetween
 ) -> Iterator[tuple[int, str]]:
-    """Yields places of records that cannot be where they say, and why; those misplaced fit elsewhere."""
+    """Yield places of records that cannot be where they say, and why; those misplaced fit elsewhere."""
     before: Run | None = None
     for run, after in zip(runs, [*runs[1:], None], strict=True):
         fits = run.begin not in misplaced and _fits(before, run, after, may_be_lost)
@@ -119,7 +119,7 @@ def _unfit(
 
 
 def _breaks(before: Run | None, run: Run, after: Run | None) -> bool:
-    """Returns True when the neighbours are in order without a record, and not with it.
+    """Return True when the neighbours are in order without a record, and not with it.
 
     A queue that begins at 0 again is one whose topic was deleted and created again.
     """
@@ -160,7 +160,7 @@ def _contradicting_files(claims: list[_Claim]) -> frozenset[Path]:
 
 
 def _agreement(scan: LogScan, queues: list[Queue]) -> Agreement:
-    """Returns what the queues have as the kept records say."""
+    """Return what the queues have as the kept records say."""
     found = Agreement(queues, None, 0)
     for file in scan.files:
         if file.file.size:
@@ -175,7 +175,7 @@ def _agreement(scan: LogScan, queues: list[Queue]) -> Agreement:
 
 
 def _suspect_entries(agreement: Agreement, queue: Queue) -> Iterator[QueueEntry]:
-    """Yields the entries that are not known to agree with a kept record."""
+    """Yield the entries that are not known to agree with a kept record."""
     last = -1
     for file in queue.files.files:
         data = without_last_hole(file, ENTRY.size)

@@ -38,7 +38,7 @@ class Gone(NamedTuple):
 
 
 def _gone_in_queues(scan: LogScan, store: Path, distrusted: Collection[Path]) -> list[Gone]:
-    """Returns queue offsets whose entries point into lost stretches or past the end, LMQ included."""
+    """Return queue offsets whose entries point into lost stretches or past the end, LMQ included."""
     found: list[Gone] = []
     lost = [(stretch.begin, stretch.end) for stretch in scan.lost if stretch.begin < scan.end]
     places = Places([*lost, (scan.end, _NO_END)])
@@ -53,7 +53,7 @@ def _gone_in_queues(scan: LogScan, store: Path, distrusted: Collection[Path]) ->
 
 
 def _in_sequence(found: list[Gone], kept: Sequences) -> Iterator[Gone]:
-    """Yields what fits between the kept records of its queue; the rest is another queue's, or garbage."""
+    """Yield what fits between the kept records of its queue; the rest is another queue's, or garbage."""
     for key, queued in groupby(sorted(found), lambda one: one[:2]):
         runs, last = kept.queues.get(key, []), -1
         begins = [run.begin for run in runs]
@@ -70,7 +70,7 @@ def _in_sequence(found: list[Gone], kept: Sequences) -> Iterator[Gone]:
 
 
 def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
-    """Returns what entries point at past the last file, as far as records can be apart."""
+    """Return what entries point at past the last file, as far as records can be apart."""
     begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
     for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
         if offset - end > _FARTHEST:
@@ -81,7 +81,7 @@ def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
 
 
 def gone_offsets(scan: LogScan, store: Path, order: Order) -> list[Gone]:
-    """Returns every lost queue offset, sorted, without those that a kept record has.
+    """Return every lost queue offset, sorted, without those that a kept record has.
 
     A record preceded by more than MAX_GAP of them is itself lost. Nothing is taken from distrusted queue
     files.
@@ -95,7 +95,7 @@ def gone_offsets(scan: LogScan, store: Path, order: Order) -> list[Gone]:
 
 
 def _is_possible(key: QueueKey, runs: list[Run]) -> bool:
-    """Returns True if a queue of that name can exist, with the records of these runs."""
+    """Return True if a queue of that name can exist, with the records of these runs."""
     follows = all(run.first <= before.last + MAX_GAP for before, run in pairwise(runs))
     return (
         is_queue_folder(*key) and follows and all(run.first >= 0 and run.last <= MAX_OFFSET for run in runs)
@@ -141,14 +141,14 @@ def _gone_of_queue(key: QueueKey, runs: list[Run], known: dict[int, Gone], views
 
 
 def _stop_of(run: Run, views: LogViews) -> int:
-    """Returns the commit-log offset after the last record of a run."""
+    """Return the commit-log offset after the last record of a run."""
     place = views.place(run.end)
     assert place is not None
     return run.end + peek_record(*place).total_size
 
 
 def _gone_between_records(scan: LogScan, found: list[Gone]) -> list[Gone]:
-    """Does what `_gone_between_runs` does, and drops the records that cannot be."""
+    """Do what `_gone_between_runs` does, and drop the records that cannot be."""
     known = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in found}
     last: dict[tuple[str, int], tuple[int, int]] = {}
     for file in scan.files:

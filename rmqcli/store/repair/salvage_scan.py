@@ -84,7 +84,7 @@ class LogScan:
         return number if 0 <= number < len(self.files) else None
 
     def drop(self, offset: int, reason: str) -> None:
-        """Turns the kept record at an offset into a lost stretch."""
+        """Turn the kept record at an offset into a lost stretch."""
         place = self.file_of(offset)
         assert place is not None
         file = self.files[place]
@@ -99,7 +99,7 @@ class LogScan:
 
 
 def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size: None) -> LogScan:
-    """Reads all files once. CorruptionError if file names are not offsets, or contradict each other."""
+    """Read all files once. CorruptionError if file names are not offsets, or contradict each other."""
     size = _file_size(log.files)
     for before, file in pairwise([log.files[0], *log.files]):
         if file.base is None or before.base is None or file.base % size != before.base % size:
@@ -116,7 +116,7 @@ def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size:
 
 
 def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, int]]:
-    """Returns each file with the offset of its first byte, in order.
+    """Return each file with the offset of its first byte, in order.
 
     A file none of whose records belongs where its name says, as after files were exchanged, is where its
     first whole record says; one without records has its own name, or the first that is left.
@@ -137,7 +137,7 @@ def in_their_places(files: list[NamedFile], size: int) -> list[tuple[NamedFile, 
 
 
 def _stated_base(file: NamedFile) -> int | None:
-    """Returns the offset of the first byte, by the first whole record that belongs there, or the first."""
+    """Return the offset of the first byte, by the first whole record that belongs there, or the first."""
     with mapped(file) as data:
         if next_record(file, data, 0) is not None:
             return file.base
@@ -146,7 +146,7 @@ def _stated_base(file: NamedFile) -> int | None:
 
 
 def _file_size(files: list[NamedFile]) -> int:
-    """Returns the size that all files of the log had: the most frequent one that suits their names."""
+    """Return the size that all files of the log had: the most frequent one that suits their names."""
     counts = Counter(file.size for file in files)
     bases = [file.base for file in files if file.base is not None]
     steps = [base - before for before, base in pairwise(bases)]
@@ -200,7 +200,7 @@ def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
 
 
 def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -> None:
-    """Ends a file without further records: its rest is unused or lost."""
+    """End a file without further records: its rest is unused or lost."""
     scan.end = scan.base + position
     try:
         require_zeros(scan.file, data, position)
@@ -209,7 +209,7 @@ def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -
 
 
 def _joined(files: list[FileScan], size: int) -> list[FileScan]:
-    """Adds what is missing between the files: ends of files, and whole files."""
+    """Add what is missing between the files: ends of files, and whole files."""
     joined: list[FileScan] = []
     for number, scan in enumerate(files):
         while joined and joined[-1].base + size < scan.base:

@@ -38,7 +38,7 @@ _LOSSES = {
 
 
 def salvage_tables(store: Path, out: Path) -> list[str]:
-    """Mends the copied tables of a new store, whose queues are there; returns what was mended or lost."""
+    """Mend the copied tables of a new store, whose queues are there; return what was mended or lost."""
     return [line for name in TABLES for line in _table(store, out, name)]
 
 
@@ -48,7 +48,7 @@ def copy_config(store: Path, out: Path) -> None:
 
 
 def copy_others(store: Path, out: Path) -> list[str]:
-    """Copies what is neither derived from the log nor a table; returns a line that names it."""
+    """Copy what is neither derived from the log nor a table; return a line that names it."""
     others = [path for path in sorted(store.iterdir()) if path.name in _OTHERS]
     for path in others:
         _copy(path, out / path.name)
@@ -57,14 +57,14 @@ def copy_others(store: Path, out: Path) -> list[str]:
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copies a folder; `shutil.copytree` would collect errors into one without errno."""
+    """Copy a folder; `shutil.copytree` would collect errors into one without errno."""
     target.mkdir()
     for path in sorted(source.iterdir()):
         _copy(path, target / path.name)
 
 
 def _copy(path: Path, target: Path) -> None:
-    """Copies a file, of preallocated ones only what is written, or a folder."""
+    """Copy a file, of preallocated ones only what is written, or a folder."""
     if path.is_dir():
         copy_folder(path, target)
         return
@@ -112,7 +112,7 @@ def _state(file: TableFile) -> str:
 
 
 def _topics(out: Path) -> tuple[Body, str] | None:
-    """Returns the topics that have queues; None without any."""
+    """Return the topics that have queues; None without any."""
     counts: dict[str, int] = {}
     for queue in queues_of(out):
         if queue.topic and not queue.topic.startswith(LMQ_PREFIX):
@@ -131,7 +131,7 @@ def _topics(out: Path) -> tuple[Body, str] | None:
 
 
 def _groups(out: Path) -> tuple[Body, str] | None:
-    """Returns the groups that have committed offsets or retried messages; None without any."""
+    """Return the groups that have committed offsets or retried messages; None without any."""
     names = {one.group for one in _offsets(out)}
     topics = (queue.topic or "" for queue in queues_of(out))
     names |= {topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)}

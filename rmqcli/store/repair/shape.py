@@ -45,7 +45,7 @@ _PROPERTIES = {
 
 
 def shape_of(store: Path, properties: Mapping[str, str] | None = None) -> Shape:
-    """Returns the shape of a store's files; `properties` of its broker come first. ValueError."""
+    """Return the shape of a store's files; `properties` of its broker come first. ValueError."""
     topics = batch_topics(store)
     slots, items, names = shape_of_index(store / "index")
     found = {
@@ -77,7 +77,7 @@ def shape_of(store: Path, properties: Mapping[str, str] | None = None) -> Shape:
 
 
 def _usual(folder: Path, unit: int) -> int:
-    """Returns the most frequent size of queue files; 0 without any."""
+    """Return the most frequent size of queue files; 0 without any."""
     found = (path.stat().st_size for path in folder.glob(f"*/*/{NAME_PATTERN}"))
     return _most_frequent(size for size in found if size and size % unit == 0)
 

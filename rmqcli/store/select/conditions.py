@@ -18,12 +18,12 @@ _CAPITAL = re.compile(r"(?<!^)[A-Z]")
 
 
 def column_name(key: str) -> str:
-    """Converts `maxOffset` to `max_offset`."""
+    """Convert `maxOffset` to `max_offset`."""
     return _CAPITAL.sub(lambda match: f"_{match[0]}", key).lower()
 
 
 def row_test(keys: Sequence[str], where: str | None) -> Callable[[Sequence[Any]], bool]:
-    """Returns a test of rows; None accepts all. SelectorError for no condition, or an unknown column."""
+    """Return a test of rows; None accepts all. SelectorError for no condition, or an unknown column."""
     if where is None:
         return lambda row: True
     predicate = condition(where)
@@ -54,7 +54,7 @@ class DelayCondition:
     """
 
     def __init__(self, where: str | None) -> None:
-        """Raises SelectorError if the condition does not parse."""
+        """Raise SelectorError if the condition does not parse."""
         predicate = None if where is None else condition(where)
         of_levels = predicate is None or predicate.names.issubset(LEVEL_COLUMNS)
         self._takes = row_test(LEVEL_COLUMNS, where if of_levels else None)

@@ -38,7 +38,7 @@ class EntryChoice:
     log: LogReader | None = None
 
     def of(self, queue: Queue) -> Iterator[Entry]:
-        """Yields the chosen entries of a queue; `last` counts chosen entries."""
+        """Yield the chosen entries of a queue; `last` counts chosen entries."""
         last = self.wanted.last
         begin, end = self._bounds(queue)
         if last and not (self.codes or self.meets or self.key):
@@ -72,14 +72,14 @@ class EntryChoice:
 
 
 def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int | None) -> int | None:
-    """Returns the first queue offset stored at `time` (ms) or later; removed records were stored earlier."""
+    """Return the first queue offset stored at `time` (ms) or later; removed records were stored earlier."""
     if time is None:
         return None
     return bisect_left(range(end), time, lo=first, key=lambda offset: log.time_of(queue.files.entry(offset)))
 
 
 def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
-    """Yields the entries' messages that retention left. Raises DamagedFile where no whole record is."""
+    """Yield the entries' messages that retention left. Raises DamagedFile where no whole record is."""
     records = (log.read(entry.commit_log_offset) for _, entry in found)
     return (record for record in records if record is not None)
 
@@ -87,7 +87,7 @@ def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
 def candidate_entries(
     files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
 ) -> Iterator[QueueEntry]:
-    """Yields entries of [begin, end) that may be chosen, or cannot be read. Needs NumPy."""
+    """Yield entries of [begin, end) that may be chosen, or cannot be read. Needs NumPy."""
     from codec.scan import predicate
 
     for file in files.files:

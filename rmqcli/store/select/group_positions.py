@@ -38,7 +38,7 @@ class TopicLag(NamedTuple):
 
 
 def group_positions(path: Path) -> list[GroupPosition]:
-    """Returns positions by group, topic and queue; `path` is a store folder, or consumerOffset.json."""
+    """Return positions by group, topic and queue; `path` is a store folder, or consumerOffset.json."""
     ends = {(one.topic, one.queue_id): one.max_offset for one in queue_ranges(path)} if path.is_dir() else {}
     found = []
     for one in group_offsets(path):
@@ -49,7 +49,7 @@ def group_positions(path: Path) -> list[GroupPosition]:
 
 
 def topic_lags(positions: Iterable[GroupPosition]) -> list[TopicLag]:
-    """Sums up positions by group and topic, in order of appearance."""
+    """Sum up positions by group and topic, in order of appearance."""
     lags: dict[tuple[str, str], list[int]] = {}
     for one in positions:
         lags.setdefault((one.group, one.topic), []).append(one.lag or 0)
@@ -59,7 +59,7 @@ def topic_lags(positions: Iterable[GroupPosition]) -> list[TopicLag]:
 
 
 def next_messages(store: Path, positions: Iterable[GroupPosition]) -> list[tuple[GroupPosition, Found]]:
-    """Returns, for positions before the end, the first message not consumed. Raises DamagedFile."""
+    """Return, for positions before the end, the first message not consumed. Raises DamagedFile."""
     behind = [one for one in positions if one.lag]
     if not behind:
         return []
@@ -70,6 +70,6 @@ def next_messages(store: Path, positions: Iterable[GroupPosition]) -> list[tuple
 
 
 def _next(files: ConsumeQueueFiles, offset: int, log: LogReader) -> Found | None:
-    """Returns the first message from an offset on that retention did not remove."""
+    """Return the first message from an offset on that retention did not remove."""
     kept = (log.read(entry.commit_log_offset) for entry in files.entries(max(offset, 0)))
     return next((found for found in kept if found is not None), None)

@@ -28,7 +28,7 @@ class KeyItem(NamedTuple):
 
 
 def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
-    """Returns the files with items in the range; `last` counts files."""
+    """Return the files with items in the range; `last` counts files."""
     found = []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:
@@ -38,7 +38,7 @@ def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
 
 
 def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[KeyItem]:
-    """Returns the items on a key's chains in the range; `last` counts those of the key, newest first."""
+    """Return the items on a key's chains in the range; `last` counts those of the key, newest first."""
     found: list[KeyItem] = []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:
@@ -54,7 +54,7 @@ def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: Of
 def messages_of(
     store: Path, links: Iterable[KeyItem], wanted_key: IndexKey, wanted: OffsetRange
 ) -> Iterator[Found]:
-    """Yields the messages that have the key, not only its hash, newest first, that retention left."""
+    """Yield the messages that have the key, not only its hash, newest first, that retention left."""
     chosen = record_filter(wanted_key.key, topics={wanted_key.topic})
     offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)
     with LogReader(store) as log:

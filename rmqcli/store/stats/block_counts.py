@@ -26,7 +26,7 @@ _TRACE = SystemTopic.TRACE.encode()
 
 
 def count_blocks(file: NamedFile, data: memoryview, counting: Counting) -> Iterator[int]:
-    """Counts a file by block; yields the byte after each, up to the first unusual record."""
+    """Count a file by block; yield the byte after each, up to the first unusual record."""
     for block in sound_blocks(data, file.base, counting.wanted.end, block_records()):
         _add(file, block, counting)
         yield block.end

@@ -29,7 +29,7 @@ class TopicStatistics:
     def add_many(
         self, messages: int, size: int, body_size: int, queues: Iterable[int], times: tuple[int, int]
     ) -> None:
-        """Adds several messages; `times` are the first and the last."""
+        """Add several messages; `times` are the first and the last."""
         self.messages += messages
         self.size += size
         self.body_size += body_size

@@ -71,7 +71,7 @@ class Distribution:
             self._add_keys(message.keys)
 
     def add_many(self, sizes: Counter[int], seconds: Counter[int], keys: Counter[str]) -> None:
-        """Adds counts by bit length of the size, by second of store time, and by key."""
+        """Add counts by bit length of the size, by second of store time, and by key."""
         for bits, count in sizes.items():
             self.sizes[1 << bits] += count
         for second, count in seconds.items():
@@ -79,7 +79,7 @@ class Distribution:
         self._add_keys(keys)
 
     def frequent_keys(self, count: int) -> list[tuple[str, int]]:
-        """The keys of the most records, at most `count`, and of no fewer than two."""
+        """Return the keys of the most records, at most `count`, and of no fewer than two."""
         return [(key, records) for key, records in self.keys.most_common(count) if records > 1]
 
     def _add_keys(self, keys: Iterable[str]) -> None:

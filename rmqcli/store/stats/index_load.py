@@ -20,7 +20,7 @@ class IndexLoad(NamedTuple):
 
 
 def load_of(data: memoryview, index: IndexGeometry) -> IndexLoad:
-    """Measures the chains of a file; reads every item once."""
+    """Measure the chains of a file; read every item once."""
     lengths = _chain_lengths(data, index)
     used = len(lengths)
     return IndexLoad(used, index.items / used if used else 0.0, max(lengths.values(), default=0))

@@ -59,7 +59,7 @@ def count_chosen(
     progress: Progress,
     on_damage: OnDamage = ignore_damage,
 ) -> LogCounts:
-    """Counts at most `limit` records, with NumPy where no record has to be decoded. Raises DamagedFile.
+    """Count at most `limit` records, with NumPy where no record has to be decoded. Raises DamagedFile.
 
     `progress` receives bytes of the log.
     """
@@ -92,7 +92,7 @@ def _count_record(file: NamedFile, data: memoryview, position: int, counting: Co
 
 
 def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> int:
-    """Returns the byte after the records that were counted in blocks."""
+    """Return the byte after the records that were counted in blocks."""
     if not is_vectorised():
         return 0
     from rmqcli.store.stats.block_counts import count_blocks

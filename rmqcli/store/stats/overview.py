@@ -83,7 +83,7 @@ class Overview(NamedTuple):
 
 
 def overview(store: Path) -> Overview:
-    """Raises FileNotFoundError if it is not a store folder."""
+    """Raise FileNotFoundError if it is not a store folder."""
     store_folder(store)
     ends = _queue_ends(store)
     queues = sorted([*_ranges(ends), *batch_ranges(store)])
@@ -111,7 +111,7 @@ def _folder(folder: Path) -> FolderSize:
 
 
 def _states(folder: Path | os.DirEntry[str]) -> Iterator[os.stat_result]:
-    """Yields the states of the files in a folder; a folder that may not be read counts as empty."""
+    """Yield the states of the files in a folder; a folder that may not be read counts as empty."""
     try:
         with os.scandir(folder) as items:
             for item in items:
@@ -124,7 +124,7 @@ def _states(folder: Path | os.DirEntry[str]) -> Iterator[os.stat_result]:
 
 
 def _log_range(store: Path, newest: int) -> tuple[int, int]:
-    """Returns the first byte of the log, and the one after its last record.
+    """Return the first byte of the log, and the one after its last record.
 
     `newest` is the commit-log offset of the newest entry, from which a walk finds the end.
     """
@@ -152,7 +152,7 @@ def _walk_end(data: memoryview, position: int) -> int:
 
 
 def _known_record(store: Path, offset: int) -> int:
-    """Returns the offset if a record is there, else 0."""
+    """Return the offset if a record is there, else 0."""
     with LogReader(store) as log:
         message = log.message(offset)
     return offset if message is not None and message.commit_log_offset == offset else 0
@@ -166,7 +166,7 @@ class _Ends(NamedTuple):
 
 
 def queue_ranges(store: Path) -> list[QueueRange]:
-    """Returns every queue by topic and number; its minimum is the first entry whose record is still there."""
+    """Return every queue by topic and number; its minimum is the first entry whose record is still there."""
     return _ranges(_queue_ends(store))
 
 
@@ -175,7 +175,7 @@ def _ranges(ends: list[_Ends]) -> list[QueueRange]:
 
 
 def _queue_ends(store: Path) -> list[_Ends]:
-    """Returns the ends of every queue; [] without a commit log."""
+    """Return the ends of every queue; [] without a commit log."""
     try:
         log = LogReader(store)
     except (FileNotFoundError, NotADirectoryError):
@@ -185,7 +185,7 @@ def _queue_ends(store: Path) -> list[_Ends]:
 
 
 def batch_ranges(store: Path) -> list[QueueRange]:
-    """Does for batch consume queues what `queue_ranges` does, from their units alone."""
+    """Do for batch consume queues what `queue_ranges` does, from their units alone."""
     found = []
     for queue in batch_queues(store):
         units = list(queue.units())
@@ -208,7 +208,7 @@ def _ends(queue: Queue, log: LogReader) -> _Ends:
 
 
 def kept_messages(queues: Sequence[Queue], log_begin: int) -> int:
-    """Counts the messages that retention did not remove: from commit-log offset `log_begin` on."""
+    """Count the messages that retention did not remove: from commit-log offset `log_begin` on."""
     kept = 0
     for queue in queues:
         with QueueLook(queue.files.files) as look:
@@ -218,7 +218,7 @@ def kept_messages(queues: Sequence[Queue], log_begin: int) -> int:
 
 
 def _first_kept(look: QueueLook, first: int, end: int, log_begin: int) -> int:
-    """Finds the first entry whose record retention did not remove, by binary search."""
+    """Find the first entry whose record retention did not remove, by binary search."""
 
     def is_kept(offset: int) -> bool:
         entry = look.entry(offset)
@@ -228,7 +228,7 @@ def _first_kept(look: QueueLook, first: int, end: int, log_begin: int) -> int:
 
 
 def group_lags(store: Path, queues: list[QueueRange]) -> list[GroupLag]:
-    """Returns lags by group and topic; a missing queue counts as one without messages."""
+    """Return lags by group and topic; a missing queue counts as one without messages."""
     ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
     found: dict[tuple[str, str], list[int]] = {}
     for one in group_offsets(store):

@@ -67,7 +67,7 @@ class Agreement:
         self._held = 0
 
     def add(self, runs: Iterable[EntryRun], keyed: bytes) -> None:
-        """Adds the entries and index items of further records, as `codec.core.dispatch` tells them."""
+        """Add the entries and index items of further records, as `codec.core.dispatch` tells them."""
         for run in runs:
             key = run.topic, run.queue_id
             if key not in self._files:
@@ -86,7 +86,7 @@ class Agreement:
             self.finish()
 
     def finish(self) -> None:
-        """Compares what is left."""
+        """Compare what is left."""
         for key, runs in self._runs.items():
             for run in runs:
                 self._compare_run(key, run.first, b"".join(run.pieces))
@@ -94,13 +94,13 @@ class Agreement:
         self._runs, self._keyed, self._held = {}, [], 0
 
     def entries_of(self, key: tuple[str | None, int | None]) -> Sequence[Range]:
-        """Returns the ranges of queue offsets whose entries agree."""
+        """Return the ranges of queue offsets whose entries agree."""
         topic, queue_id = key
         known = self._entries.get((topic, queue_id), []) if topic is not None and queue_id is not None else []
         return _joined(known)
 
     def items_of(self, file: NamedFile) -> Sequence[Range]:
-        """Returns the ranges of numbers of items of an index file that agree."""
+        """Return the ranges of numbers of items of an index file that agree."""
         return self._items.get(file, ())
 
     def _compare_run(self, key: QueueKey, first: int, entries: bytes) -> None:
@@ -152,7 +152,9 @@ def _append(found: list[Range], one: Range) -> None:
 
 
 def _joined(found: Iterable[Range]) -> list[Range]:
-    """Returns ranges in order: a topic that was deleted and created again has records of one queue offset twice."""
+    """Return ranges in order: a topic that was deleted and created again has records of one queue offset
+    twice.
+    """
     joined: list[Range] = []
     for begin, end in sorted(found):
         if joined and begin <= joined[-1][1]:

@@ -41,7 +41,7 @@ _RESTS = {
 def check_checkpoint(
     path: Path, log: CommitLogFiles, index: Sequence[IndexHeader], *, live: bool
 ) -> Iterator[Fact]:
-    """Yields faults of a checkpoint file. The numbers of a running broker change and are not checked.
+    """Yield faults of a checkpoint file. The numbers of a running broker change and are not checked.
 
     FileNotFoundError.
     """
@@ -104,7 +104,7 @@ def _owner(name: str) -> str:
 
 
 def _is_known(name: str, time: int, log: CommitLogFiles, index: Sequence[IndexHeader]) -> bool:
-    """False for a time that no record or index file has, also none that has expired."""
+    """Return False for a time that no record or index file has, also none that has expired."""
     has_expired = bool(log.files and log.files[0].base)
     if name == "index_msg_timestamp":
         times = {one.end_timestamp for one in index}
@@ -121,6 +121,6 @@ def _is_known(name: str, time: int, log: CommitLogFiles, index: Sequence[IndexHe
 
 
 def _first(files: list[NamedFile], wanted: OffsetRange) -> int | None:
-    """Returns the store time of the first record of a range; None without any. DamagedFile."""
+    """Return the store time of the first record of a range; None without any. DamagedFile."""
     found = log_records(CommitLogFiles(Path(), files), wanted, RecordFilter())
     return next((message.store_timestamp for _, message in found), None)

@@ -58,7 +58,7 @@ class Checked(NamedTuple):
 
 
 def workers_for(log: CommitLogFiles, jobs: int | None = None) -> Workers:
-    """Returns workers for a log: `jobs` processes, by default one for each core, or this one for a small log.
+    """Return workers for a log: `jobs` processes, by default one for each core, or this one for a small log.
 
     Enter them before any thread is started.
     """
@@ -73,7 +73,7 @@ def verify_commit_log(
     part_bytes: int = PART_BYTES,
     agreement: Agreement | None = None,
 ) -> Report:
-    """Checks magic, lengths, CRC, offset and properties of all records. `progress`: bytes without holes.
+    """Check magic, lengths, CRC, offset and properties of all records. `progress`: bytes without holes.
 
     `agreement` receives what the sound records say of queues and index.
     """
@@ -117,7 +117,7 @@ def parts_of(file: NamedFile, part_bytes: int, number: int = 0) -> list[LogPart]
 
 
 def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
-    """Finds the next record in growing reach: most are near, and a search costs what it covers."""
+    """Find the next record in growing reach: most are near, and a search costs what it covers."""
     reach = _CUT_REACH
     while reach <= _CUT_SEARCH:
         place = next_record(file, data, start, start + reach)

@@ -46,7 +46,7 @@ class Repairs:
         self._log_begin = log_begin
 
     def take(self, queue: Queue, file: NamedFile, position: int, last: int) -> bool:
-        """Returns True, and keeps the hole, if repaired; `last` is the commit-log offset before it."""
+        """Return True, and keep the hole, if repaired; `last` is the commit-log offset before it."""
         if self._from is None or file not in queue.files.files[-RECOVERED_FILES:]:
             return False
         if last < self._from > self._log_begin:
@@ -64,7 +64,7 @@ def verify_consume_queues(
     progress: Progress = lambda size: None,
     workers: Workers = ALONE,
 ) -> Report:
-    """Checks every entry of every queue: increasing places, no gaps, agreement with its record, if any.
+    """Check every entry of every queue: increasing places, no gaps, agreement with its record, if any.
 
     The commit log is the given one, else that of the queue's store folder. Entries whose records are older
     than its first file are sound: retention removes records first. `progress` receives bytes, without holes.
@@ -90,7 +90,7 @@ def verify_queues(
     repairs: Repairs = NO_REPAIRS,
     agreement: Agreement | None = None,
 ) -> Report:
-    """Checks each queue against its commit log; CRCs need no check when the log was found sound.
+    """Check each queue against its commit log; CRCs need no check when the log was found sound.
 
     `agreement` tells which entries agree with the sound records of the log, if all queues have the same.
     """
@@ -123,8 +123,8 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
 
 
 def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[QueuePart, bytes]]:
-    """Yields the written entries in parts, and their bytes; bytes that are not zero after an entry of size 0 are
-    damage. Bytes that are not holes count as used.
+    """Yield the written entries in parts, and their bytes; bytes that are not zero after an entry of size 0
+    are damage. Bytes that are not holes count as used.
     """
     last = -1
     ended: tuple[NamedFile, int] | None = None
@@ -149,7 +149,7 @@ def _parts(queue: Queue, report: Report, repairs: Repairs) -> Iterator[tuple[Que
 
 
 def _doubtful(part: QueuePart, raw: bytes, agreement: Agreement, report: Report) -> Iterator[QueuePart]:
-    """Yields the parts of a part whose entries are to be compared one by one."""
+    """Yield the parts of a part whose entries are to be compared one by one."""
     first = (part.file.base or 0) // ENTRY.size + part.begin
     known = agreement.entries_of(part.queue[:2])
     found, sound, _ = doubtful_entries(raw, first, part.last, agreement.log_begin, known)
@@ -159,7 +159,7 @@ def _doubtful(part: QueuePart, raw: bytes, agreement: Agreement, report: Report)
 
 
 def _last_offset(data: Sliced, begin: int, end: int, last: int) -> int:
-    """Returns the commit-log offset of the last entry that is not a filler; `last` when there is none."""
+    """Return the commit-log offset of the last entry that is not a filler; `last` when there is none."""
     for number in range(end - 1, begin - 1, -1):
         if not is_filler(data, number):
             return int(ENTRY.unpack(data[number * ENTRY.size : (number + 1) * ENTRY.size])[0])
@@ -208,7 +208,7 @@ def _verify_part(part: QueuePart, check: _Check) -> None:
 
 
 def _problem(entry: QueueEntry, check: _Check, queue: Queue, quick: EntryCheck) -> str | None:
-    """Returns what is wrong with an entry by its record; None also if there is no record to compare."""
+    """Return what is wrong with an entry by its record; None also if there is no record to compare."""
     if not check.views.bases:
         return None
     try:

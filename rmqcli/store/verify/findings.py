@@ -48,7 +48,7 @@ class Report:
             self.findings.append(finding)
 
     def take_last(self) -> Finding:
-        """Takes the newest finding out. IndexError if none is kept."""
+        """Take the newest finding out. IndexError if none is kept."""
         self.damaged -= 1
         return self.findings.pop()
 

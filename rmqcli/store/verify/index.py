@@ -68,7 +68,7 @@ def verify_index(
     flushed: int,
     agreement: Agreement | None = None,
 ) -> IndexFinding:
-    """Checks every file of a folder. Raises FileNotFoundError without any.
+    """Check every file of a folder. Raises FileNotFoundError without any.
 
     `flushed` is the index time of the checkpoint (ms). With `live` a broker runs on the folder. `agreement`
     tells which items agree with the sound records of the log.
@@ -95,7 +95,7 @@ def verify_index(
 def _reports(
     parts: list[IndexPart], workers: Workers, progress: Progress, agreement: Agreement | None
 ) -> dict[IndexPart, Report]:
-    """Compares the items of all parts that are not known to agree with their records one by one."""
+    """Compare the items of all parts that are not known to agree with their records one by one."""
     reports = {part: Report() for part in parts}
     rest = [(part, part) for part in parts]
     if agreement is not None:
@@ -108,7 +108,7 @@ def _reports(
 
 
 def _doubtful(part: IndexPart, agreement: Agreement, report: Report) -> Iterator[IndexPart]:
-    """Yields the parts of a part whose items are to be compared one by one."""
+    """Yield the parts of a part whose items are to be compared one by one."""
     if part.since is None:
         yield part
         return
@@ -126,7 +126,7 @@ def _items(part: IndexPart, data: memoryview, begin: int, end: int) -> bytes:
 
 
 def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: IndexFinding) -> _Chains:
-    """Returns the chains of the file that has these parts."""
+    """Return the chains of the file that has these parts."""
     file, slots = parts[0].file, parts[0].slots
     places = (one.position for part in parts for one in reports[part].findings)
     damaged = frozenset((place - item_position(slots, 0)) // ITEM.size for place in places)
@@ -134,7 +134,7 @@ def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: Ind
 
 
 def _count(report: Report, file: NamedFile, found: IndexFinding) -> None:
-    """Merges a report; damage in a file that the next start replaces is only counted."""
+    """Merge a report; damage in a file that the next start replaces is only counted."""
     if file in found.younger:
         found.younger[file] += report.damaged
         report = Report(items=report.items)
@@ -170,7 +170,7 @@ def _parts(
 
 
 def _check_header(file: NamedFile, data: memoryview, index: IndexGeometry, log: CommitLogFiles) -> Report:
-    """Compares the header with the first and the last item."""
+    """Compare the header with the first and the last item."""
     report = Report()
     if not index.items:
         return report
@@ -192,7 +192,7 @@ def _check_header(file: NamedFile, data: memoryview, index: IndexGeometry, log: 
 
 
 def _store_time(views: LogViews, offset: int) -> int | None:
-    """Returns None for a missing record, which its item reports."""
+    """Return None for a missing record, which its item reports."""
     try:
         place = views.place(offset)
         return None if place is None else scan_record(*place).store_timestamp
@@ -201,7 +201,7 @@ def _store_time(views: LogViews, offset: int) -> int | None:
 
 
 def _highest(data: memoryview, slots: int, begin: int, end: int, last: int) -> int:
-    """Returns the highest commit-log offset of items [begin, end), or `last` if that is higher."""
+    """Return the highest commit-log offset of items [begin, end), or `last` if that is higher."""
     raw = bytes(data[item_position(slots, begin) : item_position(slots, end)])
     return doubtful_items(raw, begin, last, 0, ())[2]
 
@@ -252,7 +252,7 @@ class _HashesOfRecords:
         return None
 
     def _read(self, offset: int) -> tuple[int, list[int]] | None:
-        """Returns None if retention removed the record."""
+        """Return None if retention removed the record."""
         place = self.views.place(offset)
         if place is None:
             return None

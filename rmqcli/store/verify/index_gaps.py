@@ -24,7 +24,7 @@ class Unindexed(NamedTuple):
 
 
 def unindexed(log: CommitLogFiles, headers: list[IndexHeader]) -> Iterator[Unindexed]:
-    """Yields the begin of each gap. `headers` are those of files with items, in order; the log is sound."""
+    """Yield the begin of each gap. `headers` are those of files with items, in order; the log is sound."""
     bounds = [(header.begin_phy_offset, header.end_phy_offset) for header in headers]
     if not bounds:
         return
@@ -37,7 +37,7 @@ def unindexed(log: CommitLogFiles, headers: list[IndexHeader]) -> Iterator[Unind
 
 
 def _first_with_keys(log: CommitLogFiles, after: int, before: int) -> int | None:
-    """Returns the first such record between two commit-log offsets; `after` is that of a record."""
+    """Return the first such record between two commit-log offsets; `after` is that of a record."""
     for file in log.files:
         base = file.base or 0
         if base + file.size <= after:

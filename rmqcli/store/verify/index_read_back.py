@@ -59,15 +59,17 @@ class IndexReadBack:
         return len(self._expected)
 
     def missing_from(self, end: int) -> int:
-        """The commit-log offset of the first record with an item that is expected; `end` if there is none."""
+        """Return the commit-log offset of the first record with an item that is expected; `end` if there is
+        none.
+        """
         return self._expected[0].offset if self._expected else end
 
     def expect(self, offset: int, timestamp: int, hashes: Sequence[int]) -> None:
-        """Adds the items of the next record."""
+        """Add the items of the next record."""
         self._expected += [_Expected(key_hash, offset, timestamp) for key_hash in hashes]
 
     def check(self) -> Finding | None:
-        """Compares what the index has now with what is expected; the first difference. OSError. Blocks."""
+        """Compare what the index has now with what is expected; the first difference. OSError. Blocks."""
         files: list[NamedFile] = []
         with suppress(FileNotFoundError, NotADirectoryError):
             files = [file for file in index_files(self._folder) if file.path.name >= self._name]

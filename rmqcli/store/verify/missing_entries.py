@@ -62,7 +62,7 @@ def span_of(files: ConsumeQueueFiles) -> Span:
 def find_missing_entries(
     log: CommitLogFiles, spans: Spans, deleted: Mapping[str, int]
 ) -> Counter[MissingEntries]:
-    """Counts the missing entries of the given queues. Damage is skipped, and so are records before the
+    """Count the missing entries of the given queues. Damage is skipped, and so are records before the
     commit-log offset that `deleted` has for their topic.
     """
     found: Counter[MissingEntries] = Counter()

@@ -43,7 +43,7 @@ class QueueParts(NamedTuple):
 
 
 def shared_out(parts: list[QueuePart]) -> Iterator[list[QueuePart]]:
-    """Yields tasks of several small parts."""
+    """Yield tasks of several small parts."""
     some: list[QueuePart] = []
     size = 0
     for part in parts:

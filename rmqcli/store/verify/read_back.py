@@ -67,7 +67,7 @@ class ReadBack:
         return self._index.missing_from(self.position)
 
     def check(self, end: int) -> Finding | None:
-        """Checks a piece of what lies before the commit-log offset `end`; the first damage. Blocks.
+        """Check a piece of what lies before the commit-log offset `end`; the first damage. Blocks.
 
         OSError for a file that cannot be read, unless it is missing, which is damage.
         """
@@ -98,7 +98,7 @@ class ReadBack:
         return NamedFile(self._store / "commitlog" / file_name(base), base, self._file_size)
 
     def _records(self, file: NamedFile, data: bytes, most: int) -> Iterator[tuple[RecordScan, int]]:
-        """Yields the whole records of a piece, with their offsets; `most` bytes of the file are written."""
+        """Yield the whole records of a piece, with their offsets; `most` bytes of the file are written."""
         begin, position = self.position, 0
         in_file = begin % self._file_size
         while position < most:
@@ -136,7 +136,7 @@ class ReadBack:
     # --- queues
 
     def _judge(self, record: RecordScan, entry: DispatchedEntry, queues: _Queues) -> None:
-        """Raises _Wrong unless the entry is missing for a reason."""
+        """Raise _Wrong unless the entry is missing for a reason."""
         if record.sys_flag & MessageSysFlag.INNER_BATCH or self._has_batches(entry.topic):
             return
         if self._begins_again(entry, queues):
@@ -156,7 +156,9 @@ class ReadBack:
         return topic in self._batched
 
     def _begins_again(self, entry: DispatchedEntry, queues: _Queues) -> bool:
-        """True if the topic was deleted and created again behind the record: the queue follows the new one."""
+        """Return True if the topic was deleted and created again behind the record: the queue follows the new
+        one.
+        """
         first = queues.entry(entry._replace(queue_offset=0))
         if first is None or first[0] <= entry.commit_log_offset:
             return False
@@ -174,7 +176,7 @@ class ReadBack:
 
 
 def _piece(handle: int, position: int, most: int) -> bytes:
-    """The bytes of a piece, and all those of its first record."""
+    """Return the bytes of a piece, and all those of its first record."""
     data = os.pread(handle, min(PIECE, most), position)
     size = _head(data, 0)[0]
     return os.pread(handle, size, position) if len(data) < size <= min(most, MAX_RECORD_SIZE) else data
@@ -218,7 +220,7 @@ class _Queues:
             return []
 
     def has(self, entry: DispatchedEntry) -> bool:
-        """True if the queue has exactly this entry."""
+        """Return True if the queue has exactly this entry."""
         return self.entry(entry) == entry[3:]
 
     def entry(self, wanted: DispatchedEntry) -> tuple[int, int, int] | None:

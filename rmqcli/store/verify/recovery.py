@@ -14,7 +14,7 @@ from rmqcli.store.read.tables import read_checkpoint
 
 
 def known_checkpoint(store: Path) -> Checkpoint:
-    """Returns the checkpoint of a store folder; zeros if it cannot be read, as for a broker."""
+    """Return the checkpoint of a store folder; zeros if it cannot be read, as for a broker."""
     try:
         return read_checkpoint(store) or Checkpoint()
     except DamagedFile:
@@ -22,7 +22,7 @@ def known_checkpoint(store: Path) -> Checkpoint:
 
 
 def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
-    """Returns the commit-log offset from which a start after a kill dispatches records again (Java
+    """Return the commit-log offset from which a start after a kill dispatches records again (Java
     `CommitLog.recoverAbnormally`).
 
     That is the start of the last file whose first record was stored, with a margin, before log and queues
@@ -36,7 +36,7 @@ def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
 
 
 def _first_stored(data: memoryview) -> int:
-    """Returns the store time (ms) of the first record; 0 without one."""
+    """Return the store time (ms) of the first record; 0 without one."""
     try:
         return store_timestamp_at(data) if peek_record(data, 0).magic in (MAGIC_V1, MAGIC_V2) else 0
     except CorruptionError:

@@ -17,7 +17,7 @@ from rmqcli.store.verify.findings import Finding
 
 
 def sequences_of(log: CommitLogFiles) -> Sequences:
-    """Returns the sequences of a sound log."""
+    """Return the sequences of a sound log."""
     found = Sequences()
     for file in log.files:
         with mapped(file) as data:
@@ -29,7 +29,7 @@ def sequences_of(log: CommitLogFiles) -> Sequences:
 def misplaced(
     log: CommitLogFiles, found: Sequences, first_places: Mapping[QueueKey, int]
 ) -> Iterator[Finding]:
-    """Yields the records that cannot be where they say: no queue can have them, or one has another there."""
+    """Yield the records that cannot be where they say: no queue can have them, or one has another there."""
     yield from _without_place(log, found)
     yield from _repeats(log, found, first_places)
 
@@ -37,7 +37,7 @@ def misplaced(
 def _repeats(
     log: CommitLogFiles, found: Sequences, first_places: Mapping[QueueKey, int]
 ) -> Iterator[Finding]:
-    """Yields the records whose queue offset an earlier record of their queue has.
+    """Yield the records whose queue offset an earlier record of their queue has.
 
     A queue that begins again, at 0 or at the first entry of its consume queue (`first_places`), is one whose
     topic was deleted and created again.
@@ -49,7 +49,7 @@ def _repeats(
 
 
 def _without_place(log: CommitLogFiles, found: Sequences) -> Iterator[Finding]:
-    """Yields the records that no queue can have, the first of each run."""
+    """Yield the records that no queue can have, the first of each run."""
     for key, runs in sorted(found.queues.items()):
         for run in runs:
             if not (has_place(*key, run.first) and has_place(*key, run.last)):
@@ -65,7 +65,7 @@ def _finding(log: CommitLogFiles, run: Run, text: str) -> Finding:
 def check_batches(
     queues: list[BatchQueue], topics: frozenset[str], log: CommitLogFiles, found: Sequences, folder: Path
 ) -> Iterator[Finding]:
-    """Yields what is wrong with the units of batch queues, and queues whose last records have none."""
+    """Yield what is wrong with the units of batch queues, and queues whose last records have none."""
     ends: dict[QueueKey, int] = {}
     with LogViews(log.files) as views:
         for queue in queues:

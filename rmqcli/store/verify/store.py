@@ -61,7 +61,7 @@ class StoreReport:
     remarks: list[str] = field(default_factory=list)
 
     def judge(self, rule: Rule, report: Report, finding: Finding, *, crashed: bool, remedy: str = "") -> None:
-        """Adds damage to a part's report, or a note with what repairs it after a kill."""
+        """Add damage to a part's report, or a note with what repairs it after a kill."""
         if rule.is_damage(crashed=crashed):
             report.add(finding)
         else:
@@ -90,7 +90,7 @@ def _silent(name: str, size: int) -> Iterator[Callable[[int], None]]:
 
 
 def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) -> StoreReport:
-    """Checks a store folder. Raises FileNotFoundError if it is not one.
+    """Check a store folder. Raises FileNotFoundError if it is not one.
 
     `steps` is called for each part, since a byte of one costs more than of another.
     """
@@ -119,7 +119,7 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
 
 
 def _agreement(folder: _Folder) -> Agreement | None:
-    """Returns None for a log whose files do not follow each other."""
+    """Return None for a log whose files do not follow each other."""
     bounds = [(file.base, (file.base or 0) + file.size) for file in folder.log.files]
     if not bounds or any(base is None for base, _ in bounds):
         return None
@@ -129,7 +129,7 @@ def _agreement(folder: _Folder) -> Agreement | None:
 
 
 def _judge_end(folder: _Folder, found: StoreReport) -> None:
-    """Makes a note of what a killed broker has begun to write behind the last record: no entry leads there."""
+    """Make a note of what a killed broker has begun to write behind the last record: no entry leads there."""
     report = found.parts["commitlog"]
     last = report.findings[-1] if report.damaged == len(report.findings) > 0 else None
     if last is None or not last.is_last or not folder.crashed or folder.live:
@@ -149,7 +149,7 @@ def _begins(file: NamedFile) -> bool:
 
 
 def _last_records(queues: list[Queue]) -> Iterator[int]:
-    """Yields the commit-log offset of each queue's last entry."""
+    """Yield the commit-log offset of each queue's last entry."""
     for queue in queues:
         with QueueLook(queue.files.files) as look:
             entry = look.entry(look.bounds()[1] - 1)
@@ -158,7 +158,7 @@ def _last_records(queues: list[Queue]) -> Iterator[int]:
 
 
 def _odd_lengths(files: list[NamedFile]) -> Iterator[str]:
-    """Yields remarks on lengths that Java's `MappedFileQueue.load` refuses ("length not matched message store
+    """Yield remarks on lengths that Java's `MappedFileQueue.load` refuses ("length not matched message store
     config value").
     """
     usual = Counter(file.size for file in files).most_common(1)
@@ -192,7 +192,7 @@ def _folder(store: Path) -> _Folder:
 
 
 def log_of(store: Path) -> CommitLogFiles:
-    """Returns the commit log, without files when no message was ever stored."""
+    """Return the commit log, without files when no message was ever stored."""
     try:
         return CommitLogFiles(store)
     except FileNotFoundError:
@@ -244,7 +244,7 @@ def _queues(
 
 
 def _first_places(queues: list[Queue]) -> dict[tuple[str, int], int]:
-    """Returns the commit-log offsets of the first entries."""
+    """Return the commit-log offsets of the first entries."""
     firsts: dict[tuple[str, int], int] = {}
     for queue in queues:
         with QueueLook(queue.files.files) as look:
@@ -356,7 +356,7 @@ def _index(
 
 
 def headers_of(files: list[NamedFile]) -> list[IndexHeader]:
-    """Returns the headers of the files that have items."""
+    """Return the headers of the files that have items."""
     found = []
     for file in files:
         with mapped(file) as data, suppress(CorruptionError):
@@ -395,7 +395,7 @@ def _tables(folder: _Folder, found: StoreReport) -> Report:
 
 
 def _ends(folder: _Folder) -> Callable[[tuple[str, int]], int | None]:
-    """Returns a function of a queue's end, which looks at the queue; its None is a queue without files."""
+    """Return a function of a queue's end, which looks at the queue; its None is a queue without files."""
     queues = {(queue.topic, queue.queue_id): queue for queue in folder.queues if folder.log.files}
 
     @cache
