@@ -26,6 +26,7 @@ import broker
 from codec import core
 from codec.batch_item import ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
 from codec.codes import RequestCode
+from codec.core.delivery import Delivery
 from codec.core.hashing import crc32, index_key_hash, java_string_hash
 from codec.core.pairs import write_pairs
 from codec.core.walk import Walk
@@ -35,6 +36,7 @@ from codec.message_batch import decode_batch, encode_batch
 from codec.properties import decode_properties, mended_properties, properties_problem
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
+from codec.store.consume_queue import ENTRY
 from codec.store.record import decode_record, decode_records, peek_record, scan_record
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.store.verify.store import verify_store
@@ -181,6 +183,37 @@ def walked(data: bytes) -> tuple[int, int, int]:
     return walk.position, walk.ending, walk.count
 
 
+def deliveries() -> Iterator[Line]:
+    """What pulls take of queue entries that name any place: in the log, around its ends, and nowhere."""
+    rng = random.Random("deliveries")
+    begin, end, size = log = 1 << 20, 9 << 20, 1 << 20
+    places = (begin, end, 2 * size, 0, -(1 << 63), (1 << 63) - 1)
+    for _ in range(2_000 // THINNED):
+        entries = [
+            (
+                min(max(rng.choice(places) + rng.randint(-100, 100), -(1 << 63)), (1 << 63) - 1)
+                if rng.random() < 0.4
+                else rng.randrange(begin, end),
+                rng.choice((0, 1, 91, 300, size, -1, (1 << 31) - 1, -(1 << 31))),
+                rng.choice((0, 5, -1, -(1 << 31), -(1 << 63))),
+            )
+            for _ in range(rng.randrange(12))
+        ]
+        limits, most = (32, 1 << 20, 8, 600), rng.randrange(1, 40)
+        delivery = Delivery(limits, most, log, rng.choice(places), None, None, None)
+        full = delivery.read(b"".join(ENTRY.pack(*entry) for entry in entries)[: 20 * 11 + 7])
+        places_taken = [[bytes(view) for view in file.views(memoryview(bytes(8)))] for file in delivery.files]
+        counts = (
+            delivery.count,
+            delivery.size,
+            delivery.scanned,
+            delivery.last,
+            delivery.end,
+            delivery.has_removed,
+        )
+        yield f"delivery of {entries!r}", (full, counts, places_taken)
+
+
 def stores(folder: Path) -> Iterator[Line]:
     """Whole store folders, and copies with a damaged log."""
     for name in STORES:
@@ -313,7 +346,15 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(dir=sys.argv[1]))
     for name in STORES:
         unpack(name, folder)
-    for part in (frames(), texts(), batches(), records(folder), stores(folder), broker_lines(folder)):
+    for part in (
+        frames(),
+        texts(),
+        batches(),
+        deliveries(),
+        records(folder),
+        stores(folder),
+        broker_lines(folder),
+    ):
         for name, value in part:
             text = repr(value).replace(str(folder), "")
             if THINNED == 1:
