@@ -160,6 +160,8 @@ class Delivery:
         """Return where the file of the log with the byte at an offset ends (Java `rollNextFile`)."""
         if offset > _HIGHEST - self._file_size:
             return _HIGHEST
+        if offset < 0:  # in no file: the subtraction might leave 64 bits
+            return 0
         return offset - (offset - self._log_start) % self._file_size + self._file_size
 
     def _take(self, offset: i64, size: i64) -> None:

@@ -39,6 +39,7 @@ from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
 from codec.store.consume_queue import ENTRY
 from codec.store.record import decode_record, decode_records, peek_record, scan_record
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.store.repair.salvage import salvage
 from rmqcli.store.verify.store import verify_store
 from tests.codec.mutants import mutated, sources
 from tests.codec.wire import KINDS, load_wire, with_length
@@ -227,6 +228,7 @@ def stores(folder: Path) -> Iterator[Line]:
             damaged[at : at + 4] = rng.choice(VALUES)
             log.write_bytes(damaged)
             yield f"verify {name}, damage {number} at {at}", verify_store(root)
+            yield f"salvage {name}, damage {number} at {at}", salvage(root, folder / f"{name} {number}")
         log.write_bytes(sound)
 
 
