@@ -218,7 +218,7 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
 
 
 def _reply(broker: BrokerContext, request: PullRequest, result: GetResult) -> PullReply | bytes:
-    """Return the reply; a frame if it has few bytes of records: to gather them is cheaper than to send views."""
+    """Return the reply, or its frame if the records are few: to gather them is cheaper than to send views."""
     header = request.header
     suggested, next_begin = _suggested(broker, header, result), result.next_begin_offset
     if result.status is FOUND:

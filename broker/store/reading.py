@@ -59,7 +59,9 @@ class Reader:
         )
 
     def is_in_disk(self, physical_offset: int) -> bool:
-        """Return True for a record more than 40 % of the RAM behind the end: Java takes it as not in memory."""
+        """Return True for a record more than 40 % of the RAM behind the end, which Java takes as not in
+        memory.
+        """
         return self._log.end - physical_offset > self._memory_limit
 
     def get(
@@ -175,7 +177,9 @@ class Reader:
         return views
 
     def _cold_of(self, segment: Segment, stretches: Stretches) -> list[Chunk]:
-        """Return the chunks of the records that are not resident, and of all between records close together."""
+        """Return the chunks of the records that are not resident, and of all between records close
+        together.
+        """
         begin, length = stretches.begins[0], stretches.end - stretches.begins[0]
         if self._readiness.knows(segment, begin, length):
             return []

@@ -25,7 +25,7 @@ _HIGHEST: Final[i64] = (1 << 63) - 1
 
 
 class Stretches:
-    """Ranges of one file of the log, which begins at offset `start`: in ascending order, none touches the next.
+    """Ranges of a file of the log, which begins at offset `start`: in ascending order, none touches the next.
 
     `begins` and `ends` are positions in the file, `size` the bytes in between; `end` is the last end.
     """
