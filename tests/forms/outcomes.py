@@ -26,6 +26,7 @@ import broker
 from codec import core
 from codec.batch_item import ITEM_HEAD, SMALLEST_ITEM, TEXT_LENGTH
 from codec.codes import RequestCode
+from codec.core.agreement import entries_inside
 from codec.core.delivery import Delivery
 from codec.core.hashing import crc32, index_key_hash, java_string_hash
 from codec.core.pairs import write_pairs
@@ -36,7 +37,7 @@ from codec.message_batch import decode_batch, encode_batch
 from codec.properties import decode_properties, mended_properties, properties_problem
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
-from codec.store.consume_queue import ENTRY
+from codec.store.consume_queue import ENTRY, FILLER
 from codec.store.record import decode_record, decode_records, peek_record, scan_record
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.store.repair.salvage import salvage
@@ -230,6 +231,12 @@ def stores(folder: Path) -> Iterator[Line]:
             yield f"verify {name}, damage {number} at {at}", verify_store(root)
             yield f"salvage {name}, damage {number} at {at}", salvage(root, folder / f"{name} {number}")
         log.write_bytes(sound)
+
+
+def entries() -> Iterator[Line]:
+    raw = b"".join(ENTRY.pack(offset, 100, 5) for offset in range(0, 3000, 100)) + FILLER
+    for begins, ends in (([], []), ([0, 700], [650, 1200]), ([100], [5000])):
+        yield f"entries inside {begins}", entries_inside(raw, len(raw) // ENTRY.size, begins, ends)
 
 
 def requests_to_brokers(kind: str, code: int) -> list[tuple[int, bytes]]:
