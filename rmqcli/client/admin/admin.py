@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from codec.headers.base import Header
 from codec.remoting.frame import RemotingCommand
-from rmqcli.client.admin.moved import MOVED, moved
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 
@@ -45,8 +44,7 @@ ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 
 class Admin(Client):
     """Administration calls by area: `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`,
-    `name_servers`, `access`, `replication`, `controllers`, `upkeep`,
-    `static_topics`.
+    `name_servers`, `access`, `replication`, `controllers`, `upkeep`, `static_topics`.
 
     `timeout` is seconds for one request; see InstanceOptions for the other options. An Admin has no
     namespace: it takes whole names of topics and groups. A call that goes to several brokers sends its
@@ -94,16 +92,14 @@ class Admin(Client):
         *,
         timeout: float | None = None,
     ) -> RemotingCommand:
-        """Send any request to any address and returns the reply, whatever its code."""
+        """Send any request to any address and return the reply, whatever its code."""
         return await self.instance.call(address, code, header, body, timeout=timeout, ok=None)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in _AREAS:
-                area = getattr(import_module(f"rmqcli.client.admin.{name}"), _AREAS[name])(self)
-                setattr(self, name, area)
-                return area
-            if name not in MOVED:
+            if name not in _AREAS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return moved(self, name)
+            area = getattr(import_module(f"rmqcli.client.admin.{name}"), _AREAS[name])(self)
+            setattr(self, name, area)
+            return area

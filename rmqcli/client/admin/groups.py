@@ -22,7 +22,6 @@ from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
 from codec.operations.operation import Answer
 from codec.operations.pop import SET_MESSAGE_REQUEST_MODE
 from rmqcli.client.admin.area import Area, gather, reachable
-from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange, lag_of
 from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, SettingsIgnored, TopicNotFound, valid
 
@@ -35,10 +34,8 @@ OffsetTables = tuple[
 ]
 
 
-class GroupAdmin(FormerMethod, Area):
+class GroupAdmin(Area):
     """Calls about consumer groups. They ask every master of the cluster: each has its own table of groups."""
-
-    former = "groups"
 
     async def all_settings(
         self, *, failures: dict[str, ClientError] | None = None

@@ -13,7 +13,6 @@ from codec.message_queue import MessageQueue
 from codec.operations.groups import GET_CONSUME_STATS
 from codec.operations.topics import QUERY_CONSUME_TIME_SPAN
 from rmqcli.client.admin.area import Area, gather, gather_all
-from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import NextMessage, QueueLag, ResetPlan, ResetResult, ResetTarget
 from rmqcli.client.errors import ClientError, NotFound
 from rmqcli.client.group.offsets import OffsetCalls
@@ -23,10 +22,9 @@ DAWN_MS = 1_000_000_000_000  # 2001: no message is older
 SETTLE = 30.0  # seconds for running consumers to move; Java's need 10, and up to 1 per orderly queue
 
 
-class OffsetAdmin(FormerMethod, OffsetCalls, Area):
+class OffsetAdmin(OffsetCalls, Area):
     """Calls about offsets. `OffsetCalls` reads and commits those of single queues."""
 
-    former = "offsets"
     zero_if_absent = False
 
     async def stats(

@@ -38,7 +38,6 @@ from codec.operations.topics import (
     UPDATE_AND_CREATE_TOPIC,
 )
 from rmqcli.client.admin.area import Area, gather, gather_all
-from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import TopicChange, stored
 from rmqcli.client.errors import (
     UNREACHED,
@@ -56,8 +55,8 @@ ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 READ_WRITE = Perm.READ | Perm.WRITE
 
 
-class TopicAdmin(FormerMethod, Area):
-    former = "topics"
+class TopicAdmin(Area):
+    """Calls about topics: names, routes, settings and statistics; creation, change and deletion."""
 
     async def names(self) -> list[str]:
         """Return all topics of the name server, sorted, including retry, dead-letter and system topics.
