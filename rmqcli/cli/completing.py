@@ -137,7 +137,7 @@ def _asked(kind: str, options: dict[str, Any]) -> list[str]:
 async def names_of(kind: str, admin: Admin) -> list[str]:
     """Return the topics of applications, the groups, brokers or clusters, sorted."""
     if kind == "topics":
-        from rmqcli.flows.topic_totals import listed_topics
+        from rmqcli.plans.topics import listed_topics
 
         return await listed_topics(admin, everything=False)
     if kind == "groups":

@@ -147,7 +147,7 @@ async def _places(admin: Admin) -> Mapping[str, Place]:
 
 
 async def _topics(admin: Admin) -> Collection[str]:
-    from rmqcli.flows.topic_names import application_topics
+    from rmqcli.plans.topics import application_topics
 
     return application_topics(await admin.topics.names(), await admin.brokers.cluster_info())
 

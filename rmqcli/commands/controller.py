@@ -267,7 +267,7 @@ def set_properties(
 
 async def _read(admin: Admin, controllers: str, failures: Failures) -> dict[str, dict[str, str]]:
     from rmqcli.client import NotSupported
-    from rmqcli.flows.unserved import unserved
+    from rmqcli.plans.brokers import unserved
 
     addresses = [one.strip() for one in controllers.split(";") if one.strip()]
     try:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from broker.config import NamesrvConfig
     from broker.net.tls.acceptor import TlsAcceptor
     from rmqcli.client import Admin, TopicChange
-    from rmqcli.flows.configuring import Tables
+    from rmqcli.plans.properties import Tables
 
 app = command_group(
     "namesrv",
@@ -95,7 +95,7 @@ def show(settings: Settings, patterns: PatternsArgument = None) -> None:
     Piped output: property, one value for each name server in the order of -n, true if they differ. Name
     servers that do not respond are reported, and the exit code is 3. Exit code 4 if no property has the name.
     """
-    from rmqcli.flows.configuring import compared
+    from rmqcli.plans.properties import compared
     from rmqcli.render.matrix import show_matrix
 
     failures: Failures = {}

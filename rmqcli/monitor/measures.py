@@ -17,8 +17,8 @@ from rmqcli.doctor.brokers import disk_ratio
 from rmqcli.doctor.group_facts import is_divided, lagging, members_of
 from rmqcli.doctor.progress import standing_still
 from rmqcli.doctor.seen import LostBroker, seat_label
-from rmqcli.flows.pinging import own_queues, ping, queues_of
 from rmqcli.monitor.verdict import Figure, Measure, Measured, State
+from rmqcli.plans.brokers import own_queues, ping, queues_of
 
 LAG = Measure("lag", "lag", "rmq_group_lag_messages", "highest lag", "group")
 BROKERS = Measure(

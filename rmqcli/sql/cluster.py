@@ -15,8 +15,8 @@ from rmqcli.export import QueueRange, find_ranges
 from rmqcli.export.from_topic.batches import BATCH_MESSAGES, read_some
 from rmqcli.export.from_topic.retrying import first_error, patiently
 from rmqcli.flows.errors import QueueNotPermitted
-from rmqcli.flows.topic_names import own_topics
 from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.plans.topics import own_topics
 from rmqcli.sql.bounds import Bounds
 from rmqcli.sql.portal import Portal
 

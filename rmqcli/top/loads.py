@@ -8,8 +8,7 @@ from typing import NamedTuple
 from codec.bodies.route import ClusterInfo
 from codec.codes import MASTER_ID
 from rmqcli.client import Admin, BrokerSummary, ClientError
-from rmqcli.flows.topic_names import application_topics
-from rmqcli.flows.topic_rates import topic_rates
+from rmqcli.plans.topics import application_topics, topic_rates
 
 Failures = dict[str, ClientError]
 

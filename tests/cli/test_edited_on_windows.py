@@ -15,11 +15,10 @@ from codec.message import Message
 from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.profiles import load_profiles, profiles_path
 from rmqcli.cli.tls import java_file
-from rmqcli.flows.desired import TOPICS, read_entries
 from rmqcli.flows.errors import InvalidInput
 from rmqcli.import_.rows import read_rows
-from rmqcli.metadata.document import encoded, read_metadata
-from rmqcli.metadata.values import Metadata
+from rmqcli.plans.metadata.document import Metadata, encoded, read_metadata
+from rmqcli.plans.settings import TOPICS, read_entries
 
 
 def profiles(path: Path) -> Any:

@@ -11,8 +11,21 @@ import pytest
 from codec.bodies.config import TopicConfigAndQueueMapping
 from codec.bodies.route import LogicQueueMappingItem
 from rmqcli.flows.errors import InvalidInput, NotMapped
-from rmqcli.flows.moving import GROWN, MOVED, load, plan_of, save
-from rmqcli.flows.static_topics import BLOCK, Mapped, Move, decided, grown, moved, places, queues_of
+from rmqcli.plans.static_topics import (
+    BLOCK,
+    GROWN,
+    MOVED,
+    Mapped,
+    Move,
+    decided,
+    grown,
+    load,
+    moved,
+    places,
+    plan_of,
+    queues_of,
+    save,
+)
 
 EVERY = ("a", "b", "c")
 NOW = 1_700_000_000_000

@@ -9,7 +9,7 @@ import trio
 import broker
 from codec.message import Message
 from rmqcli.client import Admin, Producer
-from rmqcli.flows.writers import ACTIVE_MS, writing
+from rmqcli.plans.topics import ACTIVE_MS, writing
 
 TOPIC = "orders"
 

@@ -22,7 +22,7 @@ from rmqcli.commands.common.secrets import read_secret
 if TYPE_CHECKING:
     from rmqcli.client import Admin, TopicChange
     from rmqcli.commands.common.outcome import Failures
-    from rmqcli.flows.permitting import Question
+    from rmqcli.plans.access import Question
 
 PathsArgument = Annotated[
     list[Path], Argument(metavar="PATH", help="Files of accounts, or the folder conf of a broker.")
@@ -41,7 +41,7 @@ def list_accounts(paths: PathsArgument, settings: Settings) -> None:
     Piped output: access key, true for an administrator, permissions on topics, on groups, on other topics, on
     other groups, white address, file. Of accounts with the same key only the one in force is listed.
     """
-    from rmqcli.flows.permitting import account_rows, read_account_files
+    from rmqcli.plans.access import account_rows, read_account_files
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -100,7 +100,7 @@ def check(
 
     Piped output: broker, access key, action, resource, true or false, and what decides.
     """
-    from rmqcli.flows.permitting import decided, question, read_account_files
+    from rmqcli.plans.access import decided, question, read_account_files
     from rmqcli.render import Column, show_rows
 
     asked = question(action, resource)
@@ -146,7 +146,7 @@ def _asked(
 
     async def read(admin: Admin, found: Mapping[str, str], failures: Failures) -> dict[str, Answer]:
         from rmqcli.client import ClientError
-        from rmqcli.flows.probing_access import probe
+        from rmqcli.plans.access import probe
 
         answers = {}
         for label, at in found.items():
@@ -209,7 +209,7 @@ def version(settings: Settings, seats: Seats) -> None:
     Brokers without access control (aclEnable=false) and those that do not respond are reported, and the exit
     code is 3.
     """
-    from rmqcli.flows.accounts import read_versions
+    from rmqcli.plans.accounts import read_versions
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER
     from rmqcli.render.text import age, local_time
@@ -251,7 +251,7 @@ def set_account(
     DENY.
     Brokers that refuse or do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.flows.accounts import account_of, explained
+    from rmqcli.plans.accounts import account_of, explained
 
     secret = read_secret(secret_file, "secret key", "--secret-file")
     given: Mapping[str, Any] = {
@@ -287,7 +287,7 @@ def delete(
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have the account, refuse
     or do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.flows.accounts import explained
+    from rmqcli.plans.accounts import explained
 
     async def apply(client: Admin, found: Mapping[str, str]) -> TopicChange:
         return await client.access.delete_account(found, key)
@@ -314,7 +314,7 @@ def whitelist(
     Brokers read their files again after up to 5 seconds. Asks for confirmation; without a terminal, --yes is
     required. Brokers that refuse or do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.flows.accounts import checked_addresses, explained
+    from rmqcli.plans.accounts import checked_addresses, explained
 
     wanted = checked_addresses(addresses)
     words = ("replace the addresses without account", "replaced the addresses without account")

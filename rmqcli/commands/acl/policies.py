@@ -110,7 +110,7 @@ def show(name: UserArgument, settings: Settings, seats: Seats) -> None:
 
 
 def _show(settings: Settings, found: dict[str, list[AclInfo]], failures: Failures) -> None:
-    from rmqcli.flows.policies import policy_rows
+    from rmqcli.plans.policies import policy_rows
     from rmqcli.render import show_rows
 
     rows = [[label, *row] for label, acls in found.items() for acl in acls for row in policy_rows(acl)]
@@ -140,7 +140,7 @@ def set_policies(
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have the user, refuse or
     do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.flows.policies import acl_of
+    from rmqcli.plans.policies import acl_of
 
     wanted = acl_of(name, resources, action or (), source or (), deny=deny, default=default)
     change_brokers(
@@ -171,7 +171,7 @@ def delete(
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have them, refuse or do
     not respond are reported, and the exit code is 3.
     """
-    from rmqcli.flows.policies import type_of
+    from rmqcli.plans.policies import type_of
 
     what = f"the policy of {resource}" if resource else "all policies"
     kind = type_of(default=default) if resource else None

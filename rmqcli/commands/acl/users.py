@@ -251,7 +251,7 @@ def copy_users(
     Asks for confirmation; without a terminal, --yes is required. Users that are refused are reported, and the
     exit code is 3.
     """
-    from rmqcli.flows.policies import copy_users as copy
+    from rmqcli.plans.policies import copy_users as copy
 
     _copy(settings, "users", copy, source, target, names or (), dry_run=dry_run, yes=yes)
 
@@ -275,7 +275,7 @@ def copy_policies(
     Policies of other resources stay there. Asks for confirmation; without a terminal, --yes is required.
     Users that are refused are reported, and the exit code is 3.
     """
-    from rmqcli.flows.policies import copy_policies as copy
+    from rmqcli.plans.policies import copy_policies as copy
 
     _copy(settings, "policies", copy, source, target, names or (), dry_run=dry_run, yes=yes)
 

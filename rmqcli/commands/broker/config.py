@@ -121,7 +121,7 @@ def diff(
     reported, and the exit code is 3.
     """
     from broker.config import SECRETS
-    from rmqcli.flows.configuring import compared, is_of_one_broker
+    from rmqcli.plans.properties import compared, is_of_one_broker
     from rmqcli.render.matrix import show_matrix
 
     if file is not None and defaults:

@@ -181,14 +181,14 @@ def undrain(broker: BrokerArgument, settings: Settings) -> None:
 
 async def _look(admin: Admin, broker: str) -> tuple[str, list[str]]:
     """Return the address of the broker, and the topics that only it takes messages of."""
-    from rmqcli.flows.draining import only_writable_on
+    from rmqcli.plans.brokers import only_writable_on
 
     masters = await admin.brokers.masters(brokers=[broker])
     return masters[broker], await only_writable_on(admin, broker)
 
 
 async def _wait(admin: Admin, address: str, limit: float | None) -> bool:
-    from rmqcli.flows.draining import wait_until_idle
+    from rmqcli.plans.brokers import wait_until_idle
 
     told: list[str] = []
 

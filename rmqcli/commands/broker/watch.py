@@ -21,7 +21,7 @@ from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, BrokerLag
-    from rmqcli.flows.pinging import Ping
+    from rmqcli.plans.brokers import Ping
 
 
 @command(
@@ -169,7 +169,7 @@ async def _measure(
     settings: Settings, masters: Masters, topic: str | None, count: int, size: int, interval: float
 ) -> dict[str, Ping]:
     from rmqcli.client import Admin, Producer
-    from rmqcli.flows.pinging import own_queues, ping, queues_of
+    from rmqcli.plans.brokers import own_queues, ping, queues_of
 
     async with Admin(**settings.client_options) as admin:
         brokers = await admin.brokers.masters(**masters.named)

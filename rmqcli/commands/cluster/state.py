@@ -24,9 +24,9 @@ from rmqcli.render.table import Column, objects, show_rows
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
-    from rmqcli.metadata.planning import Step
-    from rmqcli.metadata.reading import Scope, State
-    from rmqcli.metadata.values import Metadata
+    from rmqcli.plans.metadata.document import Metadata
+    from rmqcli.plans.metadata.planning import Step
+    from rmqcli.plans.metadata.reading import Scope, State
 
 OnlyOption = Annotated[
     str | None,
@@ -60,7 +60,7 @@ CHANGES = Column("CHANGES", "changes")
 
 def read_file(path: Path) -> Metadata:
     """Return what a file says; CommandError (4) if there is none."""
-    from rmqcli.metadata.document import read_metadata
+    from rmqcli.plans.metadata.document import read_metadata
 
     if not path.is_file():
         raise CommandError(f"{path}: no such file", ExitCode.NOT_FOUND)
@@ -69,7 +69,7 @@ def read_file(path: Path) -> Metadata:
 
 def scope_like(metadata: Metadata, masters: Masters, *, everything: bool = False) -> Scope:
     """Return the scope of a cluster that has what a document has."""
-    from rmqcli.metadata.reading import Scope
+    from rmqcli.plans.metadata.reading import Scope
 
     spaces = tuple(metadata.areas.get("kv", ()))
     return Scope(tuple(metadata.areas), spaces, masters.broker or (), masters.cluster, everything=everything)
@@ -77,7 +77,7 @@ def scope_like(metadata: Metadata, masters: Masters, *, everything: bool = False
 
 def state_of(settings: Settings, scope: Scope) -> State:
     """Read the cluster."""
-    from rmqcli.metadata.reading import read_state
+    from rmqcli.plans.metadata.reading import read_state
 
     return with_admin(settings, lambda admin: read_state(admin, scope))
 
@@ -106,9 +106,8 @@ def dump(
     the exit code is 3, as for entries that the name servers do not all have alike.
     """
     from rmqcli.client.admin.topics import ORDER_NAMESPACE
-    from rmqcli.metadata.document import document_of, encoded
-    from rmqcli.metadata.reading import Scope
-    from rmqcli.metadata.values import AREAS, areas_of
+    from rmqcli.plans.metadata.document import AREAS, areas_of, document_of, encoded
+    from rmqcli.plans.metadata.reading import Scope
 
     areas = areas_of(only, AREAS)
     spaces = dict.fromkeys([ORDER_NAMESPACE, *(namespace or ())])
@@ -151,11 +150,8 @@ def diff(
     Piped output: area, broker or namespace, name, then removed (only in FILE),
     added (not in FILE) or changed, changes. Brokers that do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.metadata.comparing import compared
-    from rmqcli.metadata.own import without_own
-    from rmqcli.metadata.planning import check_selected, check_sums
-    from rmqcli.metadata.renaming import names_of, renamed
-    from rmqcli.metadata.values import areas_of, chosen, spread
+    from rmqcli.plans.metadata.document import areas_of, chosen, names_of, renamed, spread, without_own
+    from rmqcli.plans.metadata.planning import check_selected, check_sums, compared
 
     if other is not None and masters.cluster:
         raise usage_error("--cluster: a file does not name clusters; use --broker")
@@ -234,10 +230,8 @@ def apply(
     Piped output: area, broker or namespace, name, create, change, extra or delete, changes. Exit code 3 if
     some brokers did not apply it.
     """
-    from rmqcli.metadata.own import without_own
-    from rmqcli.metadata.planning import check_applicable, check_selected, planned
-    from rmqcli.metadata.renaming import names_of, renamed
-    from rmqcli.metadata.values import areas_of, chosen, spread
+    from rmqcli.plans.metadata.document import areas_of, chosen, names_of, renamed, spread, without_own
+    from rmqcli.plans.metadata.planning import check_applicable, check_selected, planned
 
     names = names_of(map_broker or ())
     if prune and (masters.broker or masters.cluster):
@@ -289,12 +283,12 @@ def _apply(
     settings: Settings, steps: Sequence[Step], state: State, *, yes: bool
 ) -> tuple[int, dict[str, Exception | str]]:
     """Ask, and carry out the steps; return how many were, and why others were not."""
-    from rmqcli.metadata.applying import apply_steps, seen_losses
-    from rmqcli.metadata.planning import lost_with
+    from rmqcli.plans.metadata.applying import carry_out, seen_losses
+    from rmqcli.plans.metadata.planning import lost_with
 
     hidden = with_admin(settings, lambda admin: seen_losses(admin, steps, state))
     for line in hidden:
         warn(line)
     confirm(settings, f"apply {many(len(steps), 'change')}?", yes=yes, lost=[*lost_with(steps), *hidden])
-    applied, failures = with_admin(settings, lambda admin: apply_steps(admin, steps, state))
+    applied, failures = with_admin(settings, lambda admin: carry_out(admin, steps, state))
     return applied, dict(failures)

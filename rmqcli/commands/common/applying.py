@@ -25,7 +25,7 @@ from rmqcli.render.text import many
 if TYPE_CHECKING:
     from rmqcli.client import Admin, ClientError, TopicChange
     from rmqcli.commands.common.outcome import Failures
-    from rmqcli.flows.desired import Kind, Step, Tables
+    from rmqcli.plans.settings import Kind, Step, Tables
 
 FileOption = Annotated[
     Path,
@@ -37,7 +37,7 @@ def apply_file(
     settings: Settings, kind: Kind, path: Path, masters: Masters, *, dry_run: bool, yes: bool
 ) -> None:
     """Show what differs from the file, ask, change it; end as `end_partly` does."""
-    from rmqcli.flows.desired import planned, read_entries
+    from rmqcli.plans.settings import planned, read_entries
 
     entries = read_entries(path, kind)
     failures: Failures = {}
@@ -85,7 +85,7 @@ def _apply(
     settings: Settings, kind: Kind, steps: Sequence[Step], tables: Tables, failures: Failures, *, yes: bool
 ) -> int:
     """Ask, and carry out the steps; return how many were. Others are in `failures`, by name and broker."""
-    from rmqcli.flows.applying import hidden
+    from rmqcli.plans.settings import hidden
 
     lost = with_admin(settings, lambda admin: hidden(admin, steps, tables)) if kind.word == "topic" else []
     for line in lost:
@@ -94,7 +94,7 @@ def _apply(
 
     async def main(admin: Admin) -> int:
         from rmqcli.client.admin.area import gather
-        from rmqcli.flows.applying import carry_out
+        from rmqcli.plans.settings import carry_out
 
         _, failed = await gather(range(len(steps)), lambda place: carry_out(admin, steps[place]))
         ordered = {step.name for step in steps if getattr(step.config, "order", False)}
@@ -125,7 +125,7 @@ def with_feature(settings: Settings, feature: str, work: Callable[[Admin], Await
     async def main(admin: Admin) -> T:
         from rmqcli.client import NotSupported
         from rmqcli.doctor.reaching import remedy_of
-        from rmqcli.flows.unserved import unserved
+        from rmqcli.plans.brokers import unserved
 
         try:
             return await work(admin)

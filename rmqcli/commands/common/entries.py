@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def show_entries(settings: Settings, namespace: str, name: str | None, column: Column, *, empty: str) -> None:
     """Show the entries of a namespace, or one of them, on every name server; CommandError (4) without any."""
-    from rmqcli.flows.configuring import compared
+    from rmqcli.plans.properties import compared
     from rmqcli.render.matrix import show_matrix
 
     failures: Failures = {}

@@ -17,7 +17,7 @@ from rmqcli.render.table import Column, objects, show_rows
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, TopicChange
-    from rmqcli.flows.configuring import Change, Tables
+    from rmqcli.plans.properties import Change, Tables
 
 PatternsArgument = Annotated[
     list[str] | None,
@@ -59,7 +59,7 @@ def change_properties(
     settings: Settings, servers: Servers, values: Mapping[str, str], *, dry_run: bool, yes: bool
 ) -> None:
     """Show what changes where, ask, change it, and read it again; end as `end_partly` does."""
-    from rmqcli.flows.configuring import planned
+    from rmqcli.plans.properties import planned
 
     columns = [servers.column, servers.name, Column("OLD", "old"), Column("NEW", "new")]
     failures: Failures = {}
@@ -87,7 +87,7 @@ async def _apply(
 ) -> tuple[list[str], dict[str, Exception | str]]:
     """Return the servers that have the values now, and why others do not."""
     from rmqcli.client import ClientError
-    from rmqcli.flows.configuring import not_taken
+    from rmqcli.plans.properties import not_taken
 
     done = await servers.apply(admin, values, list(dict.fromkeys(change.server for change in changes)))
     after: Tables = {}
@@ -100,7 +100,7 @@ async def _apply(
 
 
 def _read(settings: Settings, servers: Servers, values: Mapping[str, str], failures: Failures) -> Tables:
-    from rmqcli.flows.configuring import unlisted
+    from rmqcli.plans.properties import unlisted
 
     tables = with_admin(settings, lambda admin: servers.read(admin, failures))
     for name in unlisted(tables, values) if servers.fixed else ():
@@ -123,7 +123,7 @@ def _report(
 
 def found_properties(tables: Tables, patterns: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the properties that match; CommandError (4) if no server has one."""
-    from rmqcli.flows.configuring import selected
+    from rmqcli.plans.properties import selected
 
     found = selected(tables, patterns)
     if patterns and not any(found.values()):

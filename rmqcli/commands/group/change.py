@@ -99,7 +99,7 @@ def apply(
     nothing is deleted. Shows the plan and asks for confirmation; without a terminal, --yes is required. Piped
     output: group, broker, create, change or same, changes. Exit code 3 if some brokers did not apply it.
     """
-    from rmqcli.flows.desired import GROUPS
+    from rmqcli.plans.settings import GROUPS
 
     apply_file(settings, GROUPS, file, masters, dry_run=dry_run, yes=yes)
 

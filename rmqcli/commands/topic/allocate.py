@@ -78,7 +78,7 @@ def allocate(
     client for each strategy, in the order AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, and those whose options are
     given: MACHINE_ROOM, MACHINE_ROOM_NEARBY (with AVG in each room), CONFIG.
     """
-    from rmqcli.flows.allocating import Given, chosen, json_name, owners
+    from rmqcli.plans.allocation import Given, chosen, json_name, owners
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER, QUEUE
 

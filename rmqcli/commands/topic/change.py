@@ -26,7 +26,7 @@ from rmqcli.render.text import many
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
     from rmqcli.client import Admin, TopicChange
-    from rmqcli.flows.writers import Writing
+    from rmqcli.plans.topics import Writing
 
 
 @command(app, "delete", example="rmq topic delete orders --yes")
@@ -80,7 +80,7 @@ async def _stakes(
     """Return what a deletion loses, the groups with offsets and who writes, as far as brokers answer."""
     from rmqcli.client import ClientError
     from rmqcli.client.admin.values import stored
-    from rmqcli.flows.writers import writing
+    from rmqcli.plans.topics import writing
 
     await of_existing(admin.topics.route(topic))
     lost: list[str] = []
@@ -116,7 +116,7 @@ def apply(
     confirmation; without a terminal, --yes is required. Piped output: topic, broker, create, change or same,
     changes. Exit code 3 if some brokers did not apply it.
     """
-    from rmqcli.flows.desired import TOPICS
+    from rmqcli.plans.settings import TOPICS
 
     apply_file(settings, TOPICS, file, masters, dry_run=dry_run, yes=yes)
 

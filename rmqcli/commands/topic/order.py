@@ -26,8 +26,7 @@ from rmqcli.render.table import Column, objects, show_rows
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
-    from rmqcli.flows.moving import Plan
-    from rmqcli.flows.static_topics import Mapped
+    from rmqcli.plans.static_topics import Mapped, Plan
 
 NAMESPACE = "ORDER_TOPIC_CONFIG"
 AnyTopicArgument = Annotated[str | None, Argument(metavar="TOPIC", help="Name of the topic; default: all.")]
@@ -140,7 +139,7 @@ def show_static(topic: TopicArgument, settings: Settings) -> None:
     The queues of a static topic are numbered for the whole cluster. Piped output: queue, broker, its queue
     there, first offset there.
     """
-    from rmqcli.flows.static_topics import places
+    from rmqcli.plans.static_topics import places
 
     found = _mapped(settings, topic)
     if not found:
@@ -170,8 +169,7 @@ def update(
     Shows the new queues and asks for confirmation; without a terminal, --yes is required. The plan is kept in
     a file: --file carries it out again if a broker failed in between.
     """
-    from rmqcli.flows.moving import GROWN, plan_of
-    from rmqcli.flows.static_topics import Move, grown
+    from rmqcli.plans.static_topics import GROWN, Move, grown, plan_of
 
     if (queues is None) == (file is None):
         raise usage_error("specify --queues or --file")
@@ -204,8 +202,7 @@ def remap(
     confirmation; without a terminal, --yes is required. The plan is kept in a file: --file carries it out
     again if a broker failed in between.
     """
-    from rmqcli.flows.moving import MOVED, plan_of
-    from rmqcli.flows.static_topics import moved
+    from rmqcli.plans.static_topics import MOVED, moved, plan_of
 
     if file is None and not (masters.broker or masters.cluster):
         raise usage_error("specify the brokers with --broker or --cluster, or --file")
@@ -231,8 +228,7 @@ def _change(
     yes: bool,
 ) -> None:
     """Show what changes, ask, save the plan and carry it out."""
-    from rmqcli.flows.moving import carry_out, load, save
-    from rmqcli.flows.static_topics import places
+    from rmqcli.plans.static_topics import carry_out, load, places, save
 
     async def look(admin: Admin) -> tuple[Mapped, list[str], list[str]]:
         chosen = await admin.brokers.masters(**masters.named)

@@ -19,8 +19,7 @@ from rmqcli.commands.topic.app import AllTopicsOption, app, perm_text
 if TYPE_CHECKING:
     from codec.bodies.config import TopicConfig
     from rmqcli.client import Admin
-    from rmqcli.flows.topic_rates import TopicRate
-    from rmqcli.flows.topic_totals import TopicTotal
+    from rmqcli.plans.topics import TopicRate, TopicTotal
 
 LongOption = Annotated[bool, Option("--long", help="Show the settings of each topic on each broker.")]
 
@@ -40,7 +39,7 @@ def list_topics(settings: Settings, everything: AllTopicsOption = False, long: L
     Piped output with --long: topic, broker, read queues, write queues, permission, order, message type (5.x).
     Brokers that do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.flows.topic_totals import listed_topics
+    from rmqcli.plans.topics import listed_topics
     from rmqcli.render import show_rows
     from rmqcli.render.columns import TOPIC
 
@@ -52,7 +51,7 @@ def list_topics(settings: Settings, everything: AllTopicsOption = False, long: L
 
 
 def _show_settings(settings: Settings, *, everything: bool) -> None:
-    from rmqcli.flows.topic_totals import listed_topics, topic_settings
+    from rmqcli.plans.topics import listed_topics, topic_settings
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import BROKER, TOPIC
 
@@ -251,7 +250,7 @@ def _show_queues(settings: Settings, topic: str) -> None:
 
 
 def _show_all(settings: Settings, *, everything: bool) -> None:
-    from rmqcli.flows.topic_totals import listed_topics, topic_totals
+    from rmqcli.plans.topics import listed_topics, topic_totals
     from rmqcli.render import Column, show_rows
     from rmqcli.render.columns import MESSAGES, QUEUES, TOPIC
     from rmqcli.render.output import note
@@ -327,8 +326,7 @@ def _show(settings: Settings, topics: list[str], active: bool, count: int | None
 
 
 async def _read(admin: Admin, topics: list[str], failures: Failures) -> list[TopicRate]:
-    from rmqcli.flows.topic_names import application_topics
-    from rmqcli.flows.topic_rates import topic_rates
+    from rmqcli.plans.topics import application_topics, topic_rates
 
     for topic in topics:
         await admin.topics.route(topic)  # not found is an error only if it is named

@@ -8,7 +8,7 @@ from codec.bodies.route import ClusterInfo
 from rmqcli.client import ClientError
 from rmqcli.doctor.brokers import DISK_FAIL, DISK_WARN, disk_ratio
 from rmqcli.doctor.survey import Reading, Seat
-from rmqcli.flows.configuring import Compared
+from rmqcli.plans.properties import Compared
 from rmqcli.report import cells
 from rmqcli.report.cluster.reading import ClusterReading, label_of
 from rmqcli.report.page import Block, Cell, Heading, Section, Table, Text

@@ -8,7 +8,7 @@ from rmqcli.client.admin.values import BEYOND_END
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.members import judged
-from rmqcli.flows.configuring import Compared, compared, is_of_one_broker
+from rmqcli.plans.properties import Compared, compared, is_of_one_broker
 from rmqcli.render.text import many
 from rmqcli.report.cluster.lags import Lag
 from rmqcli.report.cluster.reading import ClusterReading, label_of

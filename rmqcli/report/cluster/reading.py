@@ -18,7 +18,7 @@ from rmqcli.client.admin.values import BrokerLag
 from rmqcli.doctor.group_facts import Members, members_of
 from rmqcli.doctor.seen import seat_label
 from rmqcli.doctor.survey import Reading, Seat, Survey, examine
-from rmqcli.flows.topic_names import application_topics
+from rmqcli.plans.topics import application_topics
 from rmqcli.report.cluster.limits import limited
 from rmqcli.report.cluster.topics import DeadLetters, Hours, TopicReading, hours_of, read_topics
 

@@ -10,7 +10,7 @@ from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import stored
-from rmqcli.flows.topic_rates import rate_of, total_of
+from rmqcli.plans.topics import rate_of, total_of
 
 HOURS = 24
 HOUR_MS = 3_600_000

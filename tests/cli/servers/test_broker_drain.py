@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 from codec.bodies.route import BrokerData, QueueData, TopicRouteData
-from rmqcli.flows import draining
-from rmqcli.flows.draining import put_rate, wait_until_idle, writable_brokers
+from rmqcli.plans import brokers
+from rmqcli.plans.brokers import put_rate, wait_until_idle, writable_brokers
 from tests.cli.conftest import Run
 from tests.cli.servers.clusters import Pair
 
@@ -54,13 +54,13 @@ def test_writing_ends_and_begins_on_all_name_servers(both: Run, pair: Pair, orde
 
 
 def test_an_idle_broker_is_not_waited_for(both: Run, orders: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draining, "put_rate", lambda runtime: 0.0)
+    monkeypatch.setattr(brokers, "put_rate", lambda runtime: 0.0)
     found = both("broker", "drain", B, "--wait-idle", "--yes", "--json")
     assert (found.code, found.json["idle"]) == (0, True)
 
 
 def test_a_broker_that_goes_on_storing(both: Run, orders: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draining, "put_rate", lambda runtime: 12.34)
+    monkeypatch.setattr(brokers, "put_rate", lambda runtime: 12.34)
     found = both("broker", "drain", B, "--wait-idle", "--limit", "0.1", "--yes", "--json")
     assert (found.code, found.json["idle"]) == (7, False)
     assert found.err.splitlines()[1:-1] == ["waiting: messages stored: 12.3/s"]

@@ -9,7 +9,7 @@ import trio.testing
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.client import BrokerBusy, RequestTimeout
-from rmqcli.flows.pinging import Ping, own_queues, ping
+from rmqcli.plans.brokers import Ping, own_queues, ping
 from tests.cli.conftest import Run
 
 

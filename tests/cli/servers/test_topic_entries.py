@@ -14,8 +14,8 @@ from codec.bodies.stats import ConsumeQueueData
 from codec.core.hashing import java_string_hash
 from codec.message_queue import MessageQueue
 from rmqcli.flows import queue_entries
-from rmqcli.flows.allocating import OF_ROOMS, Given, chosen, owners
 from rmqcli.flows.queue_entries import accepted
+from rmqcli.plans.allocation import OF_ROOMS, Given, chosen, owners
 from tests.cli.conftest import Run
 from tests.cli.members import member
 from tests.cli.servers.clusters import Pair

@@ -10,7 +10,7 @@ from codec.bodies.stats import TopicOffset, TopicStatsTable
 from codec.codes import RequestCode as R
 from codec.message_queue import MessageQueue
 from codec.remoting.command import RemotingCommand
-from rmqcli.flows.static_topics import Mapped, grown
+from rmqcli.plans.static_topics import Mapped, grown
 from tests.cli.conftest import Run
 from tests.cli.servers.scripted import Peers
 from tests.client.scripted import ok, refuse

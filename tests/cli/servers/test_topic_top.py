@@ -15,7 +15,7 @@ from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ConsumeResult, Producer, PullConsumer, PushConsumer, PushSettings
 from rmqcli.commands.common import watching
-from rmqcli.flows.topic_rates import rate_of, topic_rates, total_of
+from rmqcli.plans.topics import rate_of, topic_rates, total_of
 from tests.cli.conftest import Run
 
 

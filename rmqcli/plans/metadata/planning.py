@@ -1,4 +1,4 @@
-"""The plan that makes a cluster what a document says.
+"""The comparison of two states of a cluster, and the plan that makes a cluster what a document says.
 
 Members that a document does not name stay as they are. What only the cluster has is deleted if that is
 wanted: entries of name servers, groups by broker, and topics that the document has on no broker, because a
@@ -8,12 +8,13 @@ topic goes from the name servers as a whole. Properties and offsets are never de
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from rmqcli.flows.errors import InvalidInput
-from rmqcli.metadata.comparing import changes
-from rmqcli.metadata.reading import State
-from rmqcli.metadata.values import AREAS, Metadata, Setting
+from rmqcli.plans.metadata.document import AREAS, Metadata, Places, Setting
+from rmqcli.plans.metadata.reading import State
 
 Action = Literal["create", "change", "same", "extra", "delete"]
 _DELETED: Final = ("topics", "groups", "kv")
@@ -118,3 +119,58 @@ def lost_with(steps: Sequence[Step]) -> list[str]:
         if names:
             found.append(f"{area} {', '.join(names)}")
     return found
+
+
+Kind = Literal["changed", "removed", "added"]
+
+
+class Difference(NamedTuple):
+    """One setting: `removed` is only in the first state, `added` only in the second.
+
+    `changes` are texts such as `perm 6 → 4`; a member that is not there is `-`.
+    """
+
+    area: str
+    place: str
+    name: str
+    difference: Kind
+    changes: tuple[str, ...] = ()
+
+
+def compared(first: Metadata, second: Metadata) -> list[Difference]:
+    """Return the differences in the areas that both have, without brokers that one of them misses."""
+    missing = {*first.missing, *second.missing}
+    return [
+        found
+        for area in AREAS
+        if area in first.areas and area in second.areas
+        for found in _area(area, first.areas[area], second.areas[area], set() if area == "kv" else missing)
+    ]
+
+
+def _area(area: str, first: Places, second: Places, missing: Collection[str]) -> Iterator[Difference]:
+    for place in sorted({*first, *second}.difference(missing)):
+        old, new = first.get(place, {}), second.get(place, {})
+        for name in sorted({*old, *new}):
+            if name not in new:
+                yield Difference(area, place, name, "removed")
+            elif name not in old:
+                yield Difference(area, place, name, "added")
+            elif texts := changes(old[name], new[name]):
+                yield Difference(area, place, name, "changed", texts)
+
+
+def changes(old: Setting, new: Setting) -> tuple[str, ...]:
+    """Return what differs between two settings, a text for each member."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        names = sorted({*old, *new}, key=lambda name: (len(name), name) if name.isdigit() else (0, name))
+        return tuple(
+            f"{name} {_text(old.get(name))} → {_text(new.get(name))}"
+            for name in names
+            if old.get(name) != new.get(name)
+        )
+    return () if old == new else (f"{old} → {new}",)
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else msgspec.json.encode(value).decode()

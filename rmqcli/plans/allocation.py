@@ -1,4 +1,4 @@
-"""Allocates queues by the strategies of the client library over a list of clients: who would consume which."""
+"""Allocation of queues to clients by the strategies of the client library: who would consume which queue."""
 
 from __future__ import annotations
 

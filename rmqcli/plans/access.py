@@ -1,10 +1,13 @@
-"""Decides what an account of 4.9 may do, by the files of accounts or by the answers of a broker."""
+"""Permissions of an account: decided here from files of accounts (4.9), or asked of a broker.
+
+A broker is asked by requests that change nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from codec.acl.account_file import Account, AccountFile, Permission, parse_file
 from codec.acl.addresses import read_address
@@ -12,6 +15,10 @@ from codec.acl.decision import Attempt, Need, decide, merged, on_group, on_topic
 from codec.acl.errors import AclError
 from codec.names import RETRY_PREFIX
 from rmqcli.flows.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
+
 
 ACTIONS: Final = ("pub", "sub", "admin")
 _ADMIN_CODE: Final = 17
@@ -92,3 +99,49 @@ def _row(account: Account, path: str) -> list[Any]:
     ]
     defaults = permission_text(account.default_topic), permission_text(account.default_group)
     return [account.access_key, account.admin, topics, groups, *defaults, account.white.text or None, path]
+
+
+NO_QUEUE = 2**31 - 1
+"""No topic has this queue: a send to it is refused after the check of permissions, and stores nothing."""
+NO_TOPIC = "RMQ_NO_SUCH_DEFAULT_TOPIC"
+"""Without this default topic no broker creates the topic of the send."""
+
+
+async def probe(admin: Admin, address: str, need: Need) -> str:
+    """Return the refusal of a broker by access control, "" if it allows it; errors of the client otherwise."""
+    from rmqcli.client import BrokerBusy, BrokerRefused, NotPermitted  # files are judged without the client
+
+    try:
+        await _ask(admin, address, need)
+    except BrokerBusy:
+        raise  # before the check
+    except NotPermitted as error:
+        if error.by_account:
+            return str(error)
+    except BrokerRefused:
+        pass  # for another reason, behind the check
+    return ""
+
+
+async def _ask(admin: Admin, address: str, need: Need) -> None:
+    from codec.headers.clients import GetConsumerListByGroupRequestHeader
+    from codec.headers.pull import QueryMessageRequestHeader
+    from codec.headers.send import SendMessageRequestHeaderV2
+    from codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP
+    from codec.operations.messages import QUERY_MESSAGE, SEND_MESSAGE_V2
+
+    ask = admin.instance.ask
+    if need.name.startswith(RETRY_PREFIX):
+        group = GetConsumerListByGroupRequestHeader(consumer_group=need.name.removeprefix(RETRY_PREFIX))
+        await ask(address, GET_CONSUMER_LIST_BY_GROUP, group, None)
+    elif need.permission is Permission.SUB:
+        query = QueryMessageRequestHeader(
+            topic=need.name, key="-", max_num=1, begin_timestamp=0, end_timestamp=1
+        )
+        await ask(address, QUERY_MESSAGE, query, None)
+    else:
+        send = SendMessageRequestHeaderV2(
+            producer_group="rmq", topic=need.name, default_topic=NO_TOPIC, default_topic_queue_nums=1,
+            queue_id=NO_QUEUE, sys_flag=0, born_timestamp=0, flag=0, properties="",
+        )  # fmt: skip
+        await ask(address, SEND_MESSAGE_V2, send, b"-")

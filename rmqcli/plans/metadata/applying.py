@@ -1,4 +1,4 @@
-"""Steps of a plan carried out: each area with the calls of its own."""
+"""The application of a plan: each area by its own calls."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, ClientError
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import stored
-from rmqcli.flows import configuring, desired
-from rmqcli.flows.applying import carry_out, hidden
-from rmqcli.flows.writers import writing
-from rmqcli.metadata.document import ENTRIES
-from rmqcli.metadata.planning import Step
-from rmqcli.metadata.reading import State
+from rmqcli.plans import properties, settings
+from rmqcli.plans.metadata.document import ENTRIES
+from rmqcli.plans.metadata.planning import Step
+from rmqcli.plans.metadata.reading import State
+from rmqcli.plans.topics import writing
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ Failures: TypeAlias = "dict[str, ClientError | str]"
 _Apply: TypeAlias = "Callable[[Admin, Sequence[Step], State], Awaitable[Failures]]"
 
 
-async def apply_steps(admin: Admin, steps: Sequence[Step], state: State) -> tuple[int, Failures]:
+async def carry_out(admin: Admin, steps: Sequence[Step], state: State) -> tuple[int, Failures]:
     """Return how many steps were carried out, and why others were not, by area, name and place."""
     failures: Failures = {}
     for area, apply in _AREAS.items():
@@ -44,7 +43,11 @@ async def seen_losses(admin: Admin, steps: Sequence[Step], state: State) -> list
         place: _structs("topics", table) for place, table in state.metadata.areas.get("topics", {}).items()
     }
     puts = [_desired(step, state) for step in steps if step.area == "topics" and step.action == "change"]
-    return await hidden(admin, puts, tables) + await _deleted(admin, steps) + await _beyond(admin, steps)
+    return (
+        await settings.hidden(admin, puts, tables)
+        + await _deleted(admin, steps)
+        + await _beyond(admin, steps)
+    )
 
 
 def label_of(step: Step) -> str:
@@ -77,14 +80,14 @@ async def _beyond(admin: Admin, steps: Sequence[Step]) -> list[str]:
     return [f"{many(len(far), 'group')} with {text}: {', '.join(far)}"] if far else []
 
 
-def _structs(area: str, table: Mapping[str, Any]) -> dict[str, desired.Config]:
+def _structs(area: str, table: Mapping[str, Any]) -> dict[str, settings.Config]:
     kind = ENTRIES[area]
     return {
         name: msgspec.convert({**members, kind.key: name}, kind.struct) for name, members in table.items()
     }
 
 
-def _desired(step: Step, state: State) -> desired.Step:
+def _desired(step: Step, state: State) -> settings.Step:
     kind = ENTRIES[step.area]
     there = state.metadata.areas[step.area].get(step.place, {})
     found = {name: members for name, members in there.items() if name == step.name}
@@ -93,15 +96,17 @@ def _desired(step: Step, state: State) -> desired.Step:
         old = next((dict(one).get("attributes") or {} for one in found.values()), {})  # type: ignore[arg-type]
         gone = {f"-{name}": "" for name in old if name not in members["attributes"]}
         members["attributes"] = {**members["attributes"], **gone}
-    entry = desired.entry_of(label_of(step), members, kind)
-    (made,) = desired.planned([entry], kind, {step.place: _structs(step.area, found)})
+    entry = settings.entry_of(label_of(step), members, kind)
+    (made,) = settings.planned([entry], kind, {step.place: _structs(step.area, found)})
     return made
 
 
 async def _put_entries(admin: Admin, steps: Sequence[Step], state: State) -> Failures:
     """Put topics or groups on their brokers."""
     puts = [step for step in steps if step.action != "delete"]
-    _, failed = await gather(range(len(puts)), lambda place: carry_out(admin, _desired(puts[place], state)))
+    _, failed = await gather(
+        range(len(puts)), lambda place: settings.carry_out(admin, _desired(puts[place], state))
+    )
     return {label_of(puts[place]): error for place, error in failed.items()}
 
 
@@ -158,8 +163,8 @@ async def _configs(admin: Admin, steps: Sequence[Step], state: State) -> Failure
         failures |= {label_of(steps[place]): error for error in failed.values()}
     after = await admin.brokers.configs(seats, failures={})
     for step in steps:
-        made = configuring.Change(step.place, step.name, None, str(step.wanted))
-        for text in configuring.not_taken([made], after).values():
+        made = properties.Change(step.place, step.name, None, str(step.wanted))
+        for text in properties.not_taken([made], after).values():
             failures.setdefault(label_of(step), text)
     return failures
 

@@ -12,8 +12,7 @@ from codec.operations.groups import GET_ALL_SUBSCRIPTIONGROUP_CONFIG
 from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
 from codec.operations.topics import GET_ALL_TOPIC_CONFIG
 from rmqcli.client import Admin, ClientError
-from rmqcli.metadata.own import without_own
-from rmqcli.metadata.values import ORDER, Metadata, Places, Setting
+from rmqcli.plans.metadata.document import ORDER, Metadata, Places, Setting, without_own
 
 Failures: TypeAlias = "dict[str, ClientError]"
 _Read: TypeAlias = "Callable[[Admin, Mapping[str, str], Failures], Awaitable[Places]]"

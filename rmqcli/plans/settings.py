@@ -1,4 +1,4 @@
-"""Topics and groups as a file wants them: entries, the plan of what differs, and its application.
+"""Settings of topics and groups from a file: its entries, the plan of what differs, and its application.
 
 A file is JSON or YAML: a list of objects with the names of Java's `TopicConfig` or `SubscriptionGroupConfig`,
 as mqadmin's `updateTopicList` and `updateSubGroupList` read them, or such a list as `topics` or `groups` of
@@ -11,15 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
+from codec.codes import Perm
 from codec.edited import unmarked
 from codec.message import check_group, check_topic
 from codec.names import is_system_group, is_system_topic
 from rmqcli.flows.errors import InvalidInput
+from rmqcli.render.text import many
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
 
 Config: TypeAlias = TopicConfig | SubscriptionGroupConfig
 Tables: TypeAlias = "Mapping[str, Mapping[str, Config]]"
@@ -197,3 +202,30 @@ def _attributes_text(wanted: Mapping[str, str], found: Mapping[str, str]) -> str
         elif found.get(name) != value:
             parts.append(f"+{name}={value}")
     return ",".join(parts)
+
+
+async def carry_out(admin: Admin, step: Step) -> None:
+    """Put the settings of one entry on its broker; raise ClientError."""
+    if isinstance(step.config, TopicConfig):
+        await admin.topics.put(step.config, step.broker_name, step.attributes)
+        return
+    made = await admin.groups.create(step.config, brokers=[step.broker_name])
+    for error in made.failures.values():
+        raise error
+
+
+async def hidden(admin: Admin, steps: Sequence[Step], tables: Tables) -> list[str]:
+    """Return what consumers will not see any more, by topic and broker."""
+    found = []
+    for step in steps:
+        old = tables[step.broker_name].get(step.name)
+        if not isinstance(old, TopicConfig) or not isinstance(step.config, TopicConfig):
+            continue
+        readable = bool(step.config.perm & Perm.READ) or not old.perm & Perm.READ
+        queues = step.config.read_queue_nums if readable else 0
+        if queues < old.read_queue_nums:
+            unseen = await admin.topics.hidden(step.name, queues, brokers=[step.broker_name])
+            if unseen:
+                count = many(sum(unseen.values()), "message")
+                found.append(f"{step.name} on {step.broker_name}: {count}, which consumers will not see")
+    return found

@@ -1,4 +1,4 @@
-"""Properties of several servers: selection, comparison, and a change from the plan to what came of it.
+"""Properties of several servers: selection, comparison, the plan of a change, and what came of it.
 
 A table of properties is name → text; tables are by the label of their server.
 """
