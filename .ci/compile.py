@@ -54,13 +54,17 @@ def run_setuptools(into: str) -> None:
     modules = sorted(str(path) for path in Path(CORE).glob("*.py") if path.name != "__init__.py")
     # Types are checked by `make types`: what is not installed where a wheel is built must not matter here.
     options = ["--follow-imports=silent", "--ignore-missing-imports", "--cache-dir", f"{into}/mypy"]
+    extensions = mypycify(
+        [*options, *modules], opt_level="3", debug_level="0", group_name=GROUP, target_dir=into
+    )
+    for extension in extensions:
+        # Sums and products of the core may leave 64 bits. setuptools drops this option of Python's if CFLAGS is set.
+        extension.extra_compile_args.append("-fwrapv")
     setup(
         name=GROUP,
         packages=[],
         py_modules=[],
-        ext_modules=mypycify(
-            [*options, *modules], opt_level="3", debug_level="0", group_name=GROUP, target_dir=into
-        ),
+        ext_modules=extensions,
         script_args=["-q", "build_ext", "--build-lib", f"{into}/lib", "--build-temp", f"{into}/temp"],
     )
 
