@@ -108,7 +108,7 @@ def test_the_longest_topic(version: int, longest: int) -> None:
 
 
 @given(
-    st.tuples(INT32, INT64, st.integers(0, 2**40), INT32, INT64),
+    st.tuples(INT32, st.integers(0, 2**60), st.integers(0, 2**40), INT32, INT64),
     st.tuples(HOSTS, HOSTS),
     st.tuples(INT64, INT32, INT64),
     st.lists(st.tuples(INT32, st.binary(max_size=40), st.binary(max_size=40)), min_size=1, max_size=5),
