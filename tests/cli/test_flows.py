@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from broker.handlers import HANDLERS
 from broker.handlers.pull import pull
@@ -16,6 +14,7 @@ from broker.net.handling import serve
 from broker.testing.embedded import Cluster, embedded_in_thread
 from codec.codes import RequestCode
 from codec.operations.messages import PULL_MESSAGE
+from codec.remoting.frame import decode_frame, encode_frame
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 from tests.cli.waiting import until
@@ -333,11 +332,16 @@ def test_a_queue_that_could_not_be_read_to_its_end_is_no_success(
 
     def stuck(broker: Any, request: Any) -> Any:
         reply: Any = pull(broker, request)
-        header = replace(reply.header, next_begin_offset=request.header.queue_offset)
-        return replace(reply, header=header)
+        if not isinstance(reply, bytes):
+            return reply
+        command = decode_frame(reply[4:])
+        command.ext_fields = {
+            **(command.ext_fields or {}),
+            "nextBeginOffset": str(request.header.queue_offset),
+        }
+        return encode_frame(command)
 
     monkeypatch.setitem(HANDLERS, RequestCode.PULL_MESSAGE, serve(PULL_MESSAGE, stuck))
-    monkeypatch.setattr(sys.modules[pull.__module__], "_is_short", lambda *_: False)  # a reply with a header
     with embedded_in_thread() as cluster:
         address = ("-n", cluster.namesrv, "--timeout", "30")
         assert cli(*address, "topic", "create", "orders").code == 0
