@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec.codes import RequestCode
@@ -105,6 +105,7 @@ def test_unreadable_records_are_skipped() -> None:
     assert decode_trace(good.join(bad)) == [EXAMPLES[2][1]] * 3
 
 
+@example("SubAfter\x01\x01\x010\x01\x01")
 @given(
     st.text(max_size=300)
     | st.lists(st.sampled_from(["Pub", "SubAfter", "SubBefore", "\x01", "\x02", "1"])).map("".join)

@@ -191,8 +191,9 @@ def _start(f: list[str]) -> ConsumeStart:
 
 def _end(f: list[str]) -> ConsumeEnd:
     code = ContextCode(int(f[5])) if len(f) > 5 else ContextCode.SUCCESS
-    timestamp, group = (int(f[6]), _none(f[7])) if len(f) > 7 else (None, None)
-    return ConsumeEnd(f[0], f[1], int(f[2]), _true(f[3]), _none(f[4]), code, timestamp, group)
+    timestamp, group = (_none(f[6]), _none(f[7])) if len(f) > 7 else (None, None)
+    stored = None if timestamp is None else int(timestamp)
+    return ConsumeEnd(f[0], f[1], int(f[2]), _true(f[3]), _none(f[4]), code, stored, group)
 
 
 def _transaction(f: list[str]) -> TransactionEnd:
