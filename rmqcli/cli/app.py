@@ -20,7 +20,7 @@ from typer.main import get_command
 
 from rmqcli import version_text
 from rmqcli.cli.bare import BARE, BareGroup, asks_for_help
-from rmqcli.cli.command import GIVEN, SectionedGroup, global_options
+from rmqcli.cli.command import GIVEN, SectionedGroup, global_options, import_parts
 from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
@@ -143,13 +143,9 @@ class LazyGroup(SectionedGroup):
 
 
 def _load(name: str, entry: Entry, words: Sequence[str] | None = None) -> Any:
-    """Import a command; of a group, build only what `words` mention (each takes 1 ms). A group of several
-    modules has their names as MODULES, in the order of help.
-    """
+    """Import a command; of a group, build only what `words` mention (each takes 1 ms)."""
     module = importlib.import_module(entry.module)
-    parts: Sequence[str] = getattr(module, "MODULES", ())
-    for part in parts:
-        importlib.import_module(f"{entry.module}.{part}")
+    parts = import_parts(module, words[0] if words else None)
     application = getattr(module, entry.attribute)
     if parts:  # which may have been imported before, in another order
         for app in (application, *(group.typer_instance for group in application.registered_groups)):

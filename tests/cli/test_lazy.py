@@ -116,6 +116,19 @@ def test_only_the_command_that_is_called_is_built(built: list[str]) -> None:
     )
 
 
+def test_of_a_verb_of_the_first_module_no_other_is_imported() -> None:
+    command = [sys.executable, "-c", PROGRAM, "topic", "list", "-n", "127.0.0.1:1"]
+    modules = set(subprocess.run(command, capture_output=True, text=True, check=False).stderr.splitlines())
+    parts = {one for one in modules if one.startswith("rmqcli.commands.topic.")}
+    assert parts == {"rmqcli.commands.topic.app", "rmqcli.commands.topic.show"}
+
+
+def test_an_unknown_option_names_verbs_of_other_modules_too() -> None:
+    code = "from rmqcli.__main__ import run; run(['topic', 'list', '--attribute', 'x'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "create and update have it" in done.stderr
+
+
 def test_help_keeps_its_order_after_one_verb_was_imported() -> None:
     code = "from rmqcli.__main__ import run; run(['topic', 'delete']); run(['topic', '--help'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
