@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rmqcli.bench.comparison import Difference
-from rmqcli.bench.histogram import PERCENTILES, Bucket, coarse
+from rmqcli.bench.histogram import PERCENTILES, Bucket, Difference, coarse
 from rmqcli.bench.running import Tally
 from rmqcli.render import Column
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codec.addresses import DEFAULT_NAMESRV, DEFAULT_NAMESRV_PORT, join_address, split_address
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.profiles import load_file, load_profiles, profile, profile_in
-from rmqcli.grammar.pairs import by_name
+from rmqcli.grammar.values import by_name
 
 if TYPE_CHECKING:
     from rmqcli.cli.profile import Profile

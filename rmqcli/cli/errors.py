@@ -81,7 +81,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "UnknownTable": ExitCode.NOT_FOUND,
         "SqlError": ExitCode.FAILED,
     },
-    "rmqcli.import_.errors": {
+    "rmqcli.import_.rows": {
         "InputNotFound": ExitCode.NOT_FOUND,
         "InputError": ExitCode.USAGE,
         "InputDamaged": ExitCode.CORRUPT,
@@ -95,14 +95,14 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "HalfInDoubt": ExitCode.TIMED_OUT,
         "FlowError": ExitCode.FAILED,
     },
-    "rmqcli.dead_letters.errors": {
+    "rmqcli.dead_letters.letter": {
         "NoDeadLetters": ExitCode.NOT_FOUND,
         "NotReadable": ExitCode.NOT_PERMITTED,
         "JournalError": ExitCode.USAGE,
         "DeadLetterError": ExitCode.FAILED,
     },
     "rmqcli.extras": {"MissingPackage": ExitCode.USAGE},
-    "rmqcli.grammar.errors": {"GrammarError": ExitCode.USAGE},
+    "rmqcli.grammar.values": {"GrammarError": ExitCode.USAGE},
     "rmqcli.store.workers": {"WorkerKilled": ExitCode.FAILED},
     "broker.errors": {
         "StoreDamaged": ExitCode.CORRUPT,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rmqcli.render.unseen import one_line, printable
+from rmqcli.render.text import one_line, printable
 
 REPEAT_SECONDS = 60.0
 MAX_REMEMBERED = 1000  # texts

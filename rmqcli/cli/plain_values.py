@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.grammar.places import local_path
+from rmqcli.grammar.values import GrammarError, local_path
 
 _NAMES = frozenset({"TOPIC", "TOPIC...", "GROUP", "FROM", "TO", "KEY", "ID"})
 """Metavars of texts that are never empty: "" comes from an unset shell variable."""

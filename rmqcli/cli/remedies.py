@@ -13,7 +13,7 @@ from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
-    from rmqcli.doctor.seen import Place
+    from rmqcli.doctor.survey import Place
 
 T = TypeVar("T")
 SUGGESTIONS = 3
@@ -88,7 +88,7 @@ def address_remedy(error: BaseException, settings: Settings) -> str:
         return ""
     endpoint = settings.endpoint
     from rmqcli.client.wire.addresses import name_servers
-    from rmqcli.doctor.addresses import is_local
+    from rmqcli.doctor.reaching import is_local
 
     local = all(map(is_local, name_servers(endpoint.namesrv)))
     start = "start a broker with `rmq up`, or " if local else ""
@@ -108,7 +108,7 @@ def account_remedy(error: BaseException, settings: Settings) -> str:
 def _lost_brokers(settings: Settings) -> str:
     """Return which brokers earlier runs saw: a name server forgets their topics, too."""
     from rmqcli.cli.running import now_ms
-    from rmqcli.doctor.seen import SeenFile
+    from rmqcli.doctor.survey import SeenFile
 
     seen = SeenFile(settings.namesrv).read()
     places = _asked(_places, settings) if seen.brokers else None
@@ -141,7 +141,7 @@ def _asked(ask: Callable[[Admin], Awaitable[T]], settings: Settings) -> T | None
 
 
 async def _places(admin: Admin) -> Mapping[str, Place]:
-    from rmqcli.doctor.seen import places_of
+    from rmqcli.doctor.survey import places_of
 
     return places_of(await admin.brokers.cluster_info())
 

@@ -12,7 +12,7 @@ from rmqcli.cli.exit_codes import usage_error
 if TYPE_CHECKING:
     from rmqcli.cli.endpoints import Endpoint
     from rmqcli.client import Tls
-    from rmqcli.render.row_form import RowForm
+    from rmqcli.render.table import RowForm
 
 COLORS = frozenset((None, "auto", "always", "never"))
 
@@ -96,7 +96,7 @@ class Settings:
     @property
     def rows(self) -> RowForm:
         """The columns and the order of rows, and the form of their lines."""
-        from rmqcli.render.row_form import ALL, RowForm
+        from rmqcli.render.table import ALL, RowForm
 
         given = self.given
         if (given.columns, given.sort, given.header, given.csv) == (None,) * 4:

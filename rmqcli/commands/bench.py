@@ -24,10 +24,9 @@ from rmqcli.render.output import Output, note
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
-    from rmqcli.bench.comparison import Difference
-    from rmqcli.bench.load import Load
-    from rmqcli.bench.running import Tally
-    from rmqcli.bench.topic import Place
+    from rmqcli.bench.histogram import Difference
+    from rmqcli.bench.measure import Place
+    from rmqcli.bench.running import Load, Tally
 
 app = command_group("bench", "Measure sends, pulls and round trips at a fixed rate.")
 
@@ -92,9 +91,8 @@ def run_bench(settings: Settings, kind: str, options: BenchOptions, masters: Mas
     or as `end_partly` does if operations failed.
     """
     require("bench", "hdrh")
-    from rmqcli.bench.comparison import compare
-    from rmqcli.bench.measure import document
-    from rmqcli.bench.topic import Place
+    from rmqcli.bench.histogram import compare
+    from rmqcli.bench.measure import Place, document
 
     load, place = _load(options), Place(options.topic, **masters.named)
     old = None if options.compare is None else _earlier(options.compare, {"bench": kind, **load.document()})
@@ -106,8 +104,7 @@ def run_bench(settings: Settings, kind: str, options: BenchOptions, masters: Mas
 
 
 def _load(options: BenchOptions) -> Load:
-    from rmqcli.bench.load import Load
-    from rmqcli.bench.pacing import Pace
+    from rmqcli.bench.running import Load, Pace
 
     seconds = SECONDS if options.seconds is None and options.count is None else options.seconds
     return Load(Pace(options.rate, options.count, seconds), options.in_flight, options.size)
@@ -157,7 +154,7 @@ def _earlier(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return the document of a file; a usage error if it cannot be compared with what is wanted now."""
     import msgspec
 
-    from rmqcli.bench.comparison import NotComparable, check_load
+    from rmqcli.bench.histogram import NotComparable, check_load
 
     try:
         return check_load(msgspec.json.decode(path.read_bytes()), wanted)

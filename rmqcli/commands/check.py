@@ -17,7 +17,7 @@ from rmqcli.commands.common.admin import with_admin
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
-    from rmqcli.doctor.seen import LostBroker
+    from rmqcli.doctor.survey import LostBroker
     from rmqcli.monitor.verdict import Limits, Measure, Measured, Verdict
 
     Work: TypeAlias = Callable[[Admin, Sequence[LostBroker]], Awaitable[Measured]]
@@ -51,8 +51,7 @@ class CheckOptions(OptionGroup):
 
     def limits(self, warn: str | None, crit: str | None) -> Limits:
         """Return the given ranges, or these defaults where none is given."""
-        from rmqcli.monitor.threshold import parse_threshold
-        from rmqcli.monitor.verdict import Limits
+        from rmqcli.monitor.verdict import Limits, parse_threshold
 
         given = (self.warn, self.crit) if (self.warn, self.crit) != (None, None) else (warn, crit)
         return Limits(*(None if text is None else parse_threshold(text) for text in given))
@@ -78,10 +77,9 @@ def run_check(
     from rmqcli.cli.remedies import remedy
     from rmqcli.client import NoBrokers
     from rmqcli.commands.common.seen import looked
-    from rmqcli.doctor.seen import places_of
-    from rmqcli.monitor.formats import FORMATS
+    from rmqcli.doctor.survey import places_of
     from rmqcli.monitor.measures import with_gone
-    from rmqcli.monitor.verdict import judge, unknown
+    from rmqcli.monitor.verdict import FORMATS, judge, unknown
     from rmqcli.render import Output
 
     form = "json" if settings.json else options.form

@@ -26,9 +26,8 @@ from rmqcli.commands.common.properties import (
     values_of,
 )
 from rmqcli.commands.common.watching import WatchOption, watched
-from rmqcli.render.columns import BROKER
 from rmqcli.render.output import Output, note
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, Column
 
 if TYPE_CHECKING:
     from codec.bodies.controller import ReplicasInfo

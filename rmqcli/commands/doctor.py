@@ -81,7 +81,7 @@ async def _examined(
         survey = replace(survey, gone=gone, now_ms=now_ms)
     findings = judge(survey) + [Finding(Status.SKIP, "broker", "", note) for note in notes]
     if probe and survey.answered:
-        from rmqcli.doctor.probe import probe as probed
+        from rmqcli.doctor.servers import probe as probed
 
         findings += await probed(admin, survey.masters)
     return survey.answered, findings

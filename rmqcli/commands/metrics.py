@@ -21,7 +21,7 @@ from rmqcli.extras import require
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, NoBrokers
-    from rmqcli.doctor.seen import SeenFile
+    from rmqcli.doctor.survey import SeenFile
     from rmqcli.metrics.families import Sample
 
 app = command_group("metrics", "Show the figures of a cluster to Prometheus.")
@@ -84,7 +84,7 @@ def serve(settings: Settings, selected: Selected, listen: ListenOption = "127.0.
 async def _start(stack: AsyncExitStack, settings: Settings, selected: Selected, host: str, port: int) -> None:
     from rmqcli.client import Admin
     from rmqcli.commands.common.serving import announce, opened
-    from rmqcli.doctor.seen import SeenFile
+    from rmqcli.doctor.survey import SeenFile
     from rmqcli.metrics.server import open_metrics
 
     options = {"timeout": TIMEOUT, **settings.client_options}
@@ -112,7 +112,7 @@ def show(settings: Settings, selected: Selected) -> None:
     """
     require(*REQUIRED)
     from rmqcli.client import NoBrokers
-    from rmqcli.doctor.seen import SeenFile
+    from rmqcli.doctor.survey import SeenFile
     from rmqcli.metrics.exposition import text
     from rmqcli.metrics.families import UP
     from rmqcli.render import Output

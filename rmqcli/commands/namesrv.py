@@ -30,9 +30,8 @@ from rmqcli.commands.common.properties import (
     found_properties,
     values_of,
 )
-from rmqcli.render.columns import NAME_SERVER
 from rmqcli.render.output import Output
-from rmqcli.render.table import Column
+from rmqcli.render.table import NAME_SERVER, Column
 
 if TYPE_CHECKING:
     from broker.config import NamesrvConfig
@@ -96,7 +95,7 @@ def show(settings: Settings, patterns: PatternsArgument = None) -> None:
     servers that do not respond are reported, and the exit code is 3. Exit code 4 if no property has the name.
     """
     from rmqcli.plans.properties import compared
-    from rmqcli.render.matrix import show_matrix
+    from rmqcli.render.table import show_matrix
 
     failures: Failures = {}
     tables = with_admin(settings, lambda admin: _read(admin, failures))

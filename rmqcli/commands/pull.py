@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codec.message import MessageExt
-    from rmqcli.flows.pulling import Asked, Pulled
+    from rmqcli.flows.sql_reading import Asked, Pulled
 
 app = single_command()
 
@@ -84,7 +84,7 @@ def pull(
     together. Brokers that do not respond are reported, the messages of the others are printed, and the exit
     code is 3.
     """
-    from rmqcli.flows.pulling import Asked
+    from rmqcli.flows.sql_reading import Asked
     from rmqcli.grammar.offset_range import parse_range
 
     check_filter(tag, conditions.where)
@@ -122,7 +122,7 @@ def _print(settings: Settings, asked: Asked, render: Callable[[MessageExt], byte
 
 
 def _count(settings: Settings, asked: Asked) -> Pulled:
-    from rmqcli.render.message_counts import MessageCounts
+    from rmqcli.render.message_rows import MessageCounts
 
     counts = MessageCounts()
     done = _pull(settings, asked, counts.add, quiet=False)
@@ -131,7 +131,7 @@ def _count(settings: Settings, asked: Asked) -> Pulled:
 
 
 def _pull(settings: Settings, asked: Asked, take: Callable[[MessageExt], None], *, quiet: bool) -> Pulled:
-    from rmqcli.flows.pulling import pull_range
+    from rmqcli.flows.sql_reading import pull_range
     from rmqcli.render.progress import progress
 
     async def main() -> Pulled:

@@ -168,7 +168,7 @@ async def _tracked(admin: Admin, messages: Sequence[MessageExt]) -> list[Tracked
 
 def _show_tracks(settings: Settings, tracked: Sequence[TrackedMessage]) -> None:
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER, GROUP, QUEUE
+    from rmqcli.render.table import BROKER, GROUP, QUEUE
 
     columns = (
         GROUP,

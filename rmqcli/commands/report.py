@@ -65,7 +65,7 @@ def report(
     and the exit code is 3. Of a store folder it shows topics with rates, sizes and keys, queues, lag and what
     was found wrong; the exit code is 8 if the folder is damaged. Needs the extra report.
     """
-    from rmqcli.report.saving import refuse_existing
+    from rmqcli.report.page import refuse_existing
 
     require("report", "pygal")
     if store is not None and any(seats.named.values()):
@@ -94,8 +94,8 @@ def _of_store(
     settings: Settings, out: Path, replace: bool, store: Path, count: int, verify: bool, jobs: int | None
 ) -> None:
     from rmqcli.render.progress import progress
-    from rmqcli.report.store.reading import read_store
     from rmqcli.report.store.sections import store_page
+    from rmqcli.report.store.topics import read_store
 
     found = read_store(
         store, lambda part, size: progress(f"report {part}", size, sizes=True), verify=verify, jobs=jobs
@@ -109,7 +109,7 @@ def _write(settings: Settings, out: Path, replace: bool, page: Page) -> None:
     from rmqcli.render.output import Output, note
     from rmqcli.render.text import many, size
     from rmqcli.report.html import html_of
-    from rmqcli.report.saving import STDOUT, save
+    from rmqcli.report.page import STDOUT, save
 
     text = html_of(page).encode()
     if out == STDOUT:

@@ -70,8 +70,8 @@ def request(
 
 def _renderer(settings: Settings, format_text: str | None, *, raw: bool) -> Callable[[MessageExt], bytes]:
     if format_text is not None or raw:
-        from rmqcli.render.bodies import Bodies
-        from rmqcli.render.lines import message_renderer
+        from rmqcli.render.message_rows import message_renderer
+        from rmqcli.render.text import Bodies
 
         return message_renderer(settings, format_text, Bodies(raw=raw))
     from rmqcli.render.output import escape_controls, json_line

@@ -17,8 +17,8 @@ from rmqcli.cli.settings import Settings
 from rmqcli.extras import require
 
 if TYPE_CHECKING:
+    from rmqcli.sql.engine import Session, Source
     from rmqcli.sql.result import Result
-    from rmqcli.sql.session import Session, Source
 
 app = single_command()
 
@@ -86,7 +86,7 @@ def sql(
     queue_id, queue_offset and store_timestamp leave is read. Nothing is changed, and a query reaches no file
     and no network. Times are in UTC. JSON is one object a row. Needs the extra sql.
     """
-    from rmqcli.grammar.sizes import parse_size
+    from rmqcli.grammar.values import parse_size
 
     require("sql", "duckdb", "numpy", "pyarrow")
     if not store and (broker_name or walk or not verify):
@@ -96,7 +96,7 @@ def sql(
         _require_terminal(settings, out)
     size = parse_size("--memory", memory)
     with terminable(), _source(settings, store, broker_name or [], verify=verify, walk=walk) as source:
-        from rmqcli.sql.session import Session
+        from rmqcli.sql.engine import Session
 
         with Session(source, size) as session:
             if query is None:
@@ -147,7 +147,7 @@ def _shown(settings: Settings, out: Path | None, replace: bool) -> Callable[[Res
 def _print(settings: Settings, result: Result) -> None:
     from rmqcli.render import Column
     from rmqcli.render.inspection import stream_rows
-    from rmqcli.sql.values import is_number
+    from rmqcli.sql.result import is_number
 
     columns = [Column(field.name, field.name, number=is_number(field.type)) for field in result.schema]
     rows = result.rows(lines=not settings.json)
@@ -157,7 +157,7 @@ def _print(settings: Settings, result: Result) -> None:
 def _save(settings: Settings, out: Path, result: Result) -> None:
     from rmqcli.render.output import Output, note
     from rmqcli.render.text import many, size
-    from rmqcli.sql.saving import save
+    from rmqcli.sql.result import save
 
     rows, written = save(out, result)
     if settings.json:

@@ -40,7 +40,7 @@ def trace(settings: Settings, msg_id: IdArgument, topic: TopicOption = SystemTop
     ms), cost (ms), status, retries, topic, broker.
     """
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import GROUP, TOPIC
+    from rmqcli.render.table import GROUP, TOPIC
     from rmqcli.render.text import local_time, tsv_cell
 
     async def main(admin: Admin) -> QueryResult:

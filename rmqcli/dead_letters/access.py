@@ -17,7 +17,7 @@ from codec.codes import Perm
 from codec.message_queue import MessageQueue
 from codec.names import dlq_topic
 from rmqcli.client import Admin, ClientError, TopicNotFound
-from rmqcli.dead_letters.errors import NoDeadLetters, NotReadable
+from rmqcli.dead_letters.letter import NoDeadLetters, NotReadable
 from rmqcli.render.output import warn
 
 RESTORE_SECONDS = 10.0

@@ -7,10 +7,30 @@ clients add RECONSUME_TIME and MAX_RECONSUME_TIMES to a retry that they send the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
 from codec.message import Message, MessageExt
 from codec.properties import TIMERS, PropertyName
+from rmqcli.grammar.offset_range import OffsetRange
+
+
+class DeadLetterError(Exception):
+    """Base of these errors."""
+
+
+class NoDeadLetters(DeadLetterError):
+    """The group has no dead-letter topic."""
+
+
+class NotReadable(DeadLetterError):
+    """The dead-letter topic has no read permission."""
+
+
+class JournalError(DeadLetterError):
+    """The progress file is of something else, or in use."""
+
 
 REDRIVEN_FROM: Final = "REDRIVEN_FROM"
 """Property of a message that came back: `TOPIC BROKER QUEUE OFFSET` of its dead letter."""
@@ -56,3 +76,39 @@ def restored(letter: MessageExt, topic: str) -> Message:
     kept = {name: value for name, value in letter.properties.items() if name not in DROPPED}
     kept[PropertyName.UNIQ_KEY] = letter.msg_id
     return Message(topic=topic, body=letter.body, flag=letter.flag, properties=kept | {REDRIVEN_FROM: place})
+
+
+EVERYTHING = OffsetRange()
+Test = Callable[[MessageExt], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Letters with one of the keys, one of the ids, in the range of offsets or times, that pass the test.
+
+    What is empty selects all.
+    """
+
+    keys: frozenset[str] = frozenset()
+    wanted_ids: frozenset[str] = frozenset()
+    span: OffsetRange = EVERYTHING
+    test: Test | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """True if every letter is selected."""
+        return self == Selection()
+
+    def accepts(self, letter: MessageExt) -> bool:
+        """Return whether a letter of the range is selected."""
+        return (
+            (not self.keys or not self.keys.isdisjoint(letter.keys))
+            and (not self.wanted_ids or not self.wanted_ids.isdisjoint(ids(letter)))
+            and (self.test is None or self.test(letter))
+        )
+
+
+def selection(
+    keys: Collection[str], wanted_ids: Collection[str], span: OffsetRange, test: Test | None
+) -> Selection:
+    return Selection(frozenset(keys), frozenset(one.upper() for one in wanted_ids), span, test)

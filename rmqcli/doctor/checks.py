@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from rmqcli import __version__, core_form
-from rmqcli.doctor import brokers, groups, runtime, servers
+from rmqcli.doctor import brokers, groups, servers
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.doctor.members import detailed
 from rmqcli.doctor.progress import progress
@@ -50,8 +50,8 @@ CHECKS: tuple[Check, ...] = (
     brokers.masters,
     brokers.versions,
     brokers.disks,
-    runtime.keeps_up,
-    runtime.slaves,
+    brokers.keeps_up,
+    brokers.slaves,
     brokers.clocks,
     brokers.vip_ports,
     groups.group,

@@ -12,12 +12,20 @@ from codec.message_queue import MessageQueue
 from codec.names import RETRY_PREFIX
 from codec.versions import version_name
 from rmqcli.client import ClientError
-from rmqcli.doctor.alike import clocks, connections, known_to_brokers, modes
 from rmqcli.doctor.finding import Finding, Status, named_queues
-from rmqcli.doctor.group_facts import Members, is_divided, waiting_in
+from rmqcli.doctor.group_facts import (
+    Members,
+    clocks,
+    connections,
+    is_divided,
+    known_to_brokers,
+    modes,
+    settings,
+    topics,
+    waiting_in,
+)
 from rmqcli.doctor.groups import alike
 from rmqcli.doctor.progress import progress
-from rmqcli.doctor.subscribed import settings, topics
 from rmqcli.render.text import duration, many
 
 Failures = dict[str, ClientError]

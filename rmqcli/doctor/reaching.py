@@ -1,11 +1,46 @@
-"""Remedies for a server that cannot be talked to: the same words in `rmq doctor` and after any error."""
+"""The reasons why a server cannot be talked to, and what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from ipaddress import ip_address
 
+from codec.addresses import split_address
 from rmqcli.client import ClientError, ConnectionFailed, ConnectionLost, NotSupported, RequestTimeout
-from rmqcli.doctor.addresses import advice, is_local
+
+_ANNOUNCE = "set brokerIP1 of the broker to an address that clients reach"
+
+
+def kind_of(address: str) -> str:
+    """Return `unspecified`, `loopback`, `private` or `public`; names of hosts count as public."""
+    try:
+        host = split_address(address)[0]
+        found = ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return "public"
+    kinds = {"unspecified": found.is_unspecified, "loopback": found.is_loopback, "private": found.is_private}
+    return next((kind for kind, holds in kinds.items() if holds), "public")
+
+
+def advice(address: str) -> str:
+    """Return what to do about an address that did not answer."""
+    mapped = f"--map {address}=HOST:PORT"
+    texts = {
+        "unspecified": f"0.0.0.0 is no address to connect to: {_ANNOUNCE}, or use {mapped}",
+        "loopback": f"only clients on the broker's machine reach this: {_ANNOUNCE}, or use {mapped}",
+        "private": (
+            f"a private address: if the broker runs, in a container or behind a port forward, use {mapped}, "
+            f"or {_ANNOUNCE}"
+        ),
+        "public": f"is the broker running, and does a firewall let its port pass? else use {mapped}",
+    }
+    return texts[kind_of(address)]
+
+
+def is_local(address: str) -> bool:
+    """Return whether an address is one of this machine only."""
+    return kind_of(address) == "loopback"
+
 
 HANGS = "it takes connections but does not answer: look at its log, disk and load, and whether it is stopped"
 NO_NAME_SERVER = "this is a broker, not a name server: name that with -n; its port is 9876 by default"

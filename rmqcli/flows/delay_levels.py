@@ -18,7 +18,7 @@ from codec.message_queue import MessageQueue
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 from rmqcli.client import ClientError, Producer
 from rmqcli.flows.errors import InvalidInput
-from rmqcli.grammar.durations import parse_duration_ms
+from rmqcli.grammar.values import parse_duration_ms
 from rmqcli.render.output import warn
 from rmqcli.words import many
 

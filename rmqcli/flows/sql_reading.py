@@ -7,27 +7,38 @@ cannot be reached then checks it before its first pull.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack
+from dataclasses import dataclass, field
 
 import trio
 
 from codec.bodies.heartbeat import SubscriptionData
 from codec.codes import ResponseCode
+from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
 from rmqcli.client.group.subscription import check_at
 from rmqcli.flows.errors import FilterNotSupported, InvalidInput
-from rmqcli.flows.matching import (
+from rmqcli.flows.reading import (
     MatchingReader,
+    Reader,
+    Span,
     Test,
     all_of,
     body_test,
+    choose_queues,
+    last_spans,
     names_columns,
+    open_range,
+    reachable_spans,
+    total,
     where_condition,
     where_test,
 )
-from rmqcli.flows.reading import Reader
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.render.output import warn
+from rmqcli.render.text import many
 
 SQL92 = "SQL92"
 _NOT_SUPPORTED = "does not support consumer to filter message"
@@ -140,3 +151,61 @@ def _refusal(error: BrokerRefused, broker: str) -> Exception:
         text = f"{broker} filters by tags only: set enablePropertyFilter=true in its broker.conf"
         return FilterNotSupported(text)
     return error
+
+
+Bar = Callable[[int], AbstractContextManager[Callable[[int], None]]]
+"""Shows progress towards a number of messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The messages to read. `last`: of a longer range without conditions, only so many messages at its end."""
+
+    topic: str
+    wanted: OffsetRange
+    broker: str | None = None
+    queue: int | None = None
+    tag: str = "*"
+    where: str | None = None
+    grep: str | None = None
+    count: int | None = None
+    last: int | None = None
+
+
+@dataclass(slots=True)
+class Pulled:
+    """The result of a read. `missing`: brokers that do not respond; `unread`: queues that were cut short."""
+
+    messages: int = 0
+    queues: int = 0
+    missing: dict[str, ClientError] = field(default_factory=dict)
+    unread: list[MessageQueue] = field(default_factory=list)
+
+
+async def pull_range(
+    consumer: PullConsumer, asked: Asked, take: Callable[[MessageExt], None], bar: Bar
+) -> Pulled:
+    """Call `take` with each message; raise the error of the brokers if none responds."""
+    done = Pulled()
+    queues = await choose_queues(consumer, asked.topic, asked.broker, asked.queue)
+    reader, expression, lost = await filtered(consumer, queues, asked.tag, asked.where, asked.grep)
+    found, failures = await reachable_spans(reader, queues, asked.wanted, lost)
+    done.missing = {queue.broker_name: error for queue, error in failures.items()}
+    done.queues = len(found)
+    found, wanted = _shortened(found, asked)
+    with bar(asked.count or total(found)) as advance:
+        async with open_range(reader, found, wanted, expression, done.unread) as messages:
+            async for message in messages:
+                take(message)
+                advance(1)
+                done.messages += 1
+                if done.messages == asked.count:
+                    break
+    return done
+
+
+def _shortened(found: list[Span], asked: Asked) -> tuple[list[Span], OffsetRange]:
+    if asked.last is None or total(found) <= asked.last:
+        return found, asked.wanted
+    warn(f"the last {asked.last} of {many(total(found), 'message')}; -o start shows all")
+    return last_spans(found, asked.last), OffsetRange(last=asked.last)

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-from rmqcli.grammar.durations import parse_duration_ms
-from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.values import GrammarError, parse_duration_ms
 
 Item = TypeVar("Item")
 

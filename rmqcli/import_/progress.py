@@ -18,7 +18,7 @@ from typing import Self
 import msgspec
 
 from rmqcli.files import replace_file
-from rmqcli.import_.errors import ImportFailed, InputError
+from rmqcli.import_.rows import ImportFailed, InputError
 from rmqcli.store.read.files import naming_full_disk
 
 

@@ -26,10 +26,9 @@ from rmqcli.client import (
     SendResult,
     split_batch,
 )
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.import_.errors import ImportFailed
+from rmqcli.grammar.values import GrammarError
 from rmqcli.import_.progress import Progress
-from rmqcli.import_.rows import ImportRow
+from rmqcli.import_.rows import ImportFailed, ImportRow
 
 GIVE_UP = 3
 BATCH_MESSAGES = 64

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rmqcli.manual.completions import completions
-from rmqcli.manual.pages import man_pages
-from rmqcli.manual.tree import command_nodes
+from rmqcli.manual.pages import command_nodes, man_pages
 
 
 def generated_files(root: Path) -> Mapping[Path, str]:

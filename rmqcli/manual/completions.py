@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from rmqcli.manual.tree import Node, Option
+from rmqcli.manual.pages import Node, Option
 from rmqcli.manual.values import Values
 
 

@@ -17,7 +17,7 @@ from rmqcli.cli.settings import COLORS
 from rmqcli.export.output.layout import COMPRESSIONS, PARTITIONS
 from rmqcli.export.transform.decoding import FORMATS as BODY_FORMATS
 from rmqcli.export.transform.decoding import ON_ERROR
-from rmqcli.monitor.formats import FORMATS
+from rmqcli.monitor.verdict import FORMATS
 from rmqcli.plans.allocation import OF_ROOMS
 
 

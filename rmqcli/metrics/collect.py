@@ -19,10 +19,9 @@ from codec.message import DLQ_PREFIX, RETRY_PREFIX
 from rmqcli.client import Admin, ClientError, ConnectionFailed, GroupSummary, NoBrokers
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
-from rmqcli.doctor.seen import LostBroker, Seen, places_of
+from rmqcli.doctor.survey import LostBroker, Seen, places_of
 from rmqcli.metrics.families import NAME_SERVER_UP, SCRAPE_SECONDS, SERIES_DROPPED, UP, Sample
-from rmqcli.metrics.offsets import group_samples, topic_samples
-from rmqcli.metrics.rates import rate_samples
+from rmqcli.metrics.rates import group_samples, rate_samples, topic_samples
 from rmqcli.metrics.runtime import runtime_samples
 
 MAX_SERIES = 20_000

@@ -1,18 +1,32 @@
-"""Rates of topics and groups as metrics, from the statistics of brokers (VIEW_BROKER_STATS_DATA, code 315)."""
+"""Rates and offsets of topics and groups as metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from codec.bodies.stats import BrokerStatsData
-from rmqcli.client import Admin, ClientError
+from codec.bodies.stats import BrokerStatsData, TopicOffset
+from codec.message import DLQ_PREFIX, RETRY_PREFIX
+from codec.message_queue import MessageQueue
+from rmqcli.client import Admin, ClientError, GroupSummary
 from rmqcli.client.admin.area import gather
+from rmqcli.client.admin.values import BrokerLag
 from rmqcli.metrics.families import (
+    ACCUMULATION,
+    CONSUMED,
+    CONSUMER_OFFSET,
     CONSUMER_SIZE,
     CONSUMER_TPS,
+    DLQ_OFFSET,
+    GROUP_COUNT,
+    GROUP_DIFF,
+    LATENCY,
+    PRODUCER_OFFSET,
     PRODUCER_SIZE,
     PRODUCER_TPS,
+    RETRY_DIFF,
+    RETRY_OFFSET,
     SEND_BACK,
     Family,
     Sample,
@@ -79,3 +93,69 @@ async def _ask(admin: Admin, masters: Mapping[str, str], one: _Question) -> floa
 
 def _rate(found: BrokerStatsData) -> float | None:
     return None if found.stats_minute is None else found.stats_minute.tps
+
+
+def topic_samples(
+    clusters: Mapping[str, str], topic: str, places: Mapping[MessageQueue, TopicOffset]
+) -> Iterator[Sample]:
+    """Yield the progress of a topic on each broker. `clusters` are by broker name."""
+    sums: dict[str, int] = defaultdict(int)
+    for queue, place in places.items():
+        sums[queue.broker_name] += place.max_offset
+    family, name = PRODUCER_OFFSET, topic
+    if topic.startswith(RETRY_PREFIX):
+        family = RETRY_OFFSET
+    elif topic.startswith(DLQ_PREFIX):
+        family, name = DLQ_OFFSET, topic.removeprefix(DLQ_PREFIX)
+    for broker, total in sorted(sums.items()):
+        yield Sample(family, (clusters.get(broker, ""), broker, name), total)
+
+
+class _Total(NamedTuple):
+    """Sums over the queues of a group on a broker; `oldest` is the earliest store time of a last consumed
+    message, 0 if nothing waits.
+    """
+
+    stored: int = 0
+    consumed: int = 0
+    lag: int = 0
+    oldest: int = 0
+
+    def plus(self, one: BrokerLag) -> _Total:
+        offsets, oldest = one.offsets, self.oldest
+        if one.lag and offsets.last_timestamp > 0:
+            oldest = min(oldest or offsets.last_timestamp, offsets.last_timestamp)
+        return _Total(
+            self.stored + offsets.broker_offset,
+            self.consumed + max(0, offsets.consumer_offset),
+            self.lag + (one.lag or 0),
+            oldest,
+        )
+
+
+def group_samples(
+    clusters: Mapping[str, str],
+    lags: Iterable[BrokerLag],
+    groups: Mapping[str, GroupSummary],
+    now_ms: int,
+) -> Iterator[Sample]:
+    """Yield the progress of every group on each broker, and over all brokers."""
+    totals: dict[tuple[str, str, str], _Total] = defaultdict(_Total)
+    for one in lags:
+        key = one.queue.broker_name, one.queue.topic, one.group
+        totals[key] = totals[key].plus(one)
+    diffs: dict[tuple[str, str], int] = defaultdict(int)
+    for (broker, topic, group), total in sorted(totals.items()):
+        labels = (clusters.get(broker, ""), broker, topic, group)
+        diffs[group, topic] += total.lag
+        yield Sample(CONSUMER_OFFSET, labels, total.stored)
+        yield Sample(CONSUMED, labels, total.consumed)
+        yield Sample(ACCUMULATION, labels, total.lag)
+        yield Sample(LATENCY, labels, max(0, now_ms - total.oldest) if total.oldest else 0)
+    for (group, topic), lag in diffs.items():
+        summary = groups.get(group)
+        model = summary.message_model if summary else ""
+        family = RETRY_DIFF if topic.startswith(RETRY_PREFIX) else GROUP_DIFF
+        yield Sample(family, (group, topic, str(summary.clients if summary else 0), model), lag)
+    for name, summary in groups.items():
+        yield Sample(GROUP_COUNT, (name,), summary.clients)

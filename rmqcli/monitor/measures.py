@@ -16,7 +16,7 @@ from rmqcli.client.admin.values import BROADCASTING, lag_of, stored
 from rmqcli.doctor.brokers import disk_ratio
 from rmqcli.doctor.group_facts import is_divided, lagging, members_of
 from rmqcli.doctor.progress import standing_still
-from rmqcli.doctor.seen import LostBroker, seat_label
+from rmqcli.doctor.survey import LostBroker, seat_label
 from rmqcli.monitor.verdict import Figure, Measure, Measured, State
 from rmqcli.plans.brokers import own_queues, ping, queues_of
 

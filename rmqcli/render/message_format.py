@@ -29,8 +29,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from codec.message import MessageExt
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.grammar.escapes import ESCAPES, KNOWN
+from rmqcli.grammar.values import ESCAPES, KNOWN, GrammarError
 from rmqcli.render.message_json import message_line
 from rmqcli.render.output import encode_text, escape_controls, json_line
 from rmqcli.render.text import local_time

@@ -19,9 +19,9 @@ import msgspec
 from codec.edited import BYTE_ORDER_MARK
 from codec.message import Message, MessageExt
 from codec.properties import CLOSED_TO_SENDERS, PropertyName, split_keys
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.render.bodies import WHOLE, Bodies
+from rmqcli.grammar.values import GrammarError
 from rmqcli.render.output import safe_json
+from rmqcli.render.text import WHOLE, Bodies
 
 MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
     "topic": lambda m: m.topic,

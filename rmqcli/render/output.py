@@ -10,12 +10,12 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from rmqcli.render import unseen
+from rmqcli.render import text
 from rmqcli.render.progress import QUIET
-from rmqcli.render.unseen import one_line, printable
+from rmqcli.render.text import one_line, printable
 
 if TYPE_CHECKING:
-    from rmqcli.render.row_form import RowForm
+    from rmqcli.render.table import RowForm
 
 JSON_VERSION = 1
 """The version of JSON documents: members are only added to it (docs/output.md, `schema.json`)."""
@@ -42,7 +42,7 @@ def safe_json(document: bytes) -> bytes:
     """Return the same JSON with what a terminal obeys, or nobody sees, as escapes."""
     if document.isascii() and b"\x7f" not in document:
         return document
-    return unseen.safe_json(document.decode("utf-8", "surrogatepass")).encode()
+    return text.safe_json(document.decode("utf-8", "surrogatepass")).encode()
 
 
 def json_line(value: Any) -> bytes:

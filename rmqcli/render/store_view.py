@@ -6,10 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from rmqcli.render.columns import GROUP, LAG, MAX, MESSAGES, QUEUE, QUEUES, TOPIC
 from rmqcli.render.inspection import STORED_COLUMNS, finding_object
 from rmqcli.render.output import Output, OutputSettings
-from rmqcli.render.table import Column, objects, show_rows, show_table
+from rmqcli.render.table import (
+    GROUP,
+    LAG,
+    MAX,
+    MESSAGES,
+    QUEUE,
+    QUEUES,
+    TOPIC,
+    Column,
+    objects,
+    show_rows,
+    show_table,
+)
 from rmqcli.render.text import duration, local_seconds, local_time, many, one_line, size
 from rmqcli.store.read.index import ChainLink, IndexGeometry
 from rmqcli.store.repair.rebuild import Difference, Rebuilt

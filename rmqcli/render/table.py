@@ -6,16 +6,17 @@ row: it is never shown as a line for each value. Titles and numbers are never cu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from rmqcli.grammar.values import GrammarError, UnknownName
 from rmqcli.render.output import Output, OutputSettings, note
-from rmqcli.render.text import one_line, tsv_cell
+from rmqcli.render.text import one_line, tsv_cell, tsv_line
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from rmqcli.render.row_form import RowForm
 
 
 class Column(NamedTuple):
@@ -230,3 +231,157 @@ def _grid(cells: Sequence[_Cells], header: str, room: int) -> Table:
     for row in zip(*(one.texts for one in cells), strict=True):
         table.add_row(*map(Text, row))
     return table
+
+
+BROKER = Column("BROKER", "brokerName", whole=True)
+CLIENT = Column("CLIENT", "clientId", whole=True, legend=True)
+GROUP = Column("GROUP", "group", whole=True)
+LAG = Column("LAG", "lag", lambda lag: "?" if lag is None else str(lag), number=True)
+"""The messages behind; TSV and JSON have nothing and null where that is unknown."""
+LAG_UNKNOWN = Column("LAG UNKNOWN", "lagUnknown")
+MAX = Column("MAX", "maxOffset", number=True)
+MESSAGES = Column("MESSAGES", "messages", number=True)
+NAME_SERVER = Column("NAME SERVER", "nameServer", whole=True)
+QUEUE = Column("QUEUE", "queueId", number=True)
+QUEUES = Column("QUEUES", "queues", number=True)
+USER = Column("USER", "user", whole=True)
+TOPIC = Column("TOPIC", "topic", whole=True, legend=True)
+
+
+_QUOTED = re.compile('[",]|^ | $')
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """The columns to show by JSON name (none: all), the columns to sort by (`-name`: descending), and whether
+    lines begin with a header or are CSV.
+    """
+
+    columns: tuple[str, ...] = ()
+    sort: tuple[str, ...] = ()
+    header: bool = False
+    csv: bool = False
+
+    @property
+    def chosen(self) -> bool:
+        """True if rows are wanted as they are, not a view for people."""
+        return bool(self.columns or self.sort or self.csv)
+
+    def places(self, keys: Sequence[str]) -> list[int]:
+        """Return the places of the columns to show; raise UnknownName."""
+        return [_place("--columns", name, keys) for name in self.columns or keys]
+
+    def ordered(self, keys: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+        """Return the rows sorted: numbers by value, missing values last. Raise UnknownName."""
+        found = list(rows)
+        for name in reversed(self.sort):
+            place = _place("--sort", name.removeprefix("-"), keys)
+            found = _sorted(found, place, descending=name.startswith("-"))
+        return found
+
+    def head(self, keys: Sequence[str]) -> list[str]:
+        """Return the header as lines without their end: one or none."""
+        return [self.line(keys)] if self.header or self.csv else []
+
+    def line(self, values: Iterable[object]) -> str:
+        """Return one line of TSV or CSV; Output ends it with LF."""
+        return csv_line(values) if self.csv else tsv_line(values)
+
+    def arranged(self, documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return JSON objects in order, with the members that are shown."""
+        if not self.chosen:
+            return list(documents)
+        keys = list(dict.fromkeys(key for one in documents for key in one))
+        if not keys:
+            return []
+        rows = self.ordered(keys, [[one.get(key) for key in keys] for one in documents])
+        places = self.places(keys)
+        return [{keys[place]: row[place] for place in places} for row in rows]
+
+    def names(self, keys: Sequence[str], default: Sequence[str]) -> list[str]:
+        """Return the columns to show of rows that are printed as they come; raise UnknownName, and
+        GrammarError for an order.
+        """
+        self.refuse_sort()
+        return [keys[place] for place in self.places(keys)] if self.columns else list(default)
+
+    def refuse(self, what: str) -> None:
+        """Raise GrammarError if any of the options is given, as `what` has no rows."""
+        if self.chosen or self.header:
+            raise GrammarError(f"--columns, --sort, --header and --csv are for rows, and {what} has none")
+
+    def refuse_sort(self) -> None:
+        """Raise GrammarError for an order of rows that are printed while they are read."""
+        if self.sort:
+            raise GrammarError("--sort: rows are printed as they come; sort them behind a pipe: … | sort")
+
+
+ALL = RowForm()
+
+
+def csv_line(values: Iterable[object]) -> str:
+    """Return one line that ends with CR."""
+    return ",".join(_csv_cell(tsv_cell(value)) for value in values) + "\r"
+
+
+def _csv_cell(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+
+
+def _place(option: str, name: str, keys: Sequence[str]) -> int:
+    if name not in keys:
+        raise UnknownName(f"{option} {name}: expected {', '.join(keys)}", "column", name, keys)
+    return list(keys).index(name)
+
+
+def _sorted(rows: list[Sequence[Any]], place: int, *, descending: bool) -> list[Sequence[Any]]:
+    known = [row for row in rows if row[place] not in (None, "")]
+    missing = [row for row in rows if row[place] in (None, "")]
+    numbers = [_number(row[place]) for row in known]
+    if None not in numbers:
+        order = dict(zip(map(id, known), numbers, strict=True))
+        known.sort(key=lambda row: order[id(row)] or 0, reverse=descending)
+    else:
+        known.sort(key=lambda row: tsv_cell(row[place]), reverse=descending)
+    return known + missing
+
+
+def _number(value: Any) -> float | None:
+    """Return the number that a value is or spells; texts of digits compare as numbers, too."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+class Line(Protocol):
+    """The values of one name by server; None where there is none."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def values(self) -> Mapping[str, str | None]: ...
+    @property
+    def differs(self) -> bool: ...
+
+
+def show_matrix(
+    settings: OutputSettings, first: Column, servers: Sequence[str], lines: Sequence[Line], *, empty: str = ""
+) -> None:
+    """Print lines with the columns name, one of each server, and whether the values differ.
+
+    JSON has an object for each line: the name under the key of `first`, `values` by server, and `differs`.
+    """
+    if settings.json:
+        show_objects(
+            settings,
+            [{first.key: line.name, "values": dict(line.values), "differs": line.differs} for line in lines],
+        )
+        return
+    columns = [first, *(Column(server, server) for server in servers), Column("DIFFERS", "differs", _mark)]
+    rows = [[line.name, *(line.values[server] for server in servers), line.differs] for line in lines]
+    show_rows(settings, columns, rows, empty=empty)
+
+
+def _mark(value: Any) -> str:
+    return "differs" if value else ""

@@ -2,13 +2,63 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from typing import Final
 
 from rmqcli import words
-from rmqcli.render.unseen import one_line, printable
+
+CONTROLS: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f"
+"""All but tab and newline."""
+UNSEEN: Final = (
+    "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_ANY: Final = re.compile(f"[{CONTROLS}{UNSEEN}]")
+_LATE: Final = re.compile(f"[\x7f-\x9f{UNSEEN}]")
+_IN_A_LINE: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def number(character: str) -> str:
+    r"""Return `\x1b`, `\u202e` or `\U000e0001`; a byte that was not text is `\xff`."""
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        code &= 0xFF
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def printable(text: str) -> str:
+    """Return the text with what cannot be seen as escapes; tabs and newlines stay."""
+    if text.isprintable() and text.isascii():
+        return text
+    return _ANY.sub(lambda match: number(match[0]), text)
+
+
+def one_line(text: str) -> str:
+    r"""Return the same with `\n` and `\t`, so that the text cannot begin a line, or a field, of its own."""
+    if text.isprintable() and text.isascii():
+        return text
+    for character, escape in _IN_A_LINE.items():
+        text = text.replace(character, escape)
+    return printable(text)
+
+
+def safe_json(document: str) -> str:
+    """Return the same JSON with DEL and what cannot be seen as escapes; JSON has escaped other controls."""
+    return document if document.isascii() and "\x7f" not in document else _LATE.sub(_in_json, document)
+
+
+def _in_json(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
+
 
 __all__ = ["one_line", "printable"]
 
@@ -113,3 +163,52 @@ def number_ranges(numbers: Sequence[int]) -> str:
     ordered = sorted(set(numbers))
     runs = [[n for _, n in run] for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+_LEAD = 0xC0  # from here on, a byte begins a character of several bytes
+_LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """The form of bodies. `limit`: bytes. `screen`: columns and rows to fill at most on a terminal.
+
+    `raw`: bodies as they are, and nothing else without a format. `meta_only`: no bodies.
+    """
+
+    raw: bool = False
+    meta_only: bool = False
+    limit: int | None = None
+    screen: tuple[int, int] | None = None
+
+    def cut(self, body: bytes) -> bytes:
+        """Return the part to show; text is not cut inside a character."""
+        if self.limit is None or len(body) <= self.limit:
+            return body
+        return _whole_characters(body[: self.limit])
+
+
+WHOLE = Bodies()
+
+
+def _whole_characters(part: bytes) -> bytes:
+    for place, byte in enumerate(reversed(part[-3:]), 1):
+        if byte >= _LEAD:
+            length = next(length for lead, length in _LENGTHS if byte >= lead)
+            return part[:-place] if length > place else part
+        if byte < 0x80:
+            break
+    return part
+
+
+def screenful(text: str, columns: int, rows: int) -> str:
+    """Return the beginning of a text that takes at most so many rows of a terminal."""
+    shown: list[str] = []
+    for line in text[: columns * rows + rows].split("\n"):
+        taken = max(1, -(-len(line) // columns))
+        if taken >= rows:
+            shown.append(line[: rows * columns])
+            break
+        shown.append(line)
+        rows -= taken
+    return "\n".join(shown)

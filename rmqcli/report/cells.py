@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from rmqcli.render.text import short_number
+from rmqcli.render.text import one_line, short_number
 from rmqcli.render.text import size as size_text
 from rmqcli.report.page import Cell, Heading
 
@@ -87,3 +87,12 @@ def first(rows: Sequence[T], count: int, what: str, more: str = "") -> tuple[Seq
     if rest <= 0:
         return rows, ""
     return rows[:count], f"The first {count:,} of {len(rows):,} {what} are shown{more}."
+
+
+_MAX = 4000
+
+
+def clean(text: str) -> str:
+    r"""Return the text with what cannot be seen as `\x1b` or `\u202e`, cut at 4,000 characters."""
+    found = one_line(text[: _MAX + 1])
+    return found if len(text) <= _MAX else f"{found[:_MAX]}… ({len(text):,} characters)"

@@ -13,8 +13,8 @@ import pygal
 from pygal.style import Style
 
 from rmqcli.render.text import short_number
+from rmqcli.report.cells import clean
 from rmqcli.report.page import Plot, Series
-from rmqcli.report.text import clean
 
 _WIDE, _NARROW = (960, 230), (440, 180)
 _STYLE = Style(font_family="sans-serif", label_font_size=13, major_label_font_size=13)

@@ -9,9 +9,8 @@ from importlib.resources import files
 from rmqcli import __version__
 from rmqcli.doctor.finding import Finding, Status
 from rmqcli.report import charts
-from rmqcli.report.cells import moment
+from rmqcli.report.cells import clean, moment
 from rmqcli.report.page import Block, Card, Cell, Heading, Page, Plot, Section, Series, Table, Text, Tile
-from rmqcli.report.text import clean
 
 COLORS = 8
 """Series with a color of their own; the style sheet has as many."""

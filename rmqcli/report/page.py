@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+from rmqcli import files
 from rmqcli.doctor.finding import Finding, Status
 
 
@@ -130,3 +132,18 @@ def attention(findings: Sequence[Finding]) -> list[Finding]:
                 text = f"{len(alike) - MAX_ALIKE:,} more of this kind, {len(alike):,} in all"
                 found.append(Finding(status, check, "", text))
     return found
+
+
+STDOUT = Path("-")
+
+
+def refuse_existing(out: Path, *, replace: bool) -> None:
+    """Raise as `files.refuse_existing` does, never for standard output."""
+    if out != STDOUT:
+        files.refuse_existing(out, replace=replace)
+
+
+def save(out: Path, page: bytes, *, replace: bool) -> None:
+    """Write a file beside and rename it: nobody sees half a page, and an error leaves the old one."""
+    refuse_existing(out, replace=replace)
+    files.replace_file(out, page)

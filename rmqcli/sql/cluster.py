@@ -17,8 +17,8 @@ from rmqcli.export.from_topic.retrying import first_error, patiently
 from rmqcli.flows.errors import QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.plans.topics import own_topics
-from rmqcli.sql.bounds import Bounds
 from rmqcli.sql.portal import Portal
+from rmqcli.sql.stores import Bounds
 
 QUEUES_AT_ONCE = 4
 """Queues read at the same time; each holds one batch."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
 
 
 class SqlError(Exception):
@@ -27,3 +31,39 @@ class ReadAgain(SqlError):
 
     From now on the store is read without them, so the same query can be run again.
     """
+
+
+_DOCUMENT = re.compile(r"\{.*\}", re.DOTALL)
+_NOT_THE_QUERY = frozenset(("Out of Memory", "INTERNAL", "FATAL", "IO", "INTERRUPT"))
+"""Kinds of errors for which the query is not to blame."""
+
+
+def failure_of(error: Exception, statement: str, before: int = 0) -> SqlError:
+    """Return the error of a statement as one of ours; `before`: bytes that DuckDB got in front of it."""
+    found = _document(str(error))
+    text = str(found.get("exception_message", error)).strip()
+    if found.get("type") == "Table" and "name" in found:
+        return UnknownTable(str(found["name"]), ())
+    kind = found.get("exception_type")
+    if kind == "Out of Memory":
+        return SqlError(f"{text.splitlines()[0]}; give it more with --memory")
+    if kind is None or kind in _NOT_THE_QUERY:
+        return SqlError(text)
+    return InvalidQuery(f"{_place(found.get('position'), statement, before)}{text}")
+
+
+def _document(text: str) -> Mapping[str, Any]:
+    match = _DOCUMENT.search(text)
+    try:
+        found = msgspec.json.decode(match[0]) if match else {}
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _place(position: str | None, statement: str, before: int) -> str:
+    """Return `line 1, column 8: `, counted from 1, or "" for an unknown byte."""
+    if position is None or not position.isdigit():
+        return ""
+    text = statement.encode()[: max(0, int(position) - before)].decode("utf-8", "ignore")
+    return f"line {text.count(chr(10)) + 1}, column {len(text) - text.rfind(chr(10))}: "

@@ -1,13 +1,118 @@
-"""The result of a statement, which comes in batches."""
+"""The result of a statement, which comes in batches: its values, shown or saved as a Parquet file."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from pyarrow import parquet
 
-from rmqcli.sql.values import rows_of
+from rmqcli.files import replacing
+from rmqcli.render.output import json_line
+
+_MILLISECONDS = re.compile(r"(\.\d{3})000(?=\D|$)")
+
+
+def rows_of(batch: Any, *, lines: bool = False) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a record batch; for tables and `lines`, objects and nested lists are JSON."""
+    return zip(*(_values(column, lines) for column in batch.columns), strict=True)
+
+
+def is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _values(column: Any, lines: bool) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        # Arrow's texts have no limits; Python's times end with the year 9999, before DuckDB's infinity.
+        return [text and _moment(text) for text in column.cast(pa.string()).to_pylist()]
+    values: list[Any] = column.to_pylist()
+    read = _reader(column.type)
+    if read is _same:
+        return values
+    if lines and _is_nested(column.type):
+        return [None if value is None else json_line(read(value)).decode() for value in values]
+    return [None if value is None else read(value) for value in values]
+
+
+def _is_nested(kind: Any) -> bool:
+    inner = getattr(kind, "value_type", None)
+    if pa.types.is_map(kind) or pa.types.is_struct(kind):
+        return True
+    return inner is not None and (_is_nested(inner) or hasattr(inner, "value_type"))
+
+
+def _moment(text: str) -> str:
+    if text.startswith("<"):  # Arrow's text of what it has no date for
+        return "-infinity" if ": -" in text else "infinity"
+    return _MILLISECONDS.sub(r"\1", text.replace(" ", "T", 1))
+
+
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Return the function for values of an Arrow type; `_same` if they need none."""
+    if any(is_one(kind) for is_one in _PLAIN):
+        return _same
+    if pa.types.is_map(kind):
+        key, item = _inner(kind.key_type), _inner(kind.item_type)
+        return lambda pairs: {str(key(name)): item(value) for name, value in pairs}
+    if pa.types.is_struct(kind):
+        members = {field.name: _inner(field.type) for field in kind}
+        return lambda value: {name: read(value[name]) for name, read in members.items()}
+    if hasattr(kind, "value_type") and not pa.types.is_dictionary(kind):
+        item = _inner(kind.value_type)
+        return lambda values: [item(value) for value in values]
+    return _plain
+
+
+def _inner(kind: Any) -> Callable[[Any], Any]:
+    read = _reader(kind)
+    return read if read is _same else lambda value: None if value is None else read(value)
+
+
+def _plain(value: Any) -> Any:
+    show = next((show for kind, show in _SHOWN if isinstance(value, kind)), str)
+    return show(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _number(value: Decimal) -> int | float | str:
+    if value == value.to_integral_value():
+        return int(value) if abs(value) < 1 << 63 else str(int(value))
+    return float(value) if Decimal(repr(float(value))) == value else str(value)
+
+
+def _interval(value: Any) -> str:
+    seconds = f"{value.nanoseconds / 1e9:.9f}".rstrip("0").rstrip(".")
+    return f"P{value.months}M{value.days}DT{seconds}S"
+
+
+_PLAIN = (
+    pa.types.is_string,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_null,
+)
+_SHOWN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, _same),
+    (bool, _same),
+    (int, _same),
+    (float, _same),
+    (bytes, lambda value: value.decode("utf-8", "backslashreplace")),
+    (Decimal, _number),
+    (datetime, lambda value: _moment(str(value).replace("+00:00", "Z"))),
+    (date, str),
+    (time, str),
+    (pa.MonthDayNano, _interval),
+)
 
 
 class Result:
@@ -42,3 +147,33 @@ def _told_apart(names: Sequence[str]) -> list[str]:
             own, number = f"{name}_{number}", number + 1
         found.append(own)
     return found
+
+
+ROW_GROUP_BYTES = 1 << 26
+"""Bytes of rows that are gathered for a row group."""
+
+
+def save(out: Path, result: Result) -> tuple[int, int]:
+    """Write the rows, batch by batch; return their number and the size of the file in bytes.
+
+    An error leaves an older file as it was, and no other one.
+    """
+    rows = 0
+    with replacing(out) as file, parquet.ParquetWriter(file, result.schema, compression="zstd") as writer:
+        for table in _row_groups(result):
+            writer.write_table(table, row_group_size=table.num_rows)
+            rows += table.num_rows
+    return rows, out.stat().st_size
+
+
+def _row_groups(result: Result) -> Iterator[Any]:
+    gathered: list[Any] = []
+    size = 0
+    for batch in result.batches():
+        gathered.append(batch)
+        size += batch.nbytes
+        if size >= ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)

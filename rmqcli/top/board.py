@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from rmqcli.top.loads import Carried, Reading
-from rmqcli.top.trends import Trend, Trends
+from rmqcli.top.loads import Carried, Reading, Trend, Trends
 
 NO_TREND = Trend((), None, None)
 GONE = "the name server no longer knows it"

@@ -12,10 +12,9 @@ import trio
 
 from rmqcli.client import Admin, ClientError
 from rmqcli.top.board import Board, Row, chosen
-from rmqcli.top.keys import Keys
-from rmqcli.top.lines import Facts, screenful
 from rmqcli.top.loads import KINDS
-from rmqcli.top.screen import Screen
+from rmqcli.top.table import Facts, screenful
+from rmqcli.top.terminal import Keys, Screen
 from rmqcli.top.view import View, press
 
 _SIGNALS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)

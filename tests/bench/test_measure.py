@@ -13,11 +13,8 @@ from broker.testing.in_memory import embedded_in_memory
 from broker.testing.memory_network import LOST, Lost
 from codec.codes import Perm, RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand
-from rmqcli.bench.load import Load
-from rmqcli.bench.measure import KINDS, measure
-from rmqcli.bench.pacing import Pace
-from rmqcli.bench.running import Tally, run
-from rmqcli.bench.topic import PREFIX, Place
+from rmqcli.bench.measure import KINDS, PREFIX, Place, measure
+from rmqcli.bench.running import Load, Pace, Tally, run
 from rmqcli.client import Admin, InvalidRequest, NoRoute, PullConsumer
 
 LIMIT = 3.0

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from rmqcli.bench import topic
-from rmqcli.bench.comparison import NotComparable, check_load, compare
-from rmqcli.bench.histogram import HIGHEST, Bucket, Histogram, coarse
-from rmqcli.bench.pacing import Pace
+from rmqcli.bench import measure
+from rmqcli.bench.histogram import HIGHEST, Bucket, Histogram, NotComparable, check_load, coarse, compare
+from rmqcli.bench.running import Pace
 from rmqcli.bench.show import bars
 from rmqcli.client import ConnectionFailed, RequestTimeout
 
@@ -111,7 +110,7 @@ def test_what_cannot_be_compared(old: Any) -> None:
 
 
 def test_a_broker_that_did_not_answer_may_still_make_the_topic() -> None:
-    doubtful = topic.of_creation("RMQ_BENCH_1", RequestTimeout("1:1", "UPDATE_AND_CREATE_TOPIC", 5))
+    doubtful = measure.of_creation("RMQ_BENCH_1", RequestTimeout("1:1", "UPDATE_AND_CREATE_TOPIC", 5))
     assert str(doubtful).endswith("it may still make the topic: rmq topic delete RMQ_BENCH_1")
     refused = ConnectionFailed("1:1", "refused")
-    assert topic.of_creation("RMQ_BENCH_1", refused) is refused
+    assert measure.of_creation("RMQ_BENCH_1", refused) is refused

@@ -6,7 +6,7 @@ import pytest
 
 from rmqcli.cli.app import run
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.manual.tree import command_nodes
+from rmqcli.manual.pages import command_nodes
 from tests.cli.conftest import Run
 
 WRONG = "listenPort=nine"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
-from rmqcli.render.bodies import Bodies, screenful
-from rmqcli.render.lines import message_renderer, message_view
 from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_from_json
+from rmqcli.render.message_rows import message_renderer, message_view
+from rmqcli.render.text import Bodies, screenful
 from tests.cli.conftest import Run
 from tests.cli.messages import stored
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker.clock import system_now_ms
 from broker.testing.embedded import Cluster
-from rmqcli.doctor.seen import LostBroker, Seen, SeenFile
+from rmqcli.doctor.survey import LostBroker, Seen, SeenFile
 from tests.cli.conftest import Run
 
 

@@ -18,8 +18,8 @@ from rmqcli.flows.errors import (
     QueueNotFound,
     QueueNotPermitted,
 )
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.import_.errors import InputDamaged, InputNotFound
+from rmqcli.grammar.values import GrammarError
+from rmqcli.import_.rows import InputDamaged, InputNotFound
 from rmqcli.render.output import warn
 from tests.cli.conftest import Run
 

@@ -12,8 +12,7 @@ from pyarrow import parquet
 
 from codec.message import Message
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.import_.errors import ImportFailed
-from rmqcli.import_.rows import ImportRow, count_rows, read_rows
+from rmqcli.import_.rows import ImportFailed, ImportRow, count_rows, read_rows
 from tests.cli.conftest import Run
 
 MAP = pa.map_(pa.string(), pa.string())

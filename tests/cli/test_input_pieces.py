@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli.flows.input_pieces import READ_SIZE, Piece, Splitter, count_pieces, read_pieces
+from rmqcli.flows.outgoing import READ_SIZE, Piece, Splitter, count_pieces, read_pieces
 
 
 def cut(data: bytes, delimiter: bytes, sizes: list[int], limit: int = 1000) -> list[bytes | None]:

@@ -15,7 +15,7 @@ from rmqcli.cli.errors import Ended, Judged, note_end, report
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.commands.common.outcome import end_partly
-from rmqcli.manual.tree import command_nodes
+from rmqcli.manual.pages import command_nodes
 from rmqcli.render.message_json import MESSAGE_FIELDS
 from tests.cli.conftest import Run, check_documents
 from tests.json_schema import COMMANDS, SCHEMA, definition, faults, strict_definition

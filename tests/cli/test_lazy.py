@@ -9,7 +9,7 @@ import pytest
 
 from rmqcli import version_text
 from rmqcli.cli.app import COMMANDS, run
-from rmqcli.manual.tree import command_nodes
+from rmqcli.manual.pages import command_nodes
 
 HEAVY = {
     "trio",

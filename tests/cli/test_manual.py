@@ -21,7 +21,7 @@ from rmqcli.cli.profiles import save_profile
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.manual import generated_files
 from rmqcli.manual.__main__ import main
-from rmqcli.manual.tree import Node, command_nodes
+from rmqcli.manual.pages import Node, command_nodes
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.values import GrammarError
 from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_line
 from tests.cli.messages import stored

@@ -4,9 +4,8 @@ from datetime import datetime
 
 import pytest
 
-from rmqcli.grammar.durations import parse_duration_ms
-from rmqcli.grammar.errors import GrammarError
 from rmqcli.grammar.offset_range import OffsetRange, parse_range, parse_target
+from rmqcli.grammar.values import GrammarError, parse_duration_ms
 
 NOW = 1_714_557_600_000
 HOUR = 3_600_000

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.grammar.places import local_path
+from rmqcli.grammar.values import GrammarError, local_path
 from tests.cli.conftest import Run
 
 

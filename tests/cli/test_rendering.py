@@ -16,7 +16,7 @@ from rmqcli.commands.dlq.show import LETTER_COLUMNS
 from rmqcli.commands.send.report import SendReport
 from rmqcli.flows.sending import Acknowledged
 from rmqcli.render import Column, Output, show_rows
-from rmqcli.render.lines import message_renderer, message_tsv, message_view
+from rmqcli.render.message_rows import message_renderer, message_tsv, message_view
 from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.progress import _terminal, progress
 from rmqcli.render.table import show_table

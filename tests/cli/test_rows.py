@@ -20,9 +20,9 @@ from rmqcli.cli.app import command_tree
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.row_options import OPTIONS
 from rmqcli.cli.settings import Given, Settings
-from rmqcli.grammar.errors import GrammarError, UnknownName
+from rmqcli.grammar.values import GrammarError, UnknownName
 from rmqcli.render import Column, show_rows
-from rmqcli.render.row_form import RowForm
+from rmqcli.render.table import RowForm
 from tests.cli.conftest import Run
 
 PRINTERS = frozenset(

@@ -24,7 +24,7 @@ from rmqcli.commands.send.report import SendReport
 from rmqcli.flows.errors import InvalidInput, NotAttempted
 from rmqcli.flows.reading import queues_to_send_to
 from rmqcli.flows.sending import Acknowledged, Job, Sender, SendPlan, Tally
-from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.values import GrammarError
 from tests.cli.conftest import Run
 from tests.client.scripted import HEARTBEATS, Network, route
 

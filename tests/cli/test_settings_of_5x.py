@@ -6,8 +6,7 @@ import pytest
 
 from codec.bodies.config import GroupRetryPolicy
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.grammar.retry_policy import parse_retry_policy, retry_policy_text
+from rmqcli.grammar.values import GrammarError, parse_retry_policy, retry_policy_text
 from tests.cli.conftest import Run
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from rmqcli.sql import prompt
-from rmqcli.sql.prompt import converse
-from rmqcli.sql.statements import split
+from rmqcli.sql.prompt import converse, split
 from tests.cli.seats import seated
 from tests.support import PATIENCE, JavaStore
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from broker.testing.embedded import Cluster, embedded_in_thread
-from rmqcli.top.lines import Line
-from rmqcli.top.screen import Screen
+from rmqcli.top.table import Line
+from rmqcli.top.terminal import Screen
 from tests.cli.conftest import Run
 from tests.cli.seats import seated
 

@@ -19,7 +19,7 @@ from codec.codes import RequestCode
 from codec.message import Message
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Admin, PullConsumer, TransactionState
-from rmqcli.flows.transacting import Answered, Transacting
+from rmqcli.flows.sending import Answered, Transacting
 from tests.cli.conftest import Run
 from tests.cli.waiting import has_rows, until
 from tests.support import PATIENCE

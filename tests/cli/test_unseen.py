@@ -13,12 +13,11 @@ from rmqcli.cli.errors import report
 from rmqcli.cli.logs import Escaped, OneLine
 from rmqcli.commands.common.findings import _line
 from rmqcli.doctor.finding import Finding, Status
-from rmqcli.monitor.formats import FORMATS
-from rmqcli.monitor.verdict import Figure, Measure, State, Verdict
-from rmqcli.render.lines import message_view
+from rmqcli.monitor.verdict import FORMATS, Figure, Measure, State, Verdict
+from rmqcli.render.message_rows import message_view
 from rmqcli.render.output import escape_controls, json_line, note, warn
 from rmqcli.render.text import one_line, printable, tsv_cell
-from rmqcli.report.text import clean
+from rmqcli.report.cells import clean
 from tests.cli.messages import stored
 
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]

@@ -4,10 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.dead_letters.errors import JournalError
-from rmqcli.dead_letters.journal import Journal, State
-from rmqcli.dead_letters.letter import DROPPED, REDRIVEN_FROM, identity, ids, origin_topic, restored
-from rmqcli.dead_letters.selection import Selection, selection
+from rmqcli.dead_letters.letter import (
+    DROPPED,
+    REDRIVEN_FROM,
+    JournalError,
+    Selection,
+    identity,
+    ids,
+    origin_topic,
+    restored,
+    selection,
+)
+from rmqcli.dead_letters.work import Journal, State
 from rmqcli.grammar.offset_range import OffsetRange
 from tests.cli.messages import stored
 

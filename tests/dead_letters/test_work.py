@@ -20,11 +20,8 @@ from codec.operations.messages import CONSUMER_SEND_MSG_BACK
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import UNREACHED, Admin, GroupNotFound, Producer, PullConsumer
 from rmqcli.dead_letters.access import opened
-from rmqcli.dead_letters.errors import NoDeadLetters, NotReadable
-from rmqcli.dead_letters.journal import Journal, State
-from rmqcli.dead_letters.letter import REDRIVEN_FROM
-from rmqcli.dead_letters.selection import Selection, selection
-from rmqcli.dead_letters.work import Letters, Tally
+from rmqcli.dead_letters.letter import REDRIVEN_FROM, NoDeadLetters, NotReadable, Selection, selection
+from rmqcli.dead_letters.work import Journal, Letters, State, Tally
 from rmqcli.grammar.offset_range import OffsetRange
 
 DLQ = "%DLQ%g"

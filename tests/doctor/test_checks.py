@@ -14,13 +14,11 @@ from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteDat
 from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import Perm
 from rmqcli.client import ClientError, ConnectionFailed, NoRoute, NotPermitted, NotSupported, RequestTimeout
-from rmqcli.doctor import brokers, groups, runtime, servers
-from rmqcli.doctor.addresses import advice, kind_of
+from rmqcli.doctor import brokers, groups, servers
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Finding, Status, worst
-from rmqcli.doctor.reaching import HANGS
-from rmqcli.doctor.seen import LostBroker
-from rmqcli.doctor.survey import GroupSurvey, Reading, Survey
+from rmqcli.doctor.reaching import HANGS, advice, kind_of
+from rmqcli.doctor.survey import GroupSurvey, LostBroker, Reading, Survey
 
 NS, OTHER = "10.1.1.1:9876", "10.1.1.2:9876"
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"
@@ -180,7 +178,7 @@ def test_routes_that_are_whole_only_on_one_broker(
     ],
 )  # fmt: skip
 def test_what_a_broker_says_of_itself(figures: Mapping[str, str], status: str, text: str) -> None:
-    found = list(runtime.keeps_up(survey(readings={A: reading(NOW, **figures)})))
+    found = list(brokers.keeps_up(survey(readings={A: reading(NOW, **figures)})))
     assert [(one.status, one.text[: len(text)]) for one in found] == ([(status, text)] if status else [])
     assert all(one.fix for one in found)
 
@@ -191,7 +189,7 @@ def test_what_a_broker_says_of_itself(figures: Mapping[str, str], status: str, t
 )
 def test_slaves_have_what_their_master_has(master: int, slave: int, status: str) -> None:
     ends = {A: reading(commitLogMaxOffset=str(master)), B: reading(commitLogMaxOffset=str(slave))}
-    (found,) = runtime.slaves(survey(view({"a": {0: A, 1: B}}), readings=ends))
+    (found,) = brokers.slaves(survey(view({"a": {0: A, 1: B}}), readings=ends))
     assert (found.status, found.target) == (status, f"a {B}")
 
 
@@ -207,7 +205,7 @@ def test_slaves_have_what_their_master_has(master: int, slave: int, status: str)
 )
 def test_a_slave_that_stands_still_while_nothing_is_stored(rates: str, slave: int, status: str) -> None:
     ends = {A: reading(commitLogMaxOffset="1001", putTps=rates), B: reading(commitLogMaxOffset=str(slave))}
-    (found,) = runtime.slaves(survey(view({"a": {0: A, 1: B}}), readings=ends))
+    (found,) = brokers.slaves(survey(view({"a": {0: A, 1: B}}), readings=ends))
     assert found.status == status
     assert status == "ok" or found.text == "is 1 B behind its master, which has stored nothing for a minute"
 

@@ -12,7 +12,7 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client import UNREACHED, Admin, PushConsumer
 from rmqcli.doctor.checks import judge
 from rmqcli.doctor.finding import Status
-from rmqcli.doctor.probe import PREFIX, probe
+from rmqcli.doctor.servers import PREFIX, probe
 from rmqcli.doctor.survey import Reading, Survey, examine
 
 LIMIT = 3.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.doctor.seen import FORGOTTEN_MS, Place, Seen, SeenFile
+from rmqcli.doctor.survey import FORGOTTEN_MS, Place, Seen, SeenFile
 
 A, B, SLAVE = Place("c", "1:1"), Place("c", "1:2"), Place("c", "1:3")
 BOTH = {"a": A, "b": B, "b:1": SLAVE}

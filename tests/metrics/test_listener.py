@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.request import urlopen
 
-from rmqcli.metrics.listener import Listener
+from rmqcli.metrics.server import Listener
 
 
 class Clock:

@@ -27,7 +27,7 @@ from rmqcli.client import (
     PushSettings,
 )
 from rmqcli.client.admin.values import BrokerSummary
-from rmqcli.doctor.seen import LostBroker
+from rmqcli.doctor.survey import LostBroker
 from rmqcli.monitor import measures
 from rmqcli.monitor.verdict import Figure, Measured, State
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.monitor.threshold import parse_threshold
+from rmqcli.grammar.values import GrammarError
+from rmqcli.monitor.verdict import parse_threshold
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,19 @@ import json
 
 import pytest
 
-from rmqcli.monitor.formats import document, nagios, prometheus
 from rmqcli.monitor.measures import BROKERS, DISK, LAG, SEND
-from rmqcli.monitor.threshold import parse_threshold
-from rmqcli.monitor.verdict import Figure, Limits, Measured, State, judge, unknown
+from rmqcli.monitor.verdict import (
+    Figure,
+    Limits,
+    Measured,
+    State,
+    document,
+    judge,
+    nagios,
+    parse_threshold,
+    prometheus,
+    unknown,
+)
 
 LIMITS = Limits(parse_threshold("10"), parse_threshold("100"))
 LOST = {"broker-b": "no | answer"}

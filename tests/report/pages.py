@@ -20,8 +20,8 @@ from rmqcli.report.cluster.reading import ClusterReading
 from rmqcli.report.cluster.sections import cluster_page
 from rmqcli.report.cluster.topics import HOUR_MS, HOURS, DeadLetters, Hours, TopicReading
 from rmqcli.report.html import html_of
-from rmqcli.report.store.reading import read_store
 from rmqcli.report.store.sections import store_page
+from rmqcli.report.store.topics import read_store
 
 NOW = 1_763_888_400_000  # 2025-11-23 09:00:00 UTC
 NS = "10.1.1.1:9876"

@@ -8,8 +8,8 @@ from pathlib import Path
 from codec.store.record import decode_record
 from rmqcli.report.html import html_of
 from rmqcli.report.page import Series
-from rmqcli.report.store.reading import StoreReading, read_store
 from rmqcli.report.store.sections import store_page
+from rmqcli.report.store.topics import StoreReading, read_store
 from rmqcli.report.times import by_share, over_time
 from tests.report.pages import HOSTILE, NOW, of_store, silent
 from tests.report.parsing import read

@@ -11,8 +11,8 @@ from codec.scan import arrow
 from codec.scan.columns import fixed_columns
 from codec.scan.walk import scan_positions
 from rmqcli.export import StoreSource
+from rmqcli.sql.engine import Session
 from rmqcli.sql.result import Result
-from rmqcli.sql.session import Session
 from rmqcli.sql.stores import Stores
 from tests.cli.conftest import cli, cluster, own_folders, rmq, topic
 from tests.support import JavaStore

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.scan.schema import schema
-from rmqcli.sql.bounds import Bounds, Interval, bounds_of
+from rmqcli.sql.stores import Bounds, Interval, bounds_of
 
 OPEN = Interval()
 TOPICS = ("orders", "parcels")

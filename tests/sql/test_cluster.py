@@ -13,10 +13,10 @@ from broker.testing.embedded import Cluster
 from rmqcli.client import ConnectionFailed, NoRoute
 from rmqcli.export.from_topic import batches
 from rmqcli.sql import cluster as module
-from rmqcli.sql.bounds import bounds_of
 from rmqcli.sql.cluster import ClusterTopics
+from rmqcli.sql.engine import Session
 from rmqcli.sql.portal import Cancelled
-from rmqcli.sql.session import Session
+from rmqcli.sql.stores import bounds_of
 from tests.cli.conftest import Run
 from tests.sql.conftest import MEMORY, Ask, ask_of
 from tests.support import PATIENCE

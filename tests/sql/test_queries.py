@@ -11,9 +11,9 @@ import duckdb
 import pytest
 
 from rmqcli.export import RowFilter, StoreSource, export_store
-from rmqcli.sql.session import Session
+from rmqcli.sql.engine import Session
+from rmqcli.sql.result import rows_of
 from rmqcli.sql.stores import Stores
-from rmqcli.sql.values import rows_of
 from tests.sql.conftest import MEMORY, Ask, ask_of
 from tests.support import JavaStore
 

@@ -15,11 +15,10 @@ import pytest
 
 from codec.scan.schema import schema
 from rmqcli.client import NotPermitted
-from rmqcli.sql.bounds import Bounds
+from rmqcli.sql.engine import Session, Worker
 from rmqcli.sql.errors import InvalidQuery, ReadAgain, SqlError, UnknownTable
-from rmqcli.sql.interrupting import Worker
 from rmqcli.sql.result import Result
-from rmqcli.sql.session import Session
+from rmqcli.sql.stores import Bounds
 from tests.sql.conftest import MEMORY, Ask, ask_of
 from tests.support import PATIENCE
 
@@ -285,7 +284,7 @@ def test_ctrl_c_ends_what_duckdb_does(session: Session) -> None:
 
 
 def test_ctrl_c_does_not_wait_for_what_cannot_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmqcli.sql.interrupting.PATIENCE", 0.01)
+    monkeypatch.setattr("rmqcli.sql.engine.PATIENCE", 0.01)
     worker, stop, cancelled = Worker(), threading.Event(), threading.Event()
     threading.Timer(0.05, interrupt).start()
     with pytest.raises(KeyboardInterrupt):

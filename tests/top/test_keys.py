@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqcli.top.keys import Keys
+from rmqcli.top.terminal import Keys
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqcli.top.board import Loss, Row
-from rmqcli.top.lines import Facts, Line, screenful
-from rmqcli.top.trends import Trend
+from rmqcli.top.loads import Trend
+from rmqcli.top.table import Facts, Line, screenful
 from rmqcli.top.view import View
 
 FACTS = Facts("prod (127.0.0.1:9876)", "10:00:00", 2, total=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqcli.top.trends import POINTS, Trend, Trends
+from rmqcli.top.loads import POINTS, Trend, Trends
 
 
 def test_a_lag_that_falls() -> None:

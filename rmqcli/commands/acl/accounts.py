@@ -211,7 +211,7 @@ def version(settings: Settings, seats: Seats) -> None:
     """
     from rmqcli.plans.accounts import read_versions
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER
+    from rmqcli.render.table import BROKER
     from rmqcli.render.text import age, local_time
 
     found, failures = read_brokers(settings, seats, ACCOUNTS, read_versions)

@@ -15,8 +15,7 @@ from rmqcli.commands.acl.app import USERS, UserArgument
 from rmqcli.commands.acl.app import policy as group
 from rmqcli.commands.common.applying import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import Failures, end_partly
-from rmqcli.render.columns import BROKER, USER
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, USER, Column
 
 if TYPE_CHECKING:
     from codec.bodies.acl import AclInfo
@@ -110,7 +109,7 @@ def show(name: UserArgument, settings: Settings, seats: Seats) -> None:
 
 
 def _show(settings: Settings, found: dict[str, list[AclInfo]], failures: Failures) -> None:
-    from rmqcli.plans.policies import policy_rows
+    from rmqcli.plans.accounts import policy_rows
     from rmqcli.render import show_rows
 
     rows = [[label, *row] for label, acls in found.items() for acl in acls for row in policy_rows(acl)]
@@ -140,7 +139,7 @@ def set_policies(
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have the user, refuse or
     do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.plans.policies import acl_of
+    from rmqcli.plans.accounts import acl_of
 
     wanted = acl_of(name, resources, action or (), source or (), deny=deny, default=default)
     change_brokers(
@@ -171,7 +170,7 @@ def delete(
     Asks for confirmation; without a terminal, --yes is required. Brokers that do not have them, refuse or do
     not respond are reported, and the exit code is 3.
     """
-    from rmqcli.plans.policies import type_of
+    from rmqcli.plans.accounts import type_of
 
     what = f"the policy of {resource}" if resource else "all policies"
     kind = type_of(default=default) if resource else None

@@ -27,8 +27,7 @@ from rmqcli.commands.common.applying import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
 from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.commands.common.secrets import read_secret
-from rmqcli.render.columns import BROKER, USER
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, USER, Column
 
 if TYPE_CHECKING:
     from codec.bodies.acl import UserInfo
@@ -251,7 +250,7 @@ def copy_users(
     Asks for confirmation; without a terminal, --yes is required. Users that are refused are reported, and the
     exit code is 3.
     """
-    from rmqcli.plans.policies import copy_users as copy
+    from rmqcli.plans.accounts import copy_users as copy
 
     _copy(settings, "users", copy, source, target, names or (), dry_run=dry_run, yes=yes)
 
@@ -275,7 +274,7 @@ def copy_policies(
     Policies of other resources stay there. Asks for confirmation; without a terminal, --yes is required.
     Users that are refused are reported, and the exit code is 3.
     """
-    from rmqcli.plans.policies import copy_policies as copy
+    from rmqcli.plans.accounts import copy_policies as copy
 
     _copy(settings, "policies", copy, source, target, names or (), dry_run=dry_run, yes=yes)
 

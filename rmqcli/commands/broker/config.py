@@ -28,7 +28,7 @@ from rmqcli.commands.common.properties import (
     show_properties,
     values_of,
 )
-from rmqcli.render.columns import BROKER
+from rmqcli.render.table import BROKER
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, TopicChange
@@ -47,7 +47,7 @@ def show(settings: Settings, seats: Seats, patterns: PatternsArgument = None) ->
     Piped output: broker (NAME:ID for a slave), property, value. Brokers that do not respond are reported, and
     the exit code is 3. Exit code 4 if no property has the name.
     """
-    from rmqcli.render.columns import BROKER
+    from rmqcli.render.table import BROKER
 
     failures: Failures = {}
     tables = with_admin(settings, lambda admin: read_configs(admin, seats, failures))
@@ -122,7 +122,7 @@ def diff(
     """
     from broker.config import SECRETS
     from rmqcli.plans.properties import compared, is_of_one_broker
-    from rmqcli.render.matrix import show_matrix
+    from rmqcli.render.table import show_matrix
 
     if file is not None and defaults:
         raise usage_error("--file and --defaults cannot be combined")

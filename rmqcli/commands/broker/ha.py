@@ -14,8 +14,7 @@ from rmqcli.commands.broker.app import ha_group
 from rmqcli.commands.common.applying import Change, change_brokers, read_brokers
 from rmqcli.commands.common.outcome import end_partly
 from rmqcli.commands.common.watching import WatchOption, watched
-from rmqcli.render.columns import BROKER
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, Column
 from rmqcli.render.text import local_time
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import Change, change_brokers, read_brokers, with_feature
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
 from rmqcli.commands.common.properties import DryRunOption
-from rmqcli.render.columns import BROKER, GROUP
 from rmqcli.render.output import Output, note, warn
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, GROUP, Column
 from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def log(settings: Settings, seats: Seats, dry_run: DryRunOption = False, yes: Ye
 
 def _clean(settings: Settings, seats: Seats, what: Cleaning, text: str, *, dry_run: bool, yes: bool) -> None:
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER
+    from rmqcli.render.table import BROKER
 
     async def find(admin: Admin) -> dict[str, str]:
         return await admin.brokers.seats(**seats.named)
@@ -202,8 +201,7 @@ async def _wait(admin: Admin, address: str, limit: float | None) -> bool:
 
 
 def _show(settings: Settings, broker: str, counts: dict[str, int], more: dict[str, Any]) -> None:
-    from rmqcli.render.columns import NAME_SERVER
-    from rmqcli.render.table import Column, show_rows
+    from rmqcli.render.table import NAME_SERVER, Column, show_rows
 
     if settings.json:
         Output().json({"broker": broker, "nameServers": counts, **more})

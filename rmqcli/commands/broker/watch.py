@@ -15,8 +15,7 @@ from rmqcli.commands.broker.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import WatchOption, watchable, watched
-from rmqcli.render.columns import BROKER, GROUP, LAG, MAX, QUEUE, TOPIC
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, GROUP, LAG, MAX, QUEUE, TOPIC, Column
 from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def status(settings: Settings, seats: Seats, watch: WatchOption = None) -> None:
 def _show(settings: Settings, seats: Seats) -> None:
     from rmqcli.render import Column, show_rows
     from rmqcli.render.broker_figures import grouped, human
-    from rmqcli.render.columns import BROKER
+    from rmqcli.render.table import BROKER
 
     failures: Failures = {}
 
@@ -157,7 +156,7 @@ def ping(
     refuse or do not respond are reported, and the exit code is 3.
     """
     from rmqcli.render import show_rows
-    from rmqcli.render.columns import BROKER
+    from rmqcli.render.table import BROKER
 
     found = run_async(lambda: _measure(settings, masters, topic, count, size, interval))
     show_rows(settings, [BROKER, *_columns()], [[name, *_values(one)] for name, one in found.items()])

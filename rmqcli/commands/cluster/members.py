@@ -15,8 +15,7 @@ from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import watchable
-from rmqcli.render.columns import BROKER, CLIENT
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, CLIENT, Column
 from rmqcli.render.text import short_number
 
 if TYPE_CHECKING:

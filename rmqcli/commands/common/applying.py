@@ -17,9 +17,8 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
 from rmqcli.commands.common.properties import DryRunOption
-from rmqcli.render.columns import BROKER, GROUP, TOPIC
 from rmqcli.render.output import Output, note, warn
-from rmqcli.render.table import Column, objects, show_rows
+from rmqcli.render.table import BROKER, GROUP, TOPIC, Column, objects, show_rows
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ def change_brokers(
 def show_targets(settings: Settings, found: Mapping[str, str]) -> None:
     """Print what a dry run would have changed: brokers and their addresses."""
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER
+    from rmqcli.render.table import BROKER
 
     rows: list[Any] = [[label, address] for label, address in found.items()]
     show_rows(settings, [BROKER, Column("ADDRESS", "address", whole=True)], rows)

@@ -12,7 +12,7 @@ from typer import Option
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.option_groups import OptionGroup
 from rmqcli.cli.settings import Settings
-from rmqcli.grammar.pairs import by_name
+from rmqcli.grammar.values import by_name
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly, show_change
 from rmqcli.commands.common.properties import Servers, change_properties
-from rmqcli.render.columns import NAME_SERVER
-from rmqcli.render.table import Column, show_rows
+from rmqcli.render.table import NAME_SERVER, Column, show_rows
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, TopicChange
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def show_entries(settings: Settings, namespace: str, name: str | None, column: Column, *, empty: str) -> None:
     """Show the entries of a namespace, or one of them, on every name server; CommandError (4) without any."""
     from rmqcli.plans.properties import compared
-    from rmqcli.render.matrix import show_matrix
+    from rmqcli.render.table import show_matrix
 
     failures: Failures = {}
     tables = _tables(settings, namespace, failures)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.settings import Settings
-from rmqcli.render.columns import BROKER, CLIENT, LAG, LAG_UNKNOWN, MAX, QUEUE, TOPIC
 from rmqcli.render.output import warn
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, CLIENT, LAG, LAG_UNKNOWN, MAX, QUEUE, TOPIC, Column
 from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:

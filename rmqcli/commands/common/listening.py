@@ -15,7 +15,7 @@ from typer import Option
 
 from codec.addresses import join_address, split_address
 from rmqcli.cli.option_groups import OptionGroup
-from rmqcli.doctor.addresses import kind_of
+from rmqcli.doctor.reaching import kind_of
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
     from codec.message import MessageExt
-    from rmqcli.render.bodies import Bodies
+    from rmqcli.render.text import Bodies
 
 _AROUND = 4  # rows of a terminal for what is not the body, and columns for its indentation
 
@@ -48,7 +48,7 @@ class Conditions(OptionGroup):
 
     def test(self) -> Callable[[MessageExt], bool]:
         """Return a test for messages at hand; raise InvalidInput for a condition that is none."""
-        from rmqcli.flows.matching import all_of, body_test, where_condition, where_test
+        from rmqcli.flows.reading import all_of, body_test, where_condition, where_test
 
         found = [] if self.where is None else [where_test(where_condition(self.where))]
         return all_of(found + ([] if self.grep is None else [body_test(self.grep)]))
@@ -92,15 +92,15 @@ class Form(OptionGroup):
 
     def renderer(self, settings: Settings, *, topic: bool = False) -> Callable[[MessageExt], bytes]:
         """Return the renderer of messages; raise GrammarError for options that are wrong or contradict."""
-        from rmqcli.render.lines import message_renderer
+        from rmqcli.render.message_rows import message_renderer
 
         return message_renderer(settings, self.format_text, self._bodies(settings), topic=topic)
 
     def _bodies(self, settings: Settings) -> Bodies:
         from shutil import get_terminal_size
 
-        from rmqcli.grammar.sizes import parse_size
-        from rmqcli.render.bodies import Bodies
+        from rmqcli.grammar.values import parse_size
+        from rmqcli.render.text import Bodies
 
         limit = None if self.max_body is None else parse_size("--max-body", self.max_body)
         screen = None

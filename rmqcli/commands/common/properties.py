@@ -11,7 +11,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import Failures, confirm, end_partly
-from rmqcli.grammar.pairs import by_name
+from rmqcli.grammar.values import by_name
 from rmqcli.render.output import Output, note, warn
 from rmqcli.render.table import Column, objects, show_rows
 

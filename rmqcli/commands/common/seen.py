@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from rmqcli.doctor.seen import LostBroker, Place
+    from rmqcli.doctor.survey import LostBroker, Place
 
 
 class Look(NamedTuple):
@@ -31,7 +31,7 @@ def looked(
     `names` are the brokers that count, by default all; `expected` is the number of those that must be there:
     if they are, nothing is missing.
     """
-    from rmqcli.doctor.seen import SeenFile
+    from rmqcli.doctor.survey import SeenFile
 
     file = SeenFile(settings.namesrv)
     seen = file.read()

@@ -21,9 +21,8 @@ from rmqcli.commands.common.outcome import confirm
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
-    from rmqcli.dead_letters.journal import Journal
-    from rmqcli.dead_letters.selection import Selection
-    from rmqcli.dead_letters.work import Letters
+    from rmqcli.dead_letters.letter import Selection
+    from rmqcli.dead_letters.work import Journal, Letters
 
 app = command_group("dlq", "Show dead letters, send them back, or drop them.")
 
@@ -63,7 +62,7 @@ class Access(OptionGroup):
 
     def journal(self, group: str) -> Journal:
         """Return the record of what was done with the letters of a group."""
-        from rmqcli.dead_letters.journal import Journal, journal_path
+        from rmqcli.dead_letters.work import Journal, journal_path
 
         return Journal(self.progress or journal_path(group))
 
@@ -78,7 +77,7 @@ class Choice(OptionGroup):
 
     def selection(self, conditions: Conditions) -> Selection:
         """Return the selection; raise GrammarError or InvalidInput."""
-        from rmqcli.dead_letters.selection import selection
+        from rmqcli.dead_letters.letter import selection
         from rmqcli.grammar.offset_range import OffsetRange, parse_range
 
         span = OffsetRange() if self.offset == "start" else parse_range(self.offset, now_ms())

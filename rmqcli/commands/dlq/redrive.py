@@ -32,9 +32,8 @@ from rmqcli.render.text import many
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
-    from rmqcli.dead_letters.journal import Journal
-    from rmqcli.dead_letters.selection import Selection
-    from rmqcli.dead_letters.work import Found, Tally
+    from rmqcli.dead_letters.letter import Selection
+    from rmqcli.dead_letters.work import Found, Journal, Tally
 
 RateOption = Annotated[
     float | None, Option("--rate", metavar="N", min=0.001, help="Send at most N letters a second.")

@@ -16,8 +16,7 @@ from rmqcli.commands.common.messages import Conditions, Form
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.dlq.app import Access, Choice, GroupArgument, app, letters
-from rmqcli.render.columns import BROKER, GROUP, MESSAGES, QUEUE, TOPIC
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, GROUP, MESSAGES, QUEUE, TOPIC, Column
 from rmqcli.render.text import age, local_time
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from codec.message import MessageExt
     from rmqcli.client import Admin
-    from rmqcli.dead_letters.selection import Selection
+    from rmqcli.dead_letters.letter import Selection
 
 SomeGroupArgument = Annotated[
     str | None, Argument(metavar="[GROUP]", help="Consumer group; default: all groups with their counts.")

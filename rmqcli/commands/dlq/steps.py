@@ -18,8 +18,8 @@ from rmqcli.render.text import listed, many
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin
-    from rmqcli.dead_letters.journal import Journal
-    from rmqcli.dead_letters.selection import Selection
+    from rmqcli.dead_letters.letter import Selection
+    from rmqcli.dead_letters.work import Journal
 
 ELSEWHERE = "--to TOPIC sends them elsewhere"
 _EXCLUDED = {
@@ -66,8 +66,7 @@ class Redrive:
         With `--json`, only a dry run prints it: a redrive prints one document at its end.
         """
         from rmqcli.render import Column
-        from rmqcli.render.columns import TOPIC
-        from rmqcli.render.table import objects, show_rows
+        from rmqcli.render.table import TOPIC, objects, show_rows
 
         columns = [TOPIC, Column("LETTERS", "letters", number=True)]
         rows = [[topic, found.topics[topic]] for topic in found.targets]

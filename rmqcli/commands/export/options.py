@@ -56,7 +56,7 @@ class LayoutOptions(OptionGroup):
 
     def layout(self, transform: Transform) -> Layout:
         from rmqcli.export import Layout
-        from rmqcli.grammar.sizes import parse_size
+        from rmqcli.grammar.values import parse_size
 
         found = Layout(
             partition_by=_names("--partition-by", self.partition_by),
@@ -91,7 +91,7 @@ class SparkOptions(OptionGroup):
 
     def session(self, *, verbose: bool) -> Mapping[str, Any] | None:
         """Return the settings of the session; None without Spark."""
-        from rmqcli.grammar.pairs import by_name
+        from rmqcli.grammar.values import by_name
 
         conf = self.conf or []
         wrong = next((item for item in conf if "=" not in item or item.startswith("=")), None)

@@ -20,7 +20,7 @@ from rmqcli.commands.common.existing import Existing
 from rmqcli.commands.common.outcome import Failures, confirm, of_existing, show_change
 from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.commands.group.app import GroupArgument, app
-from rmqcli.grammar.retry_policy import parse_retry_policy
+from rmqcli.grammar.values import parse_retry_policy
 from rmqcli.render.output import note, warn
 from rmqcli.render.text import many
 

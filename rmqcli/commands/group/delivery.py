@@ -15,8 +15,7 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.applying import Change, change_brokers
 from rmqcli.commands.group.app import GroupArgument, app, chosen_clients, online_clients
-from rmqcli.render.columns import CLIENT
-from rmqcli.render.table import Column
+from rmqcli.render.table import CLIENT, Column
 
 if TYPE_CHECKING:
     from codec.bodies.running import ConsumeMessageDirectlyResult

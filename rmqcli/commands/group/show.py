@@ -22,9 +22,8 @@ from rmqcli.commands.group.app import (
     online_clients,
     short_kind,
 )
-from rmqcli.render.columns import BROKER, CLIENT, QUEUE, TOPIC
 from rmqcli.render.output import note
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, CLIENT, QUEUE, TOPIC, Column
 from rmqcli.render.text import local_seconds, one_line
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def list_groups(settings: Settings) -> None:
     unknown. Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import GROUP, LAG, LAG_UNKNOWN
+    from rmqcli.render.table import GROUP, LAG, LAG_UNKNOWN
 
     columns = [
         GROUP,
@@ -103,8 +102,7 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
 def _show(settings: Settings, found: GroupDescription) -> None:
     from rmqcli.commands.common.lag import LAG_COLUMNS, lag_row
     from rmqcli.render import Column, Output, show_rows
-    from rmqcli.render.columns import CLIENT, TOPIC
-    from rmqcli.render.table import show_table
+    from rmqcli.render.table import CLIENT, TOPIC, show_table
     from rmqcli.render.text import many
 
     if not settings.terminal:
@@ -171,7 +169,7 @@ def show(group: GroupArgument, settings: Settings) -> None:
     import msgspec
 
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER
+    from rmqcli.render.table import BROKER
 
     columns = [
         BROKER,
@@ -198,7 +196,7 @@ def show(group: GroupArgument, settings: Settings) -> None:
 
 
 def _policy(config: SubscriptionGroupConfig) -> str | None:
-    from rmqcli.grammar.retry_policy import retry_policy_text
+    from rmqcli.grammar.values import retry_policy_text
 
     return None if config.group_retry_policy is None else retry_policy_text(config.group_retry_policy)
 

@@ -35,9 +35,8 @@ from rmqcli.commands.inspect.app import (
 from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
-from rmqcli.render.columns import MAX
 from rmqcli.render.output import warn
-from rmqcli.render.table import Column
+from rmqcli.render.table import MAX, Column
 from rmqcli.render.text import duration, local_seconds
 
 if TYPE_CHECKING:

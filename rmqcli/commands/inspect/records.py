@@ -113,9 +113,9 @@ def show_records(settings: Settings, found: Iterable[Found], view: View, count: 
 
 
 def _show_messages(settings: Settings, messages: Iterable[MessageExt], view: View) -> None:
-    from rmqcli.render.bodies import Bodies
-    from rmqcli.render.lines import message_renderer
+    from rmqcli.render.message_rows import message_renderer
     from rmqcli.render.output import Output
+    from rmqcli.render.text import Bodies
 
     render, output = message_renderer(settings, view.format_text, Bodies(raw=view.raw)), Output()
     for message in messages:

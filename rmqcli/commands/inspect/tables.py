@@ -32,8 +32,7 @@ from rmqcli.commands.inspect.app import (
 from rmqcli.commands.inspect.meant import note_meant
 from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
-from rmqcli.render.columns import GROUP, LAG, MAX, QUEUE, QUEUES, TOPIC
-from rmqcli.render.table import Column
+from rmqcli.render.table import GROUP, LAG, MAX, QUEUE, QUEUES, TOPIC, Column
 
 if TYPE_CHECKING:
     from rmqcli.store.read.log_reader import Found

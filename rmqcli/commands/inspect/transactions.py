@@ -21,8 +21,7 @@ from rmqcli.commands.inspect.app import (
 )
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import parse_range
-from rmqcli.render.columns import TOPIC
-from rmqcli.render.table import Column
+from rmqcli.render.table import TOPIC, Column
 from rmqcli.render.text import local_seconds
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.common.watching import watchable
 from rmqcli.commands.offsets.app import GroupArgument, app
 from rmqcli.render import Column, show_rows
-from rmqcli.render.columns import BROKER, CLIENT, QUEUE
-from rmqcli.render.table import show_objects
+from rmqcli.render.table import BROKER, CLIENT, QUEUE, show_objects
 
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue

@@ -32,9 +32,8 @@ from rmqcli.client.wire.addresses import name_servers
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.outcome import agreed, confirm, partial_code, say_done
 from rmqcli.render import Column, Output
-from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import note, warn
-from rmqcli.render.table import objects, show_rows
+from rmqcli.render.table import BROKER, QUEUE, objects, show_rows
 from rmqcli.render.text import many, number_ranges
 from rmqcli.state import state_folder
 

@@ -130,7 +130,7 @@ def send(
     from rmqcli.cli.logs import client_log
     from rmqcli.flows.outgoing import Stamp, jobs_of
     from rmqcli.flows.sending import Sender, SendPlan
-    from rmqcli.grammar.escapes import unescape
+    from rmqcli.grammar.values import unescape
 
     _check_delay(delay_level, delay)
     stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level)
@@ -210,8 +210,7 @@ def _progress(
     settings: Settings, topic: str, sources: Sequence[Source], cut: bytes | None
 ) -> AbstractContextManager[Callable[[int], None]]:
     """Return the bar, with a total for files; nothing that would break up lines on the same terminal."""
-    from rmqcli.flows.input_pieces import count_pieces
-    from rmqcli.flows.outgoing import STDIN
+    from rmqcli.flows.outgoing import STDIN, count_pieces
     from rmqcli.render.progress import progress
 
     files = [source for source in sources if isinstance(source, Path)]
@@ -223,7 +222,7 @@ def _progress(
 
 
 def _check_delay(level: int | None, delay: str | None) -> None:
-    from rmqcli.grammar.durations import check_duration
+    from rmqcli.grammar.values import check_duration
 
     if level is not None and delay is not None:
         raise usage_error("--delay-level and --delay cannot be combined")

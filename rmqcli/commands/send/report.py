@@ -17,9 +17,8 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.outcome import partial_code, say_done
 from rmqcli.flows.errors import NotAttempted
 from rmqcli.flows.sending import Acknowledged, InDoubt, Job, Sender, Tally
-from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import Output, json_line, note, warn
-from rmqcli.render.table import Column, show_table
+from rmqcli.render.table import BROKER, QUEUE, Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size
 
 UNKNOWN = "UNKNOWN"  # in place of a SendStatus: the broker did not answer

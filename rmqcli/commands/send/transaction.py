@@ -12,7 +12,7 @@ from rmqcli.render.output import warn
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:
-    from rmqcli.flows.transacting import Answered, Transacting
+    from rmqcli.flows.sending import Answered, Transacting
 
 _ENDS = ("commit", "rollback", "unknown")
 
@@ -65,7 +65,7 @@ class Ending:
         """Return the sender of transactions, None without `--transaction`. `options`: the producer's."""
         if self.end is None:
             return None
-        from rmqcli.flows.transacting import OUTCOMES, Transacting
+        from rmqcli.flows.sending import OUTCOMES, Transacting
 
         answer = None if self.check is None else OUTCOMES[self.check]
         return Transacting(OUTCOMES[self.end], answer, **options)

@@ -80,7 +80,7 @@ def allocate(
     """
     from rmqcli.plans.allocation import Given, chosen, json_name, owners
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER, QUEUE
+    from rmqcli.render.table import BROKER, QUEUE
 
     wanted = chosen(strategy or (), Given(room or (), room_of or (), fixed or ()))
     if not clients and group is None:

@@ -14,9 +14,8 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.clocks import warn_of_clocks
 from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.topic.app import app
-from rmqcli.render.columns import BROKER, QUEUE
 from rmqcli.render.output import warn
-from rmqcli.render.table import Column
+from rmqcli.render.table import BROKER, QUEUE, Column
 
 if TYPE_CHECKING:
     from rmqcli.flows.queue_entries import Entry

@@ -20,9 +20,8 @@ from rmqcli.commands.common.entries import delete_entry, set_entry, show_entries
 from rmqcli.commands.common.outcome import confirm
 from rmqcli.commands.common.properties import DryRunOption
 from rmqcli.commands.topic.app import order_group, static_group
-from rmqcli.render.columns import BROKER, QUEUE, TOPIC
 from rmqcli.render.output import Output, note, warn
-from rmqcli.render.table import Column, objects, show_rows
+from rmqcli.render.table import BROKER, QUEUE, TOPIC, Column, objects, show_rows
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin

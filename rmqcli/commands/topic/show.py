@@ -41,7 +41,7 @@ def list_topics(settings: Settings, everything: AllTopicsOption = False, long: L
     """
     from rmqcli.plans.topics import listed_topics
     from rmqcli.render import show_rows
-    from rmqcli.render.columns import TOPIC
+    from rmqcli.render.table import TOPIC
 
     if long:
         _show_settings(settings, everything=everything)
@@ -53,7 +53,7 @@ def list_topics(settings: Settings, everything: AllTopicsOption = False, long: L
 def _show_settings(settings: Settings, *, everything: bool) -> None:
     from rmqcli.plans.topics import listed_topics, topic_settings
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER, TOPIC
+    from rmqcli.render.table import BROKER, TOPIC
 
     columns = [
         TOPIC,
@@ -100,7 +100,7 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
     """
     from rmqcli.client.admin.values import stored
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER, MESSAGES
+    from rmqcli.render.table import BROKER, MESSAGES
 
     columns = [
         BROKER,
@@ -156,7 +156,7 @@ def route(topic: TopicArgument, settings: Settings) -> None:
     Piped output: cluster, broker, ID (0 is the master), address, read queues, write queues, permission.
     """
     from rmqcli.render import Column, Output, show_rows
-    from rmqcli.render.columns import BROKER
+    from rmqcli.render.table import BROKER
 
     columns = [
         Column("CLUSTER", "cluster"),
@@ -222,7 +222,7 @@ def stats(settings: Settings, topic: AnyTopicArgument = None, everything: AllTop
 
 def _show_queues(settings: Settings, topic: str) -> None:
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import BROKER, MAX, MESSAGES, QUEUE
+    from rmqcli.render.table import BROKER, MAX, MESSAGES, QUEUE
     from rmqcli.render.text import age, local_time
 
     columns = [
@@ -252,8 +252,8 @@ def _show_queues(settings: Settings, topic: str) -> None:
 def _show_all(settings: Settings, *, everything: bool) -> None:
     from rmqcli.plans.topics import listed_topics, topic_totals
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import MESSAGES, QUEUES, TOPIC
     from rmqcli.render.output import note
+    from rmqcli.render.table import MESSAGES, QUEUES, TOPIC
     from rmqcli.render.text import age, local_time, many
 
     columns = [
@@ -306,7 +306,7 @@ def top(
 
 def _show(settings: Settings, topics: list[str], active: bool, count: int | None) -> None:
     from rmqcli.render import Column, show_rows
-    from rmqcli.render.columns import GROUP, LAG, TOPIC
+    from rmqcli.render.table import GROUP, LAG, TOPIC
     from rmqcli.render.text import short_number
 
     failures: Failures = {}

@@ -49,7 +49,7 @@ from rmqcli.export.run import (
 from rmqcli.export.spark.progress import Progress, followed, silent
 from rmqcli.export.spark.queues import End, Written, joined, mean_sizes, read_queues
 from rmqcli.export.spark.session import spark_session
-from rmqcli.grammar.sizes import parse_size
+from rmqcli.grammar.values import parse_size
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import DamagedFile, naming_full_disk
 

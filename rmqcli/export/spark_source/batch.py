@@ -43,8 +43,7 @@ from rmqcli.export.spark_source.planning import (
     wanted_bytes,
 )
 from rmqcli.export.spark_source.pulling import read_ranges
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.grammar.places import local_path
+from rmqcli.grammar.values import GrammarError, local_path
 
 
 @dataclass(frozen=True)

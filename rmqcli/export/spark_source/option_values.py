@@ -11,8 +11,7 @@ from typing import Any
 from codec.message_queue import MessageQueue
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import queues_from_json
-from rmqcli.grammar.errors import GrammarError
-from rmqcli.grammar.sizes import parse_size
+from rmqcli.grammar.values import GrammarError, parse_size
 
 
 class OptionError(ExportError, ValueError):

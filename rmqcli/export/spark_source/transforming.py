@@ -10,7 +10,7 @@ from rmqcli.export.transform.decoding import FAIL, Decoding, read_decoding
 from rmqcli.export.transform.masks import Masks, parse_masks, read_key
 from rmqcli.export.transform.sample import Sample, parse_sample
 from rmqcli.extras import MissingPackage
-from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.values import GrammarError
 
 
 def to_sample(name: str, text: str) -> Sample:

@@ -25,7 +25,7 @@ from rmqcli.export.tables.progress import PROPERTY, Progress
 from rmqcli.export.tables.schema import columns, needed, require_partitions
 from rmqcli.export.tables.statistics import statistics
 from rmqcli.export.tables.table import REFRESH_MS, CommitConflict, TableFile, TablePlace, TableState
-from rmqcli.grammar.places import local_path
+from rmqcli.grammar.values import local_path
 
 PARTITIONS = ("day", "topic")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

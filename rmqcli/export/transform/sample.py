@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.values import GrammarError
 
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 _HASH_BYTES = 8

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rmqcli.doctor.finding import Finding
 from rmqcli.render.text import duration, many
 from rmqcli.report import cells
-from rmqcli.report.cluster.lags import Lag
+from rmqcli.report.cluster.checks import Lag
 from rmqcli.report.cluster.reading import MAX_GROUPS, ClusterReading
 from rmqcli.report.cluster.topics import HOUR_MS, HOURS, TopicReading
 from rmqcli.report.page import Block, Cell, Heading, Section, Table, Text

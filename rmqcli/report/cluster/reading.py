@@ -8,19 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from msgspec import structs
+
+from codec.bodies.route import ClusterInfo
 from codec.names import DLQ_PREFIX
 from rmqcli.client import Admin, ClientError, NoBrokers
 from rmqcli.client.admin.area import gather
 from rmqcli.client.admin.values import BrokerLag
 from rmqcli.doctor.group_facts import Members, members_of
-from rmqcli.doctor.seen import seat_label
-from rmqcli.doctor.survey import Reading, Seat, Survey, examine
+from rmqcli.doctor.survey import Reading, Seat, Survey, examine, seat_label
 from rmqcli.plans.topics import application_topics
-from rmqcli.report.cluster.limits import limited
 from rmqcli.report.cluster.topics import DeadLetters, Hours, TopicReading, hours_of, read_topics
+
+
+def limited(survey: Survey, brokers: Container[str]) -> Survey:
+    """Return the survey as if no other brokers were registered."""
+    views = {
+        server: _only(view, brokers) if isinstance(view, ClusterInfo) else view
+        for server, view in survey.views.items()
+    }
+    found = replace(survey, views=views)
+    addresses = {seat.address for seat in found.seats}
+    return replace(
+        found,
+        readings={address: one for address, one in survey.readings.items() if address in addresses},
+        vip={address: one for address, one in survey.vip.items() if address in addresses},
+    )
+
+
+def _only(view: ClusterInfo, brokers: Container[str]) -> ClusterInfo:
+    clusters = {
+        cluster: [name for name in names if name in brokers]
+        for cluster, names in view.cluster_addr_table.items()
+    }
+    return structs.replace(
+        view,
+        broker_addr_table={name: data for name, data in view.broker_addr_table.items() if name in brokers},
+        cluster_addr_table={cluster: names for cluster, names in clusters.items() if names},
+    )
+
 
 MAX_GROUPS = 500
 """Groups whose clients are asked, those with the most lag first."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rmqcli.doctor.survey import Reading
 from rmqcli.report import cells
 from rmqcli.report.cluster.brokers import brokers_section, drift_section, unanswered_section
-from rmqcli.report.cluster.checks import drift_of, findings_of, member_findings
+from rmqcli.report.cluster.checks import Lag, drift_of, findings_of, lags_of, member_findings
 from rmqcli.report.cluster.groups import (
     clients_section,
     dead_section,
@@ -15,7 +15,6 @@ from rmqcli.report.cluster.groups import (
     rate_section,
     topics_section,
 )
-from rmqcli.report.cluster.lags import Lag, lags_of
 from rmqcli.report.cluster.reading import ClusterReading
 from rmqcli.report.page import Cell, Page, Tile, attention
 

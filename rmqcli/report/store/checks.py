@@ -9,7 +9,7 @@ from rmqcli.doctor.finding import Finding, Status
 from rmqcli.render.text import many
 from rmqcli.report import cells
 from rmqcli.report.page import Block, Cell, Heading, Section, Table, Text
-from rmqcli.report.store.reading import StoreReading
+from rmqcli.report.store.topics import StoreReading
 from rmqcli.store.verify.store import StoreReport
 
 _SHOWN = 20  # damaged places in the summary

@@ -5,10 +5,9 @@ from __future__ import annotations
 from rmqcli.render.text import duration, many
 from rmqcli.report import cells
 from rmqcli.report.page import Cell, Heading, Page, Section, Table, Text, Tile, attention
-from rmqcli.report.sizes import histogram
 from rmqcli.report.store.checks import findings_of, verified_section
-from rmqcli.report.store.reading import StoreReading
-from rmqcli.report.store.topics import cards_section, rate_section, topics_section
+from rmqcli.report.store.topics import StoreReading, cards_section, rate_section, topics_section
+from rmqcli.report.times import histogram
 from rmqcli.store.stats.overview import Overview
 
 

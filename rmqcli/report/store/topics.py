@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from rmqcli.render.text import duration
 from rmqcli.report import cells
 from rmqcli.report.page import Block, Card, Cell, Heading, Section, Series, Table, Text
-from rmqcli.report.sizes import histogram
-from rmqcli.report.times import by_share, over_time
-from rmqcli.store.stats.topic_shapes import LogShape, TopicShape
+from rmqcli.report.times import by_share, histogram, over_time
+from rmqcli.store.read.files import data_size
+from rmqcli.store.stats.overview import Overview, overview
+from rmqcli.store.stats.topic_shapes import LogShape, TopicShape, shape_of
+from rmqcli.store.verify.commit_log import workers_for
+from rmqcli.store.verify.store import Steps, StoreReport, log_of, verify_store
+
+
+class StoreReading(NamedTuple):
+    """`verified` is None if the store was not checked."""
+
+    path: Path
+    overview: Overview
+    shape: LogShape
+    verified: StoreReport | None
+
+
+def read_store(store: Path, steps: Steps, *, verify: bool, jobs: int | None = None) -> StoreReading:
+    """Read and check a store folder. Raises FileNotFoundError if it is not one, DamagedFile for its tables."""
+    verified = None
+    if verify:
+        with workers_for(log_of(store), jobs) as workers:
+            verified = verify_store(store, steps, workers)
+    log = log_of(store)
+    with steps("topics", sum(map(data_size, log.files))) as advance:
+        shape = shape_of(log, advance)
+    return StoreReading(store, overview(store), shape, verified)
+
 
 CARDS = 8
 _STORED = "size in the commit log; bodies count as they are stored, perhaps compressed"

@@ -145,6 +145,6 @@ def test_wrong_options(
     ("text", "size"), [("1", 1), ("2K", 2048), ("1.5MiB", 1572864), ("1gb", 1 << 30), (" 3 T ", 3 << 40)]
 )
 def test_sizes(text: str, size: int) -> None:
-    from rmqcli.grammar.sizes import parse_size
+    from rmqcli.grammar.values import parse_size
 
     assert parse_size("--file-size", text) == size

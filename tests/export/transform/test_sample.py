@@ -12,7 +12,7 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import Layout, RowFilter, export_store
 from rmqcli.export.transform.sample import parse_sample
 from rmqcli.export.transform.transform import Transform
-from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.values import GrammarError
 from rmqcli.store.workers import Workers
 from tests.cli.conftest import Run
 from tests.export.support import java_rows, manifest_of, rows_of

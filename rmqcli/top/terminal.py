@@ -1,15 +1,17 @@
-"""A terminal with an alternate screen and single keys, which is restored whatever happens.
+r"""A terminal with an alternate screen and single keys, which is restored whatever happens.
 
-Ctrl-C and Ctrl-Z stay signals; Ctrl-\\ is off, because it ends a process without restoring anything.
+Ctrl-C and Ctrl-Z stay signals; Ctrl-\ is off, because it ends a process without restoring anything.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import signal
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +19,64 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from rmqcli.top.lines import Line
+from rmqcli.top.table import Line
+
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O[ -~])")
+_BEGUN = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*|O)\Z")
+_NAMED: Mapping[str, str] = {
+    "A": "up",
+    "B": "down",
+    "C": "right",
+    "D": "left",
+    "H": "home",
+    "F": "end",
+    "1~": "home",
+    "4~": "end",
+    "5~": "pageup",
+    "6~": "pagedown",
+    "7~": "home",
+    "8~": "end",
+    "Z": "left",
+}
+_CONTROLS: Mapping[str, str] = {
+    "\r": "enter",
+    "\n": "enter",
+    "\t": "tab",
+    "\x08": "backspace",
+    "\x7f": "backspace",
+    "\x1b": "escape",
+    "\x0c": "redraw",
+    "\x15": "clear",
+}
+
+
+class Keys:
+    """Decodes what was read so far. A lone ESC at the end of what was read is the key of this name."""
+
+    def __init__(self) -> None:
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+
+    def feed(self, data: bytes) -> list[str]:
+        """Return the keys; a sequence that has only begun waits for the next bytes."""
+        text = self._rest + self._text.decode(data)
+        begun = _BEGUN.search(text)
+        self._rest = "" if begun is None else begun[0]
+        return list(_keys(text[: len(text) - len(self._rest)]))
+
+
+def _keys(text: str) -> Iterator[str]:
+    while text:
+        sequence = _SEQUENCE.match(text)
+        if sequence is not None:
+            key = _NAMED.get(sequence[0][2:], "")
+            text = text[sequence.end() :]
+        else:
+            key = _CONTROLS.get(text[0], text[0] if text[0].isprintable() else "")
+            text = text[1:]
+        if key:
+            yield key
+
 
 _LOCAL = 3  # place of the local modes in what tcgetattr returns
 _CHARACTERS = 6
