@@ -16,8 +16,8 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.abc import FileLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -44,9 +44,14 @@ def is_wanted() -> bool:
 def begin() -> None:
     """Marks the modules that are imported from now on, and anew the few that pytest has imported."""
     COMPILED.mkdir(exist_ok=True)
-    sys.meta_path.insert(0, _Finder())
+    importlib.import_module("codec.core")
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
     for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
         importlib.reload(sys.modules[name])
+    # With RMQ_PURE=1 codec.core has put a finder of its sources first.
+    sys.meta_path.remove(finder)
+    sys.meta_path.insert(0, finder)
 
 
 def lines_of(path: str) -> list[int]:
@@ -140,7 +145,12 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] not in PACKAGES:
             return None
-        spec = PathFinder.find_spec(fullname, path, target)
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = (finder.find_spec(fullname, path, target) for finder in others)
+        # pytest offers to rewrite the assertions of its plugins; it is no loader of files.
+        spec = next(
+            (spec for spec in found if spec is not None and isinstance(spec.loader, FileLoader)), None
+        )
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
             spec.loader = Marking(fullname, spec.loader.path)
         return spec

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -144,3 +147,28 @@ def lines_that_ran(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ZeroDivisionError):
         load(path, lines.Marking("raising", str(path)))
     return lines.lines_of(str(path))
+
+
+INTERPRETED = """import json
+from tests import lines
+
+lines.begin()
+from codec.core import hashing, text
+
+hashing.tags_code("TagA")
+print(json.dumps([lines.lines_of(module.__file__) for module in (hashing, text)]))
+"""
+
+
+def test_the_interpreted_core_is_marked() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERPRETED],
+        cwd=lines.ROOT,
+        env=os.environ | {"RMQ_PURE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    hashing, text = json.loads(done.stdout)
+    assert len(hashing) > 20
+    assert len(text) > 20
